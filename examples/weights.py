@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hyrecall import Composite, Recipe
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import hebb
+from hyrecall import recipes as hebb
 
 NOW = datetime.now(UTC)
 

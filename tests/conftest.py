@@ -21,8 +21,8 @@ sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
 from conformance.matrix import Matrix
 from emulated import Emulator
-from hyrecall.base.runtime import cuda_report
 from laws.effort import Effort
+from seams import cuda_report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

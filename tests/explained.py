@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import hyrecall as hr
-from hyrecall.hits.explain_text import explanation_lines
+from seams import explanation_lines
 
 NUMBER = r"\d+(?:\.\d+)?(?:e[-+]\d+)?"
 EQUATION = re.compile(rf"(-?{NUMBER}) = ((?:ln\(|{NUMBER}|[-+/()^]| x |[ ](?!x))+)")

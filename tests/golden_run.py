@@ -12,8 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyrecall import recipes
-from hyrecall.ask.arms import Regex
-from hyrecall.ask.recipe import Fill, TieBreak
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
@@ -23,8 +21,7 @@ from hyrecall.evaluate import (
     score_setting,
     write_baseline,
 )
-from hyrecall.evaluate.baseline import GATE
-from hyrecall.evaluate.metrics import Scores
+from seams import GATE, Fill, Regex, Scores, TieBreak
 
 GOLDEN = Path(__file__).parent / "evaluate" / "golden"
 BASELINE = GOLDEN / "baseline.json"

@@ -22,7 +22,7 @@ from mcp.server.stdio import stdio_server
 from mcp_types import CallToolResult, TextContent
 
 import hyrecall
-from hyrecall.serve.mcp import stdio
+from seams import stdio
 
 BASE = "http://127.0.0.1:8766"
 HELLO = {

@@ -22,7 +22,7 @@ from hyrecall.memory import (
     Remembered,
     VectorStore,
 )
-from hyrecall.memory.memory import Opening
+from hyrecall.memory.memory import Opening  # mypy reads this file
 
 Call = Callable[[], object]
 

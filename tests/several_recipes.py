@@ -9,9 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.ask.arms import EdgeLexical, Edges, Listed, Newest, Regex, Tags
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
-from hyrecall.ask.shaping import SessionSignals
+from seams import (
+    Dense,
+    EdgeLexical,
+    Edges,
+    Fill,
+    Lexical,
+    Newest,
+    Recipe,
+    Regex,
+    SessionSignals,
+    Tags,
+    TieBreak,
+)
+from seams import ask_Listed as Listed
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "pine")

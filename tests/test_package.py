@@ -15,8 +15,8 @@ import pytest
 
 import hyrecall
 from hyrecall import _core
-from hyrecall.base import runtime
 from hyrecall.errors import DeviceUnavailableError, OptionError
+from seams import runtime
 
 PACKAGE = Path(hyrecall.__file__).parent
 

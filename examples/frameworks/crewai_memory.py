@@ -17,7 +17,7 @@ from crewai.llms.base_llm import BaseLLM
 
 from hyrecall.adapters.crewai import HyrecallRecallTool
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import loom
+from hyrecall import recipes as loom
 
 
 class FakeModel(BaseLLM):

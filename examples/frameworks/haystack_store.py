@@ -9,11 +9,7 @@ from haystack.components.writers import DocumentWriter
 from haystack.document_stores.types import DuplicatePolicy
 
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.adapters.haystack import (
-    HyrecallDocumentStore,
-    HyrecallHybridRetriever,
-    HyrecallKeywordRetriever,
-)
+from hyrecall.adapters.haystack import HyrecallDocumentStore, HyrecallHybridRetriever, HyrecallKeywordRetriever
 from hyrecall.embed import HashEmbedder
 
 WORDS = HashEmbedder(dim=64)

@@ -13,7 +13,7 @@ from llama_index.core.vector_stores import FilterOperator, MetadataFilter, Metad
 from hyrecall.adapters.llama_index import HyrecallMemoryBlock, HyrecallVectorStore
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import loom
+from hyrecall import recipes as loom
 
 
 class Words(BaseEmbedding):

@@ -12,7 +12,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from hyrecall.adapters.pydantic_ai import recall_tool, remember_tool
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import loom
+from hyrecall import recipes as loom
 
 
 @dataclass

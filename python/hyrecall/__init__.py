@@ -41,8 +41,7 @@ from hyrecall.errors import (
     UnknownOptionError,
     WriterBusyError,
 )
-from hyrecall.hits.hit import Hit, QueryHits
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.hits import Hit, Hits, QueryHits
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.index import Index
 from hyrecall.table.schema import Schema, Text, Vector
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from hyrecall.graph.graph import Graph, GraphSchema
     from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
     from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
-    from hyrecall.hits.explanation import Explanation
+    from hyrecall.hits.explain_text import Explanation
     from hyrecall.memory import Episode as Episode
     from hyrecall.memory import EpisodeMatch as EpisodeMatch
     from hyrecall.recipe import Recipe
@@ -179,7 +178,7 @@ _LATER = {
     "graph.graph": ("Graph", "GraphSchema"),
     "hits.around": ("NearRow", "Neighbour", "ThreadRow"),
     "hits.dropped": ("Dropped", "DroppedRow", "StageDrops"),
-    "hits.explanation": ("Explanation",),
+    "hits.explain_text": ("Explanation",),
     "memory": ("Episode", "EpisodeMatch"),  # they need the extra [memory]
     "recipe": ("Recipe",),
 }

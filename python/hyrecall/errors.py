@@ -71,6 +71,8 @@ class NotOpenError(OptionError, AttributeError):
     Also an AttributeError, which Python raises for a method that an object lacks.
     """
 
+    # Also an AttributeError, which Python raises for a method that an object lacks.
+
 
 class WriterBusyError(HyrecallError, RuntimeError):
     """Another writer holds this index or store."""

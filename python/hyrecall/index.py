@@ -9,47 +9,40 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hyrecall import ask
+import pyarrow as pa
+
+from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.query_keys import read_query_keys
-from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one
+from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one, read_query_keys
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
-from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import read_path
-from hyrecall.base.keywords import check_keywords, same_arguments
+from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import check_device, choose_threads
-from hyrecall.base.threads import OneWriter
-from hyrecall.base.workers import off_loop
-from hyrecall.building import IndexBuilds
+from hyrecall.base.threads import OneWriter, off_loop
+from hyrecall.base.times import call_time
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits
+from hyrecall.hits.hits import Hits, QueryHits
 from hyrecall.hits.trace import NOTHING_TOLD
-from hyrecall.parts.faces import IndexParts
 from hyrecall.recall.answer import answer
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.lookup import read_columns
+from hyrecall.segments.lookup import count_where, describe, read_columns, table_of_keys
+from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import Opening, is_current, open_index, read_pin
-from hyrecall.segments.reads import IndexReads
-from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.embed.by import Embeds
+    from hyrecall.embed.choose import Embeds
+    from hyrecall.parts.lookups import Looked, Lookup
     from hyrecall.recall.embedders import Embedders
-
-__all__ = ["Index"]
 
 
 @check_keywords
-class Index(IndexBuilds, IndexReads, IndexParts):
+class Index:
     """A scoped hybrid index: BM25 and cosine over one table, fused.
 
     Make one with :meth:`build` or :meth:`open`. Any number of threads may recall while one thread
@@ -698,3 +691,279 @@ class Index(IndexBuilds, IndexReads, IndexParts):
         """Show size and arms."""
         size = "closed" if self._held is None else f"{self._held.n_docs} documents"
         return f"<Index: {size}, arms {', '.join(self._facts.arms)}, on {self._device}>"
+
+    # ---- building from more rows than memory holds ----
+
+    @classmethod
+    def build_in_parts(
+        cls,
+        batches: object,
+        schema: Schema,
+        path: str | Path,
+        *,
+        memory_limit: int,
+        analyzer: Analyzer | None = None,
+        bm25: BM25 | None = None,
+        threads: int | None = None,
+        resume: bool = False,
+        join: bool = True,
+        total_rows: int | None = None,
+        progress: ProgressFunction | None = None,
+        join_progress: ProgressFunction | None = None,
+    ) -> Index:
+        """Index a stream of rows in parts that fit a limit of memory, and open the saved index.
+
+        Replies are those of :meth:`build` of all rows, to the last bit. Each part becomes a
+        segment. At the end the parts are joined by cell, within the same limit: the rows of a cell
+        come to lie in one segment, or in as few as the limit allows. So a query of one cell reads
+        one segment.
+
+        Parameters
+        ----------
+        batches : object
+            With ``__arrow_c_stream__``, such as a ``pyarrow.RecordBatchReader``, or an iterable of
+            tables or record batches. Vectors are columns. It is read once, batch after batch.
+        schema : Schema
+            As in :meth:`build`.
+        path : path-like
+            The folder to write; it must not exist. Until the end the index lies beside it, in
+            ``PATH.unfinished``.
+        memory_limit : int
+            Bytes of memory that the process may take, at least 256 MiB, beside pages of mapped
+            files, which the system drops when it needs them. A part is as large as fits; a batch
+            that is larger is not cut.
+        analyzer, bm25, threads
+            As in :meth:`build`.
+        resume : bool, default False
+            Go on where an earlier call with the same rows was interrupted, if there was one. Rows
+            that are saved are read again, to see that they are the same documents, and not indexed
+            again. A join goes on, too.
+        join : bool, default True
+            Join the parts by cell. It needs the disk space of a second copy until it is done, and
+            reads and writes each part once more. With False the parts stay as they are.
+        total_rows : int, optional
+            How many rows there are, for ``progress``.
+        progress : callable, optional
+            ``progress(done, total)`` after each part, in rows; ``total`` is ``total_rows``, or
+            ``done`` without it.
+        join_progress : callable, optional
+            ``join_progress(done, total)`` while the parts are joined, in rows: first with what an
+            earlier call had joined. It is not called where joining would not help.
+
+        Returns
+        -------
+        Index
+            Mapped, on the CPU.
+
+        Raises
+        ------
+        OptionError
+            ``path`` exists; an unfinished build is there and ``resume`` is False, or it was of
+            other rows; there is no batch; the limit is too small.
+        DTypeError, ShapeError
+            A column that the schema cannot take.
+        KeyConflictError
+            A null key, or one that comes twice in a cell; the row is counted within its part.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> rows = [{"id": n, "text": "tea"} for n in range(6)]
+        >>> reader = pa.Table.from_pylist(rows).to_reader(max_chunksize=2)
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "index"
+        >>> schema = hr.Schema(key="id", cell=None, text="text")
+        >>> index = hr.Index.build_in_parts(reader, schema, folder, memory_limit=2**30)
+        >>> index.recall_one(text="tea", limit=2).keys
+        [0, 1]
+        """
+        from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, batches_of
+
+        if not isinstance(schema, Schema):
+            raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
+        limit = as_int(memory_limit)
+        if limit is None or limit < LEAST_MEMORY:
+            wish = f"an int of at least {LEAST_MEMORY} bytes"
+            raise error(OptionError, "memory_limit", wish, repr(memory_limit))
+        for option, value in (("resume", resume), ("join", join)):
+            if not isinstance(value, bool):
+                raise error(DTypeError, option, "True or False", repr(value))
+        total = None if total_rows is None else as_int(total_rows)
+        if total_rows is not None and (total is None or total < 0):
+            raise error(OptionError, "total_rows", "an int of at least 0", repr(total_rows))
+        folder, count = read_path(path), choose_threads(threads)
+        tell = read_progress(progress)
+        build = PartsBuild(
+            folder, schema, limit, analyzer, bm25, count, total, tell, join=join,
+            join_progress=read_progress(join_progress, "join_progress"),
+        )  # fmt: skip
+        build.run(batches_of(batches), resume=resume)
+        given = build.callables() or None
+        return cls.open(folder, analyzer=given, verify="structure", device="cpu", threads=threads)
+
+    # ---- reading rows and sizes ----
+
+    def get(
+        self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
+    ) -> pa.Table:
+        """Return the rows of some keys, as far as their scope holds them.
+
+        Parameters
+        ----------
+        keys : sequence of str or int
+            A key that its scope does not hold has no row, whether or not another cell has it.
+        scope
+            As in :meth:`recall`, errors too; a list has one entry per key.
+        columns : sequence of str, default ()
+            Row columns to return beside them: attribute and stored ones.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``key``, the cell columns, then the columns asked for; a row per document in the order
+            of the keys. A key that is asked twice comes twice, and one that several cells of its
+            scope hold has a row for each, by insertion number.
+
+        Raises
+        ------
+        ScopeError, OptionError, ShapeError, DTypeError, KeyConflictError
+            The argument is named; no scope is a ScopeError.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> rows = {"id": [1, 2], "user": ["ann", "bob"], "text": ["hot tea", "coffee"]}
+        >>> index = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell="user", text="text"))
+        >>> index.get([2, 1], scope="ann", columns=["text"]).to_pylist()
+        [{'key': 1, 'user': 'ann', 'text': 'hot tea'}]
+        """
+        state = self._state
+        with state.reading():
+            return table_of_keys(self._facts, state, keys, scope, columns)
+
+    def count(self, *, scope: object = None, filter: ask.FilterLike | None = None) -> int:  # noqa: A002
+        """Return how many documents a scope holds, or how many of them pass a filter.
+
+        Reads a bit per row in scope, and the columns that the filter names.
+
+        Parameters
+        ----------
+        scope
+            One scope, as in :meth:`recall`; never a list.
+        filter : Filter or pyarrow.compute.Expression, optional
+
+        Returns
+        -------
+        int
+            Live documents. One that several queries may see counts once.
+
+        Raises
+        ------
+        ScopeError, OptionError, DTypeError
+            The argument is named; no scope is a ScopeError.
+        """
+        state = self._state
+        with state.reading():
+            return count_where(self._facts, state, scope, filter)
+
+    @property
+    def device(self) -> str:
+        """Where the index runs."""
+        return self._device
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns are for."""
+        return self._facts.schema
+
+    def __len__(self) -> int:
+        """Return the number of live documents."""
+        return self._state.n_docs
+
+    def stats(self) -> dict[str, Any]:
+        """Return sizes and settings: threads, documents, bytes by part, and ``host_rates``."""
+        return describe(self._facts, self._state, self._device)
+
+    # ---- as a shard of a larger index ----
+
+    def statistics(self, request: parts.Request) -> parts.Statistics:
+        """Count what BM25 needs to score a request: integers over the scope of each query.
+
+        Parameters
+        ----------
+        request : hyrecall.distributed.Request
+
+        Returns
+        -------
+        hyrecall.distributed.Statistics
+            Sum those of all shards with :meth:`hyrecall.distributed.Statistics.sum`.
+
+        Raises
+        ------
+        DTypeError
+            Not a request.
+        ScopeError, OptionError, ShapeError
+            As in :meth:`recall`. OptionError also for rows around hits, since these are read from
+            whole threads.
+        """
+        _check("request", request, parts.Request)
+        from hyrecall.parts.shard import statistics_of
+
+        state = self._state
+        with state.reading():
+            return statistics_of(self._facts, state, self._name_of(state), request)
+
+    def candidates(self, request: parts.Request, statistics: parts.Statistics) -> parts.Part:
+        """Return the best documents of each arm, scored with the statistics of all shards.
+
+        Parameters
+        ----------
+        request : hyrecall.distributed.Request
+        statistics : hyrecall.distributed.Statistics
+            The statistics of this request, summed over all shards.
+
+        Returns
+        -------
+        hyrecall.distributed.Part
+            The argument of :func:`hyrecall.distributed.merge`.
+
+        Raises
+        ------
+        OptionError
+            The statistics are of another request, or documents have changed since.
+        DTypeError, ScopeError, ShapeError
+            As in :meth:`statistics`.
+        """
+        _check("request", request, parts.Request)
+        _check("statistics", statistics, parts.Statistics)
+        from hyrecall.parts.shard import candidates_of
+
+        state = self._state
+        with state.reading():
+            given = self._name_of(state), self._device, request, statistics
+            return candidates_of(self._facts, state, *given)
+
+    def _look_up(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        from hyrecall.parts.lookups import look_up
+
+        state = self._state
+        with state.reading():
+            return look_up(self._facts, state, self._name_of(state), lookup)
+
+    @property
+    def _version(self) -> str:
+        """The name of the current state of the index, as in statistics and parts."""
+        return self._name_of(self._state)
+
+    def _name_of(self, state: State) -> str:
+        from hyrecall.parts.part import version_of
+
+        return version_of(state, self._lineage.seals)
+
+
+def _check(argument: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise error(DTypeError, argument, f"a {kind.__name__}", repr(value)[:80])

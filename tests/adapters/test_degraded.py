@@ -12,9 +12,8 @@ import hyrecall as hr
 from adapters.degraded_world import degraded_index, degraded_store
 from hyrecall.adapters.degraded import DegradedWarning, warn_if_degraded
 from hyrecall.adapters.documents import Document, DocumentIndex
-from hyrecall.adapters.items import Items
-from hyrecall.adapters.memories import UserMemories
 from hyrecall.memory import MemorySync
+from seams import Items, UserMemories
 
 
 def documents() -> DocumentIndex:

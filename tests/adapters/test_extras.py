@@ -9,7 +9,7 @@ import pytest
 
 import hyrecall as hr
 from frameworks import FRAMEWORKS
-from hyrecall.adapters.extras import needs_extra
+from seams import needs_extra
 
 ADAPTERS = Path(hr.__file__).parent / "adapters"
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"

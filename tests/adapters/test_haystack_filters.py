@@ -11,8 +11,8 @@ from haystack import Document
 from haystack.utils.filters import document_matches_filter
 
 import hyrecall as hr
-from hyrecall.adapters import haystack_filters
 from hyrecall.adapters.haystack import HyrecallDocumentStore
+from seams import haystack_filters
 
 FIELDS: dict[str, list[Any]] = {
     "number": [-2, 0, 3, 7],

@@ -9,11 +9,8 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
-from hyrecall.adapters import json_filters
-from hyrecall.adapters.items import Items
-from hyrecall.adapters.json_filters import check_filter, narrowing, passes
-from hyrecall.adapters.namespaces import Namespaces, user_of
 from hyrecall.memory import EVERYONE, MemorySync
+from seams import Items, Namespaces, check_filter, json_filters, narrowing, passes, user_of
 
 SCALARS = (0, 1, 2.5, -3, True, False, None, "x", "y", "2")
 

@@ -18,11 +18,11 @@ import hyrecall as hr  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
-from hyrecall.adapters import items, langgraph_embedding, namespaces  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
 from hyrecall.memory import EVERYONE  # noqa: E402
 from memory.stores import HOUR, Clock  # noqa: E402
+from seams import items, langgraph_embedding, namespaces  # noqa: E402
 
 ANN, BOB = ("users", "ann"), ("users", "bob")
 

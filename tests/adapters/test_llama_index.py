@@ -27,14 +27,12 @@ from llama_index.core.vector_stores.types import (
 
 import hyrecall as hr
 from adapters.llama_index_world import Words, node
-from hyrecall.adapters import llama_index_store
 from hyrecall.adapters.documents import Document as TheirDocument
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.adapters.llama_index import (
-    HyrecallVectorStore,
-)
+from hyrecall.adapters.llama_index import HyrecallVectorStore
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
+from seams import llama_index_store
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "llama_index_store.py"
 MODE, OPERATOR = VectorStoreQueryMode, FilterOperator

@@ -23,8 +23,8 @@ from llama_index.core.vector_stores.types import (
 
 import hyrecall as hr
 from adapters.llama_index_world import node
-from hyrecall.adapters import llama_index_filters
 from hyrecall.adapters.llama_index import HyrecallVectorStore
+from seams import llama_index_filters
 
 KINDS: dict[str, Any] = {"year": int, "rating": float, "name": str, "tags": "list[str]"}
 VALUES: dict[str, list[Any]] = {
@@ -130,7 +130,7 @@ def test_a_planted_wrong_order_is_found(
 
 
 def test_a_planted_loss_of_the_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyrecall.adapters.llama_index_query.one_of", lambda name, ids: None)
+    monkeypatch.setattr("hyrecall.adapters.llama_index.one_of", lambda name, ids: None)
     assert query_faults()
 
 

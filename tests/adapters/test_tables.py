@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.table.columns import read_table
+from seams import read_table
 
 FOLDER = Path(__file__).parents[2] / "examples" / "frameworks"
 LIBRARIES = ("polars", "datasets", "duckdb", "daft")

@@ -1,8 +1,6 @@
-"""An adapter is thin, and uses no private name: not of the engine, the store or a framework."""
+"""An adapter uses no private name: not of the engine, the store or a framework."""
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,29 +9,6 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "python/hyrecall/adapters"
 MODULES = {one.stem: one.read_text("utf-8") for one in sorted(FOLDER.glob("*.py"))}
-MOST_LINES = 200
-COMMON_STORE = {"documents", "document_table"}
-"""What the adapters of stores share: parts of hyrecall, of at most 400 lines as everywhere."""
-
-_NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
-    tokenize.ENDMARKER,
-}
-
-
-def n_code_lines(text: str) -> int:
-    """Return the lines that are not blank, and neither comment nor docstring."""
-    told: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)  # that of a lambda is no list
-        for one in body if isinstance(body, list) else []:
-            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
-                told.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
-    code: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in _NO_CODE:
-            code.update(range(token.start[0], token.end[0] + 1))
-    return len(code - told)
 
 
 def private_names(text: str) -> list[str]:
@@ -88,26 +63,12 @@ def _is_private(name: str) -> bool:
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_an_adapter_is_thin(name: str) -> None:
-    most = 400 if name in COMMON_STORE else MOST_LINES
-    assert n_code_lines(MODULES[name]) <= most
-
-
-@pytest.mark.parametrize("name", MODULES)
 def test_an_adapter_uses_no_private_name(name: str) -> None:
     assert private_names(MODULES[name]) == []
 
 
-def test_the_common_store_is_there() -> None:
-    assert MODULES.keys() > COMMON_STORE
-
-
-def test_a_module_that_is_too_long_is_found() -> None:
-    lines = "".join(f"x{at} = {at}\n\n# why\n" for at in range(MOST_LINES))
-    assert n_code_lines(f'"""What\n\nit is."""\n{lines}') == MOST_LINES
-    planted = 'def more() -> int:\n    """Say so."""\n    return 1\n'
-    assert n_code_lines(lines + planted) == MOST_LINES + 2
-    assert n_code_lines('text = """a\n\nb"""\n') == 3  # a text is no docstring
+def test_there_are_adapters_to_read() -> None:
+    assert MODULES.keys() > {"documents", "langchain"}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import pyarrow as pa
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said
 from hyrecall import _core, arms
-from hyrecall.hits.hits import reply_of
-from hyrecall.recall.arms.listed import newest_rows
+from seams import newest_rows, reply_of
 
 TEXTS = ("oak", "fir tea", "(", "e.m")
 

@@ -10,8 +10,7 @@ import pytest
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, USERS, Draw, docs_table, edges_table, said
 from hyrecall import arms
-from hyrecall.ask.recipe import Lexical, Recipe
-from hyrecall.ask.shaping import Phase
+from seams import Lexical, Phase, Recipe
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PHASES = (Phase("all", 0, 0.4, 0.4, 0.2),)

@@ -15,12 +15,9 @@ from arms import channels
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, docs_table, edges_table, said
 from hyrecall import _core, arms
-from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import HyrecallError
-from hyrecall.graph.asked import AskedGraph
-from hyrecall.graph.states import BoundGraph
-from hyrecall.hits.hits import reply_of
 from laws.effort import Effort
+from seams import AskedGraph, BoundGraph, read_scopes, reply_of
 
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
 # the request they were made of, and Neighbours are of an Adjacency.

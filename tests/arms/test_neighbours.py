@@ -9,9 +9,8 @@ import pytest
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
 from hyrecall.errors import DTypeError
-from hyrecall.hits.around import Neighbour
-from hyrecall.recall import neighbours
 from laws.effort import Effort
+from seams import Neighbour, neighbours
 
 TEXTS = (["ash yew", None, "oak"], None)
 Best = tuple[float, int, Any]

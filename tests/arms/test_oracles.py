@@ -8,9 +8,8 @@ import hyrecall as hr
 from arms import world
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
 from hyrecall import arms
-from hyrecall.hits.hits import reply_of
-from hyrecall.recall.arms.listed import newest_rows
 from laws.effort import Effort
+from seams import newest_rows, reply_of
 
 DEPTH = 7
 PATTERNS = ("o.k", "^n1", "ash|pine", "e+l?m", r"\bfir\b", "note.*yew", "x")

@@ -9,13 +9,8 @@ import hyrecall as hr
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, said
 from hyrecall import arms
-from hyrecall.ask.recipe import Lexical, Recipe
-from hyrecall.hits.hits import reply_of
-from hyrecall.recall import batch as recall
-from hyrecall.recall.arms import run
-from hyrecall.recall.arms.batch import ArmQueries, Batch, FoundDocs
-from hyrecall.recall.source import RecallSource
-from hyrecall.recall.steps import Steps
+from seams import ArmQueries, Batch, FoundDocs, Lexical, RecallSource, Recipe, Steps, reply_of, run
+from seams import recall_batch_module as recall
 
 SCOPE = ("ann", "cy")
 HINTS = ("n3", "n1", "n4", "n15")

@@ -25,8 +25,8 @@ from arms.world import (
     seen,
 )
 from hyrecall import arms
-from hyrecall.ask.shaping import Phase
 from laws.effort import Effort
+from seams import Phase
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 QUERIES = ("oak ash", "fir", "pine yew elm", "birch")

@@ -83,7 +83,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.setenv("COLUMNS", "160")
 

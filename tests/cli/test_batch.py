@@ -54,7 +54,7 @@ def in_one_go(folder, queries, scope, **options):
 def test_a_file_in_batches_gives_the_reply_of_one_call(
     run, folder, queries, tmp_path, monkeypatch, n_at_once
 ):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", n_at_once)
     pq.write_table(queries, tmp_path / "q.parquet", row_group_size=10)
@@ -99,7 +99,7 @@ def test_query_and_rank_have_the_types_that_to_arrow_gives(run, folder, queries,
 def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
     run, folder, queries, tmp_path, monkeypatch, suffix
 ):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES - 1)
     monkeypatch.setattr(batch, "_MAX_QUERIES", 4)
@@ -209,7 +209,7 @@ def test_what_batch_refuses_leaves_no_file(run, folder, queries, tmp_path, optio
 def test_a_bad_query_in_a_later_batch_keeps_the_old_file_and_is_named(
     run, folder, queries, tmp_path, monkeypatch
 ):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 10)
     rows = queries.to_pylist()
@@ -249,7 +249,7 @@ def test_batch_never_writes_over_its_own_queries(run, folder, queries, tmp_path,
 
 
 def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, monkeypatch):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     seen = []
     answer = batch.Batch.answer
@@ -272,7 +272,7 @@ def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, 
 
 
 def test_progress_outside_a_terminal_is_lines_with_rate_and_eta(capsys, monkeypatch):
-    from hyrecall.cli import progress
+    from seams import progress
 
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
     with progress.Progress(1000) as shown:

@@ -11,7 +11,8 @@ import hyrecall as hr
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from hyrecall.cli import batch, batch_output
+from seams import batch_output
+from seams import cli_batch_module as batch
 
 N_QUERIES = 40
 ASKED = (

@@ -18,7 +18,8 @@ import hyrecall as hr
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from hyrecall.cli import batch, batch_output
+from seams import batch_output
+from seams import cli_batch_module as batch
 
 N_QUERIES = 23
 DIM = 8
@@ -259,7 +260,7 @@ def test_a_run_whose_end_failed_goes_on_when_nothing_is_left_to_answer(
         raise OSError(5, "Input/output error", str(target))
 
     with monkeypatch.context() as broken:
-        broken.setattr("hyrecall.base.output_files.move_file", fails)
+        broken.setattr("hyrecall.base.disk.move_file", fails)
         reply = run(*asked)
     assert reply.code == 1
     assert f"note: {N_QUERIES} queries are done" in reply.err

@@ -18,10 +18,10 @@ from cli.conftest import DIM, SCHEMA, WORDS
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from hyrecall.cli import batch, batch_command, batch_crew, batch_workers
-from hyrecall.distributed import BatchRecall, ShardedIndex, saved
-from hyrecall.distributed.shard_opening import ShardOpening
+from hyrecall.distributed import BatchRecall, ShardedIndex
 from hyrecall.embed import HashEmbedder
+from seams import ShardOpening, batch_command, batch_crew, batch_workers, saved
+from seams import cli_batch_module as batch
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")

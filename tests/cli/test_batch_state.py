@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from hyrecall.cli.batch_state import State
+from seams import cli_State as State
 
 
 @pytest.mark.parametrize("job", [[], None, 7])

@@ -12,9 +12,8 @@ from hyrecall import recipes
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
-from hyrecall.cli.settings import KEYS, settings_path
-from hyrecall.embed import choose
 from hyrecall.memory import MemorySync
+from seams import KEYS, choose, settings_path
 
 Run = Callable[..., SimpleNamespace]
 

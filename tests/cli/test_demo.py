@@ -21,9 +21,9 @@ def memories() -> pa.Table:
 
 
 def without_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hyrecall.embed.static
+    from seams import static_module
 
-    monkeypatch.setattr(hyrecall.embed.static, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(static_module, "_PACKAGE", "no_such_package")
 
 
 @pytest.mark.parametrize("model", [pytest.param(True, marks=needs_model), False])

@@ -179,9 +179,9 @@ def test_without_the_cli_extra_the_command_says_how_to_get_it_and_2(process, pac
 
 
 def test_without_the_local_extra_embed_says_how_to_get_it_and_2(run, folder, monkeypatch):
-    import hyrecall.embed.static
+    from seams import static_module
 
-    monkeypatch.setattr(hyrecall.embed.static, "_PACKAGE", "no_such_package")
+    monkeypatch.setattr(static_module, "_PACKAGE", "no_such_package")
     reply = run("recall", folder, "delta", "--scope", "acme", "--embed")
     assert reply.code == 2
     assert reply.err.startswith("error: embedder: expected the packaged static model (pip install")

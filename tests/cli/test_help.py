@@ -12,7 +12,7 @@ pytest.importorskip("rich", reason="the extra [cli] is not installed")
 
 import typer
 
-from hyrecall.cli.app import app
+from seams import app_app as app
 
 Run = Callable[..., SimpleNamespace]
 

@@ -232,7 +232,7 @@ def test_D31_a_dash_reads_stdin_and_path_names_the_store(
 ) -> None:
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     reply = CliRunner().invoke(app, ["ltm", "save", "song", "-"], input="two\nlines\n")
     assert json.loads(reply.stdout)["value"] == "two\nlines"

@@ -19,13 +19,10 @@ import typer
 from typer.testing import CliRunner
 
 import hyrecall as hr
-from hyrecall.base.output_files import resolve_target
-from hyrecall.cli.app import app
-from hyrecall.cli.command_table import Commands
-from hyrecall.cli.help import Command
-from hyrecall.cli.settings import _note
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
+from seams import Command, Commands, _note, resolve_target
+from seams import app_app as app
 
 
 @pytest.fixture

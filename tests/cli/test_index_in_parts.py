@@ -4,9 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.cli import index_in_parts
-from hyrecall.cli.index_in_parts import read_size
-from hyrecall.segments import parts
+from seams import index_in_parts, parts, read_size
 
 ARMS = ["--key", "id", "--cell", "tenant", "--text", "body=title+text", "--attribute", "stars"]
 

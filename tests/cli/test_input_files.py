@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hyrecall as hr
-from hyrecall.cli.app import app
+from seams import app_app as app
 
 ROWS = [{"id": "a", "t": "green tea"}, {"id": "b", "t": 'milk\t"cold"'}, {"id": "c", "t": "2024"}]
 

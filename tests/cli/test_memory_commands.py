@@ -74,7 +74,7 @@ def test_a_blank_text_is_refused_before_a_store_is_made(run: Run, store: Path) -
 def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Run) -> None:
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     result = CliRunner().invoke(app, ["remember", "-", "--user", "ann"], input="two\nlines\n")
     assert result.exit_code == 0, result.stderr

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.cli import serve_command
 from hyrecall.distributed import ShardedIndex
+from seams import serve_command
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 

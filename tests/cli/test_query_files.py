@@ -53,7 +53,7 @@ KEY = (*TEXT, "--query-key", "k")
 
 
 def test_keys_of_json_lines_are_text_whatever_comes_first(ask, monkeypatch):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 2)
     keys = [None, None, None, "x", 7, 2.5, True, [1, "a"], "ü"]
@@ -84,7 +84,7 @@ def test_a_key_that_is_the_scope_too_keeps_the_type_of_the_cell(ask):
 
 
 def test_a_key_whose_type_changes_on_the_way_is_refused_by_name(ask, monkeypatch):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
     content = lines({"q": "tea", "k": ["1"]}, {"q": "tea", "k": "1"})

@@ -9,8 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import EmbedBy, HashEmbedder, StaticEmbedder
-from hyrecall.hits.dropped import dropped_text
-from hyrecall.hits.explain_text import wrapped_text
+from seams import dropped_text, wrapped_text
 
 QUERY = "amber delta kelp"
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0, -0.5, 0.125]

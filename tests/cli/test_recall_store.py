@@ -12,9 +12,8 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
-from hyrecall.hits.dropped import dropped_text
-from hyrecall.hits.explain_text import wrapped_text
 from hyrecall.memory import Episode, MemorySync
+from seams import dropped_text, wrapped_text
 
 Run = Callable[..., SimpleNamespace]
 

@@ -53,7 +53,7 @@ def without_ages(table):
 
 @pytest.mark.parametrize("name", ["default", "hebb", "loom"])
 def test_a_recipe_ranks_a_batch_as_it_does_in_python(run, memories, tmp_path, monkeypatch, name):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 3)
     pq.write_table(ASKED, tmp_path / "q.parquet")
@@ -71,7 +71,7 @@ def test_a_recipe_ranks_a_batch_as_it_does_in_python(run, memories, tmp_path, mo
 
 
 def test_all_slices_of_a_run_count_ages_from_one_time(run, memories, tmp_path, monkeypatch):
-    from hyrecall.cli import batch
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
     times = []
@@ -91,7 +91,8 @@ def test_all_slices_of_a_run_count_ages_from_one_time(run, memories, tmp_path, m
 
 
 def test_a_resumed_run_counts_ages_from_the_time_of_the_first(run, memories, tmp_path, monkeypatch):
-    from hyrecall.cli import batch, batch_output
+    from seams import batch_output
+    from seams import cli_batch_module as batch
 
     monkeypatch.setattr(batch, "_MAX_QUERIES", 2)
     monkeypatch.setattr(batch_output, "_SEGMENT_SECONDS", 0.0)

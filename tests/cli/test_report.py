@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall
 from hyrecall import _core
-from hyrecall.base.runtime import choose_threads
+from seams import choose_threads
 
 SECRET = "hunter2-Wanda"
 VARIABLES = (
@@ -72,7 +72,7 @@ def test_a_report_names_the_version_of_sqlite_and_of_each_extra(run):
 
 
 def test_a_package_of_an_extra_that_is_not_installed_is_named(run, monkeypatch):
-    from hyrecall.cli import report
+    from seams import report
 
     wanted = ["numpy>=1", 'no_such_package>=3; extra == "later"', 'rich>=1; extra == "later"']
     monkeypatch.setattr(report.metadata, "requires", lambda _: wanted)
@@ -83,7 +83,7 @@ def test_a_package_of_an_extra_that_is_not_installed_is_named(run, monkeypatch):
 
 
 def test_sources_that_are_not_installed_have_unknown_extras(run, monkeypatch):
-    from hyrecall.cli import report
+    from seams import report
 
     def missing(_: str) -> list[str]:
         raise report.metadata.PackageNotFoundError("hyrecall")
@@ -169,7 +169,7 @@ def test_no_value_of_a_variable_that_may_be_secret_is_shown(run, monkeypatch, na
 
 
 def test_a_report_that_shows_every_value_is_found(run, monkeypatch):
-    from hyrecall.cli import report
+    from seams import report
 
     monkeypatch.setattr(report, "_HARMLESS_VARIABLES", {"HYRECALL_EMBED_DISABLE": ".*"})
     monkeypatch.setenv("HYRECALL_EMBED_DISABLE", f"/srv/{SECRET}")
@@ -299,7 +299,7 @@ def test_a_fault_of_hyrecall_asks_for_the_report(run, monkeypatch):
     def broken() -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("hyrecall.cli.config_command.settings_path", broken)
+    monkeypatch.setattr("hyrecall.cli.info_command.settings_path", broken)
     reply = run("config", "path")
     assert reply.code == 4
     assert "with the output of hyrecall --debug and hyrecall info --report" in reply.err

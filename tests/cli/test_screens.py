@@ -27,9 +27,9 @@ pytest.importorskip("rich", reason="the extra [cli] is not installed")
 import typer
 
 from hyrecall import _core
-from hyrecall.base.text_tables import width_of
-from hyrecall.cli.app import app
 from screen_corpus import write_corpus
+from seams import app_app as app
+from seams import width_of
 
 SCREENS_FOLDER = Path(__file__).parent / "screens"
 WIDTHS = (80, 120)
@@ -307,7 +307,9 @@ def world(
         },
     )  # fmt: skip
     for part, made_up in MACHINE.items():
-        monkeypatch.setattr(f"hyrecall.cli.report.{part}", lambda *_, made_up=made_up: made_up)
+        monkeypatch.setattr(
+            f"hyrecall.cli.info_command.{part}", lambda *_, made_up=made_up: made_up
+        )
     write_corpus(tmp_path)
     return tmp_path
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.base import disk
-from hyrecall.cli.memory_options import store_path
-from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
 from hyrecall.errors import DTypeError, OptionError
+from seams import KEYS, disk, read_settings, remove_setting, set_setting, settings_path, store_path
 
 GOOD: dict[str, tuple[Any, Any]] = {
     "path": ("/data/agent.mem", "/data/agent.mem"),

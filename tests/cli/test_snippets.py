@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.cli.show import print_stored
-from hyrecall.cli.snippets import Snippets
+from seams import Snippets, print_stored
 
 STEMS = hr.Analyzer("snowball:english", stopwords="english")
 

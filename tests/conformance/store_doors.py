@@ -471,7 +471,7 @@ def commands_described() -> dict[str, list[str]]:
     """Return every command with its options."""
     from typer.main import get_command
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     top: Any = get_command(app)
     groups = {name: getattr(one, "commands", None) for name, one in top.commands.items()}
@@ -488,7 +488,7 @@ def invoked(words: list[str], folder: Path, endpoint: str | None = None) -> str:
     """Run ``hyrecall`` in this process, with no settings but those in a folder; give its output."""
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYRECALL_CONFIG", str(folder / "config.json"))

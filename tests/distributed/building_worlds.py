@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex, build_shards, building
-from hyrecall.distributed.build_worker import do_task
+from hyrecall.distributed import ShardedIndex, build_shards
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes
 from oracle.corpus import Draw, draw_call
 from oracle.documents import Row
 from oracle.recall import Oracle
+from seams import building, do_task
 
 __all__ = ["Inline", "built", "same_calls", "write_files"]
 

@@ -16,10 +16,7 @@ import pytest
 import hyrecall as hr
 from distributed.test_replaced_folders import ASKED, SCHEMA, documents, make
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.generations import Generations
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.saved_folders import SavedFolders
-from hyrecall.distributed.shards import LocalShard
+from seams import Generations, LocalShard, ReplicatedShard, SavedFolders
 
 __all__ = [
     "SECONDS",

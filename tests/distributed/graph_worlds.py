@@ -15,8 +15,8 @@ import hyrecall as hr
 from distributed.placed import placed_index, placed_shards, placement_of
 from distributed.placement import WireShard, index_of, laid_out
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.shards import LocalShard
 from laws.engine import ipc_bytes
+from seams import LocalShard
 
 __all__ = [
     "GRAPH",

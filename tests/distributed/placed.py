@@ -11,12 +11,19 @@ import pyarrow as pa
 import hyrecall as hr
 from distributed.placement import WireShard
 from hyrecall.distributed import Placement, Request, ShardedIndex, Statistics
-from hyrecall.distributed.packing import heavy_slots, large_cells, most_rows, pack
-from hyrecall.distributed.placement import N_SLOTS
-from hyrecall.distributed.routing import Router
-from hyrecall.distributed.row_places import RowCounts, cell_kinds, rows_of
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.table.columns import read_rows
+from seams import (
+    N_SLOTS,
+    LocalShard,
+    Router,
+    RowCounts,
+    cell_kinds,
+    heavy_slots,
+    large_cells,
+    most_rows,
+    read_rows,
+    rows_of,
+)
+from seams import distributed_pack as pack
 
 __all__ = ["CountedShard", "placed_index", "placed_shards", "placement_of"]
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.parts.lookups import Looked, Lookup
+from seams import LocalShard, Looked, Lookup
 
 __all__ = ["WireShard", "empty", "index_of", "laid_out", "merged"]
 

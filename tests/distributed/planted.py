@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import hyrecall as hr
 from distributed.placement import LocalShard
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
-from hyrecall.parts.counts import Counts
 from laws.around import AroundSubject
 from laws.engine import EngineSubject, arguments
 from oracle.documents import Call
+from seams import parts_Counts as Counts
 
 __all__ = ["PLANTED", "Planted"]
 

@@ -9,10 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed.looking import Looking
-from hyrecall.graph.states import BoundGraph
-from hyrecall.parts import telling
-from hyrecall.parts.lookups import QUERY, Lookup, cell_column
+from seams import QUERY, BoundGraph, Looking, Lookup, cell_column, telling
 
 __all__ = ["PLANTED"]
 

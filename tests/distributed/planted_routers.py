@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hyrecall as hr
-from hyrecall.distributed.placement import slot_of
-from hyrecall.distributed.routing import Router
+from seams import Router, slot_of
 
 __all__ = ["ROUTERS"]
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import generations
-from hyrecall.parts import shard, sharing, tag_lookups, tag_rounds
+from seams import generations, shard, sharing, tag_lookups, tag_rounds
 
 __all__ = ["PLANTED"]
 

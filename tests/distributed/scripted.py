@@ -13,11 +13,8 @@ import pyarrow as pa
 import hyrecall as hr
 from distributed.test_processes import SCHEMA, VECTORS, asked, documents
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
-from hyrecall.distributed.opening import _seal
-from hyrecall.distributed.replica import Replica
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import ShardLostError, error
+from seams import LocalShard, Replica, ReplicatedShard, _seal
 
 __all__ = [
     "SECONDS",

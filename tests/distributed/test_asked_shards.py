@@ -18,14 +18,10 @@ import xxhash
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from distributed.placed import CountedShard, placed_index, placed_shards
-from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics, generations
-from hyrecall.distributed.asked_shard import AskedShard
-from hyrecall.distributed.placement import slot_of
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards_file import ShardEntry
-from hyrecall.distributed.worker import Answering
+from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
 from hyrecall.recipe import Lexical
+from seams import Answering, AskedShard, ShardEntry, ShardOpening, generations, slot_of
 
 SCHEMA = hr.Schema(key="id", cell=("org", "user"), text="text")
 USERS = [("x", f"u{at}") for at in range(24)]

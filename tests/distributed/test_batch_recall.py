@@ -14,7 +14,8 @@ import pytest
 
 import hyrecall as hr
 from distributed.datasets import HOW, N_QUERIES, ROLES, World, equal, hits_of
-from hyrecall.distributed import BatchRecall, slices
+from hyrecall.distributed import BatchRecall
+from seams import slices
 
 
 @pytest.fixture(scope="module")

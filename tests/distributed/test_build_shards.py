@@ -14,24 +14,21 @@ import pytest
 import hyrecall as hr
 from distributed.building_worlds import built, same_calls, write_files
 from distributed.worlds import SHARDS
-from hyrecall.distributed import (
-    Placement,
-    ShardedIndex,
-    Shards,
-    build_shards,
-    build_worker,
-    rebalance,
-    rebalancing,
-    row_places,
-)
-from hyrecall.distributed.placement import encode_cell
-from hyrecall.distributed.shards import LocalShard, ProcessShard
-from hyrecall.segments import parts
+from hyrecall.distributed import Placement, ShardedIndex, Shards, build_shards, rebalance
 from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
 from laws.engine import EngineSubject, table
 from oracle.corpus import Draw, draw_mix, draw_rows, draw_shape
+from seams import (
+    LocalShard,
+    ProcessShard,
+    build_worker,
+    encode_cell,
+    parts,
+    rebalancing,
+    row_places,
+)
 
 
 def worlds(

@@ -14,7 +14,7 @@ import pytest
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from hyrecall.distributed import ShardedIndex, rebalance
-from hyrecall.distributed.row_places import rows_of
+from seams import rows_of
 
 TEXTS = pa.dictionary(pa.int32(), pa.string())
 DAY = 86_400_000

@@ -16,8 +16,9 @@ import pytest
 import hyrecall as hr
 from distributed.test_owners import SECONDS, wait_for
 from distributed.test_processes import N_SHARDS, VECTORS, asked, process, saved_shards, whole
-from hyrecall.distributed import ShardedIndex, turns
+from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
+from seams import turns
 
 
 @pytest.fixture(scope="module")

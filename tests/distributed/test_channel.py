@@ -15,8 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hyrecall.distributed.channel import Channel, Ended, Late, Pending
-from hyrecall.distributed.pipes import Messages, PipeClosed, message
+from seams import Channel, Ended, Late, Messages, Pending, PipeClosed, message
 
 SECONDS = 60.0  # in which something must have happened
 

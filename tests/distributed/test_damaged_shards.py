@@ -15,12 +15,9 @@ from distributed.building_worlds import built, write_files
 from distributed.scripted import made
 from distributed.test_processes import asked as asked_words
 from distributed.test_processes import saved_shards
-from hyrecall.base import disk
 from hyrecall.distributed import Request, ShardedIndex, Shards
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.distributed.worker import Answering
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
+from seams import Answering, LocalShard, ShardOpening, disk
 
 BLOCK, ROWS, DIM = 512, 400, 8
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v")

@@ -15,16 +15,8 @@ import pytest
 
 import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
-from hyrecall.base import disk
-from hyrecall.distributed import (
-    BatchRecall,
-    DatasetHits,
-    dataset,
-    part_answers,
-    query_parts,
-    recall_dataset,
-)
-from hyrecall.distributed.query_parts import QueryPart
+from hyrecall.distributed import BatchRecall, DatasetHits, recall_dataset
+from seams import QueryPart, dataset, disk, part_answers, query_parts
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import xxhash
 import hyrecall as hr
 from distributed.test_refusals import ASKED, built
 from hyrecall.distributed import Part, Request, Statistics, merge
-from hyrecall.parts import frames
 from laws.effort import Effort
+from seams import parts_frames_module as frames
 
 HUGE = (0, 1, -1, 7, 10**6, 2**31, 2**32, 3 * 10**9, 2**62, 2**63 - 1, -(2**63))
 KINDS = ("request", "statistics", "part")

@@ -12,7 +12,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, Statistics, merge
-from hyrecall.parts.spreading import Share, spread_part, sum_shares, widest_runs
+from seams import Share, spread_part, sum_shares, widest_runs
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 REQUEST = Request(text=["oak", "ash"], scope=["ann", "bob"])

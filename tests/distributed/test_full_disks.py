@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 import hyrecall as hr
 from hyrecall.distributed import build_shards
-from hyrecall.distributed.pipes import plain_error, rebuild, system_error
+from seams import plain_error, rebuild, system_error
 
 SCRIPT = """
 import errno, resource, signal, sys

@@ -13,8 +13,8 @@ from distributed.generation_worlds import SECONDS, opened, reply_of, want
 from distributed.test_generations import held_recall
 from distributed.test_replaced_folders import make
 from hyrecall.distributed import ShardedIndex, rebalance
-from hyrecall.distributed.generations import Generations
 from hyrecall.errors import OptionError
+from seams import Generations
 
 
 class InterruptedLock:

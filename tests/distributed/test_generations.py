@@ -31,10 +31,8 @@ from distributed.test_damaged_shards import damage
 from distributed.test_owners import has_ended, wait_for
 from distributed.test_replaced_folders import ASKED, USERS, make
 from hyrecall.distributed import ShardedIndex, Shards, rebalance
-from hyrecall.distributed.generations import Generations
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.distributed.shards_file import SHARDS, write_shards
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError
+from seams import SHARDS, Generations, LocalShard, write_shards
 
 
 @kinds("here", "processes")

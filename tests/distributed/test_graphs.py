@@ -27,12 +27,10 @@ from distributed.placement import WireShard
 from distributed.planted_graphs import PLANTED
 from hyrecall.arms import EdgeLexical, Edges, Regex
 from hyrecall.distributed import Request, ShardedIndex, Statistics
-from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import ShardLostError
-from hyrecall.parts.lookups import Looked, Lookup
-from hyrecall.parts.part import Part
 from laws.checks import outcome
 from laws.effort import Effort
+from seams import LocalShard, Looked, Lookup, Part
 
 EVERYONE = hr.Scope.matching(user=hr.ANY)
 FREE = hr.GraphSchema(key="id", cell=None, text="label", participants="who")

@@ -22,19 +22,10 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.base import disk
-from hyrecall.distributed import (
-    ShardedIndex,
-    Shards,
-    build_shards,
-    build_worker,
-    building,
-    crew,
-    rebalance,
-    rebalancing,
-)
+from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance
 from hyrecall.errors import IndexNotFoundError, WriterBusyError
 from laws.effort import Effort
+from seams import build_worker, building, crew, disk, rebalancing
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 STEPS = ("mkdir", "rename", "replace", "unlink", "fsync", "rmdir")

@@ -14,11 +14,6 @@ import hyrecall as hr
 from distributed.placed import all_in_turn
 from distributed.placement import WireShard
 from hyrecall.distributed import Request, ShardedIndex
-from hyrecall.distributed.asking import ShardThreads
-from hyrecall.distributed.looking import Looking
-from hyrecall.distributed.lost_shards import told_of
-from hyrecall.distributed.routing import Router
-from hyrecall.distributed.shards import LocalShard, Shard
 from hyrecall.errors import (
     HyrecallError,
     OptionError,
@@ -26,9 +21,23 @@ from hyrecall.errors import (
     ShardLostError,
     StaleStatisticsError,
 )
-from hyrecall.parts.frames import pack, pack_table
-from hyrecall.parts.lookups import QUERY, Looked, Lookup, cell_column
-from hyrecall.parts.told import ToldLists, question_of, told_to
+from seams import (
+    QUERY,
+    LocalShard,
+    Looked,
+    Looking,
+    Lookup,
+    Router,
+    Shard,
+    ShardThreads,
+    ToldLists,
+    cell_column,
+    pack_table,
+    question_of,
+    told_of,
+    told_to,
+)
+from seams import parts_pack as pack
 
 SCHEMA = hr.Schema(key="id", cell=("user", "part"), text="text", attributes="n")
 ROWS: dict[str, list[Any]] = {

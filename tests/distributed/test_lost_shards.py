@@ -14,12 +14,9 @@ from distributed.placed import all_in_turn
 from distributed.test_tags import built, chain
 from hyrecall.arms import Tags
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
-from hyrecall.distributed.looking import Looking
-from hyrecall.distributed.routing import Router
-from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
-from hyrecall.parts.lookups import Looked, Lookup
 from laws.engine import ipc_bytes
+from seams import LocalShard, Looked, Looking, Lookup, Router
 
 MANY = 99  # more questions than a recall has
 

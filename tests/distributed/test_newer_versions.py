@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.distributed import newer_versions
-from hyrecall.distributed.newer_versions import NewerVersions
 from hyrecall.errors import CorruptIndexError
+from seams import NewerVersions, newer_versions
 
 
 class Unreadable:

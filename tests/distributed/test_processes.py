@@ -19,14 +19,12 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, asking, turns
-from hyrecall.distributed.question import Question
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import ProcessShard
-from hyrecall.distributed.worker import MOST_RECENT, Answering
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from seams import MOST_RECENT, Answering, ProcessShard, ShardOpening, asking, turns
+from seams import distributed_Question as Question
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
 N, N_SHARDS = 60, 3

@@ -32,11 +32,10 @@ from distributed.test_processes import (
 )
 from distributed.test_replaced_folders import make
 from hyrecall.distributed import ShardedIndex, Shards, build_shards
-from hyrecall.distributed.ray_shards import RayShard
-from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from seams import RayShard, ReplicatedShard
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 

@@ -16,11 +16,9 @@ import pytest
 
 import hyrecall as hr
 from distributed.test_processes import asked, saved_shards, whole
-from hyrecall.distributed import ShardedIndex, ray_cluster
-from hyrecall.distributed.ray_shards import RayShard
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import OpenShard, Shard
+from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
+from seams import OpenShard, RayShard, ReplicatedShard, Shard, ray_cluster
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 

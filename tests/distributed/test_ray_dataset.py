@@ -12,8 +12,8 @@ import pytest
 import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
 from hyrecall.distributed import BatchRecall, recall_dataset
-from hyrecall.distributed.query_parts import QueryPart
 from hyrecall.errors import error
+from seams import QueryPart
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 pytest.importorskip("ray.data", reason="what Ray Data needs is not installed")

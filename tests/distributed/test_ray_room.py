@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyrecall as hr
-from hyrecall.distributed import ray_cluster
-from hyrecall.distributed.ray_cluster import (
+from seams import (
     UNITS,
     Node,
     Reserved,
     check_room,
     default_gpus,
     most_actors,
+    ray_cluster,
     read_reserved,
 )
 

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.distributed import ray_shards
-from hyrecall.distributed.channel import START_SECONDS
-from hyrecall.distributed.ray_shards import RayShard
 from hyrecall.errors import ShardLostError
+from seams import START_SECONDS, RayShard, ray_shards
 
 TIMEOUT = 1.0
 PATIENCE = 30.0  # seconds, for a thread of a test

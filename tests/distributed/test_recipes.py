@@ -16,10 +16,10 @@ import hyrecall as hr
 from distributed.placement import index_of, laid_out
 from hyrecall.arms import Listed, Newest, Regex
 from hyrecall.distributed import ShardedIndex
-from hyrecall.parts import merging
 from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from seams import merging
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "pine")

@@ -12,8 +12,9 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.distributed import ShardedIndex, Shards, opening
-from hyrecall.distributed.shards import SavedShard
+from hyrecall.distributed import ShardedIndex, Shards
+from seams import SavedShard
+from seams import distributed_opening_module as opening
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 USERS = [f"u{at}" for at in range(12)]

@@ -26,10 +26,9 @@ from distributed.test_processes import (
     saved_shards,
 )
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import ProcessShard
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from seams import ProcessShard, ReplicatedShard
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from distributed.scripted import (
 )
 from distributed.test_processes import asked
 from hyrecall.distributed import Request, ShardedIndex
-from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.errors import ShardLostError
+from seams import ReplicatedShard
 
 N_CHANGES = 3
 

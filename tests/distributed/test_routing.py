@@ -14,18 +14,16 @@ import hyrecall as hr
 from distributed.placed import placed_index, placed_shards, placement_of
 from distributed.planted_routers import ROUTERS
 from distributed.worlds import CALLS, Route, same_replies
-from hyrecall.distributed import Placement, ShardedIndex, routing
-from hyrecall.distributed.generations import Generation
-from hyrecall.distributed.routing import Router
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.parts.counts import Counts
-from hyrecall.parts.spreading import joined_alone
+from hyrecall.distributed import Placement, ShardedIndex
 from laws.around import AroundSubject
 from laws.checks import LawBroken, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.exact import ExactSubject
 from laws.with_threads import WithThreadsSubject
+from seams import LocalShard, Router, joined_alone, routing
+from seams import distributed_Generation as Generation
+from seams import parts_Counts as Counts
 
 
 def test_random_tables_and_calls(effort: Effort) -> None:
@@ -58,11 +56,11 @@ def test_only_what_one_index_refuses_is_asked_whole(
     subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = whole = 0
-    answer_whole = Generation._answer_whole
+    answer_whole, answer_routed = Generation._answer_whole, routing.answer_routed
 
     def routed(*given: Any) -> Any:
         nonlocal split
-        hits = routing.answer_routed(*given)
+        hits = answer_routed(*given)
         split += hits is not None
         return hits
 

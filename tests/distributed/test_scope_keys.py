@@ -8,11 +8,10 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.arms import EdgeLexical, Edges, Regex
-from hyrecall.ask import scope as scopes
-from hyrecall.ask.scope import distinct_scopes
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import OptionError
+from seams import LocalShard, distinct_scopes
+from seams import scope as scopes
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 EDGES = hr.GraphSchema(key="id", cell="user", text="label", participants="who")

@@ -17,12 +17,16 @@ import pytest
 import hyrecall as hr
 from distributed.test_damaged_shards import WHY, damage
 from hyrecall.distributed import BatchRecall, Request, ShardedIndex
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import LocalShard, ProcessShard
-from hyrecall.distributed.worker import Answering
 from hyrecall.errors import CorruptIndexError, OptionError
-from hyrecall.segments.manifest import MANIFEST, read_seal
+from seams import (
+    MANIFEST,
+    Answering,
+    LocalShard,
+    ProcessShard,
+    ReplicatedShard,
+    ShardOpening,
+    read_seal,
+)
 
 ROWS, DIM = 140_000, 8  # vectors of two blocks; a query of texts reads norms, in the second
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v")

@@ -12,8 +12,7 @@ import pytest
 import hyrecall as hr
 from distributed.building_worlds import built
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.query_parts import query_files
-from hyrecall.distributed.source_files import source_files
+from seams import query_files, source_files
 
 ROWS = pa.table({"id": ["a", "b"], "user": ["ann", "bob"], "text": ["tea", "tea"]})
 

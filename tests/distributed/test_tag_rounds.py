@@ -14,12 +14,9 @@ import hyrecall as hr
 from distributed.test_tags import World, alone, asked, built, chain, world_of
 from hyrecall.arms import Tags
 from hyrecall.distributed import Request, ShardedIndex
-from hyrecall.distributed.routing import Router
-from hyrecall.distributed.shards import LocalShard
 from hyrecall.errors import OptionError, ShardLostError, error
-from hyrecall.parts.lookups import QUERY, Looked, Lookup
-from hyrecall.parts.told import ToldLists, question_of
 from laws.checks import outcome
+from seams import QUERY, LocalShard, Looked, Lookup, Router, ToldLists, question_of
 
 EVERYONE = hr.Scope.matching(user=hr.ANY)
 MISTAKES: tuple[dict[str, Any], ...] = (

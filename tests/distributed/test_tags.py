@@ -18,11 +18,10 @@ from distributed.placement import WireShard, index_of, laid_out
 from distributed.planted_tags import PLANTED
 from hyrecall.arms import Tags, related
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.shards import LocalShard
-from hyrecall.parts.lookups import Lookup
 from hyrecall.recipe import Lexical, Recipe
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from seams import LocalShard, Lookup
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TAGS = ("tea", "green tea", "kettle", "teapot", "milk", "éclair", "cake", "oven", "rain", "sea")

@@ -12,13 +12,13 @@ import hyrecall as hr
 from distributed.placed import placed_shards, placement_of
 from distributed.placement import WireShard, index_of, laid_out
 from hyrecall.distributed import Placement
-from hyrecall.distributed.shards import LocalShard
 from laws.around import AroundSubject
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes, table
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Row
 from oracle.recall import Oracle
+from seams import LocalShard
 
 __all__ = ["CALLS", "SHARDS", "Bug", "Route", "same_replies"]
 

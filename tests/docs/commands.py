@@ -18,7 +18,7 @@ def run_commands(
         pytest.importorskip(package, reason=f"the extra [{extra}] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HYRECALL_PATH", "agent.mem")

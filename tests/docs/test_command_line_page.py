@@ -34,7 +34,7 @@ def test_the_commands_on_a_store_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_table_of_exit_codes_is_that_of_the_code() -> None:
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
     pytest.importorskip("rich", reason="the extra [cli] is not installed")
-    from hyrecall.cli import app
+    from seams import app_module as app
 
     codes = {app.REFUSED, app.USAGE, app.CORRUPT, app.INTERNAL, app.INTERRUPTED, app.TERMINATED}
     told = re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)

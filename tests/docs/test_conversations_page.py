@@ -31,7 +31,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.importorskip(package, reason="the extra [cli] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.chdir(tmp_path)
     turns = re.findall(r'\("(\w\d)", "(\w+)", (\d), "(.*)"\)', PAGE)

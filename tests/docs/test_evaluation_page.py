@@ -36,7 +36,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         pytest.skip("the extra [local] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     write_small_set(tmp_path / "DATA")
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ def test_the_command_of_the_example_writes_the_same_hits(
         pytest.importorskip(package, reason="the extra [cli] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.chdir(tmp_path)
     arguments = ("--queries", "300", "--folder", "work")

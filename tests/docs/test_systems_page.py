@@ -44,7 +44,7 @@ def test_the_commands_of_a_section_run(
         pytest.importorskip(package, reason=f"the extra [{extra}] is not installed")
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.setenv("HYRECALL_PATH", str(tmp_path / "agent.mem"))
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))

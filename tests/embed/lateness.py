@@ -32,8 +32,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from embed.stub_server import StubServer
-from hyrecall.base.pool import Pool
 from laws.effort import Effort
+from seams import Pool
 
 __all__ = [
     "BEARABLE",

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embed.fakes import FakeClock
-from hyrecall.embed.breaker import Breaker
 from hyrecall.errors import DTypeError, OptionError
+from seams import Breaker
 
 
 def test_five_failures_in_a_row_begin_a_rest_and_a_probe_ends_it() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hyrecall.embed import AUTO, HashEmbedder, HttpEmbedder, Off, StaticEmbedder, choose_embedder
-from hyrecall.embed import choose as choose_module
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError
+from seams import choose as choose_module
 
 OWN = {"HYRECALL_EMBEDDING_URL": "http://own.example/v1"}
 LTM = {"LTM_EMBEDDING_URL": "http://ltm.example/v1"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.embed.durations import duration, timeout_of
 from hyrecall.errors import OptionError
+from seams import duration, timeout_of
 
 # From the table of Go's own test of time.ParseDuration.
 GOOD = [

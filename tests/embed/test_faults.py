@@ -28,10 +28,9 @@ from embed.lateness import (
     plain_request,
 )
 from embed.stub_server import StubServer, serving
-from hyrecall.base.pool import Pool
 from hyrecall.embed import EmbedFault, Guard, NoVectors
-from hyrecall.embed.breaker import Breaker
 from laws.effort import Effort
+from seams import Breaker, Pool
 
 BUDGETS = (
     0.05,

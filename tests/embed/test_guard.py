@@ -13,8 +13,8 @@ import pytest
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, NoVectors, Off
-from hyrecall.embed.breaker import Breaker
 from hyrecall.errors import DTypeError, OptionError
+from seams import Breaker
 
 
 def test_vectors_come_through_as_they_are() -> None:

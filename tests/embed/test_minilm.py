@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hyrecall.embed import MiniLMEmbedder, choose_embedder, minilm
+from hyrecall.embed import MiniLMEmbedder, choose_embedder
 from hyrecall.errors import MissingExtraError, OptionError
+from seams import minilm
 
 needed = pytest.mark.skipif(
     not MiniLMEmbedder.available(),

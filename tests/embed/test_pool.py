@@ -9,9 +9,8 @@ import pytest
 
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
-from hyrecall.base import pool
 from hyrecall.embed import EmbedFault, Guard, NoVectors
-from hyrecall.embed.breaker import Breaker
+from seams import Breaker, pool
 
 
 def test_when_every_worker_hangs_the_answer_comes_at_once() -> None:

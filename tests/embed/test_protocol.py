@@ -13,7 +13,7 @@ from hyrecall.embed import (
     StaticEmbedder,
     check_vectors,
 )
-from hyrecall.embed.protocol import MOST_CHARACTERS
+from seams import MOST_CHARACTERS
 
 
 class Letters:

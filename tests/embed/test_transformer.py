@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hyrecall.embed import Embedder, Guard
-from hyrecall.embed.transformer import TransformerEmbedder
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError
+from seams import TransformerEmbedder
 
 transformers = pytest.importorskip("transformers", reason="needs the extra [transformer]")
 torch = pytest.importorskip("torch", reason="needs the extra [transformer]")

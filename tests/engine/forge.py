@@ -21,9 +21,8 @@ import xxhash
 
 import hyrecall as hr
 from engine import saved_index, test_files_golden
-from hyrecall.base import disk
 from hyrecall.errors import HyrecallError, InternalError
-from hyrecall.table import arrow_read
+from seams import arrow_read, disk
 
 ROOM = 2 * 2**30
 """Bytes of address space that a forged folder of some 100 kB may make a process ask for."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.segments.manifest import FORMAT
+from seams import segments_FORMAT as FORMAT
 
 GOLDEN = Path(__file__).parent / "golden"
 REPLIES = GOLDEN / "planes.json"

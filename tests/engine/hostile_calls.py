@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall import _core
-from hyrecall.table.attributes import attribute_column
+from seams import attribute_column
 
 STUBS = Path(hr.__file__).parent / "_core"
 N_ROWS = 300

@@ -7,7 +7,8 @@ import numpy as np
 import hyrecall as hr
 from engine.head_definition import REST, Head, Plane, is_narrow
 from hyrecall import _core
-from hyrecall.segments.segments import State, segment_from_parts
+from seams import segment_from_parts
+from seams import segments_State as State
 
 ChangePlane = Callable[[Plane], Plane]
 ChangeHead = Callable[[Head], Head]

@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import ask, build, schema, table
-from hyrecall.segments import parts
+from seams import parts
 
 LIMIT = parts.LEAST_MEMORY
 N_ROWS = 200

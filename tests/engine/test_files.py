@@ -19,8 +19,7 @@ from engine.saved_index import (
     schema,
     table,
 )
-from hyrecall.base import disk
-from hyrecall.segments import segment_files
+from seams import disk, segment_files
 
 MODES = [("mmap", "full"), ("mmap", "structure"), ("ram", "full"), ("ram", "structure")]
 

@@ -9,8 +9,7 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, grown, table
-from hyrecall.base import disk
-from hyrecall.segments.segments import Segment
+from seams import Segment, disk
 
 BLOCK = 512
 ROWS = 5000  # the lists, norms and keys of a file have pages of their own

@@ -145,7 +145,7 @@ def test_a_call_that_meets_lost_pages_is_refused(folder: Path, share: float) -> 
     out = said(
         folder,
         f"""
-from hyrecall.segments import reading
+from hyrecall.segments import segments as reading
 reading.Reading.__enter__ = lambda self: None
 for name in ROLES:
     index, file = opened(name)
@@ -256,7 +256,7 @@ def test_the_cases_above_notice_a_process_without_the_handler(folder: Path) -> N
     done = run(
         folder,
         """
-from hyrecall.segments import reading
+from hyrecall.segments import segments as reading
 index = hr.Index.open(folder, device="cpu")
 reading.Reading.__enter__ = lambda self: None
 signal.signal(signal.SIGBUS, signal.SIG_DFL)

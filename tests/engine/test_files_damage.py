@@ -12,8 +12,8 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import ask, grown
-from hyrecall.base import disk
 from laws.effort import Effort
+from seams import disk
 
 REFUSED, SAME, WRONG = "refused", "same replies", "wrong replies"
 

@@ -12,9 +12,7 @@ import pytest
 import hyrecall as hr
 from engine import forge
 from engine.saved_index import DIM, ask, everyone, schema, table
-from hyrecall.base import disk
-from hyrecall.segments import arrow_files, file_ends
-from hyrecall.segments.opened_file import OpenedFile
+from seams import OpenedFile, arrow_files, disk, file_ends
 
 BLOCK = 512
 PIECE = 1024

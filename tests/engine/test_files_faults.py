@@ -10,7 +10,7 @@ import pytest
 import hyrecall as hr
 from engine.disk_faults import CHANGES, Disk, FailingOs, RecordingOs, ShortWritingOs
 from engine.saved_index import ask, build, everyone, table
-from hyrecall.base import disk
+from seams import disk
 
 SaveWith = Callable[[object], tuple[Path, hr.Index, OSError | None]]
 

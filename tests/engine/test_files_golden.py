@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.segments.manifest import FORMAT
+from seams import segments_FORMAT as FORMAT
 
 FOLDER = Path(__file__).parent / "golden" / f"format-{FORMAT}"
 

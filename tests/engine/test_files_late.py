@@ -18,9 +18,9 @@ import xxhash
 import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, question, schema, table
 from hyrecall import _core
-from hyrecall.base import disk
 from hyrecall.distributed import Request, Statistics
-from hyrecall.segments import arrow_files, opening, parts
+from seams import arrow_files, disk, parts
+from seams import segments_opening_module as opening
 
 BLOCK = 512
 ALICE = ("alice",)

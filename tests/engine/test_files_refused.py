@@ -19,10 +19,9 @@ import xxhash
 
 import hyrecall as hr
 from engine.saved_index import DIM, ask, build, everyone, grown, question, schema, table
-from hyrecall.base import disk
-from hyrecall.segments import opening as files
-from hyrecall.segments.manifest import FORMAT
-from hyrecall.text.analyzer import TokenFunction
+from seams import TokenFunction, disk
+from seams import segments_FORMAT as FORMAT
+from seams import segments_opening_module as files
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.filter_program import compile_filter
-from hyrecall.table.attributes import attribute_column
 from laws.effort import Effort
+from seams import attribute_column, compile_filter
 
 Expression = pc.Expression
 

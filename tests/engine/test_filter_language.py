@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hyrecall.ask.filter_program import compile_filter
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.table.attributes import attribute_column
+from seams import AllOf, Between, Filter, IsNull, NoneOf, NotNull, attribute_column, compile_filter
 
 
 def matched(test: Any, values: list[Any], arrow: pa.DataType) -> list[int]:

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.ask.filter_program import compile_filter
-from hyrecall.ask.filters import Filter
 from hyrecall.errors import OptionError
-from hyrecall.table.attributes import attribute_column
+from seams import Filter, attribute_column, compile_filter
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EPOCH = dt.datetime(1970, 1, 1)

@@ -5,9 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.ask.filter_program import compile_filter
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.table.attributes import attribute_column
+from seams import AllOf, Between, Filter, IsNull, NoneOf, NotNull, attribute_column, compile_filter
 
 NONE, SOME, ALL = 0, 1, 2
 TILE = 128

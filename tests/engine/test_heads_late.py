@@ -12,7 +12,7 @@ import pytest
 
 import hyrecall as hr
 from engine.test_dense_heads import World, built, spectral
-from hyrecall.base import disk
+from seams import disk
 
 BLOCK = 4096
 CELLS = 5

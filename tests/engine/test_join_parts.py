@@ -18,8 +18,7 @@ import hyrecall as hr
 from engine.disk_faults import FailingOs
 from engine.saved_index import ask, build, everyone, schema, table
 from hyrecall import _core
-from hyrecall.base import disk
-from hyrecall.segments import joining, parts
+from seams import disk, joining, parts
 
 LIMIT = parts.LEAST_MEMORY
 N_ROWS = 200

@@ -11,9 +11,7 @@ import pytest
 
 import hyrecall as hr
 from engine.saved_index import ask, build, everyone, grown, table
-from hyrecall.base import disk
-from hyrecall.segments import saving
-from hyrecall.segments.saved_versions import Lineage
+from seams import Lineage, disk, saving
 
 
 def keys(index: hr.Index) -> set[int]:

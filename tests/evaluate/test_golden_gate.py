@@ -5,9 +5,7 @@ import pytest
 import golden_run
 from hyrecall import recipes
 from hyrecall.evaluate import Dataset, Indexes, read_baseline
-from hyrecall.evaluate.baseline import GATE, check
-from hyrecall.evaluate.metrics import Scores, score_run
-from hyrecall.evaluate.run import run_setting, score_setting
+from seams import GATE, Scores, check, run_setting, score_run, score_setting
 
 pytest.importorskip("pytrec_eval", reason="the extra [eval] is not installed")
 

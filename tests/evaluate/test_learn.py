@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.shaping import Stage
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import (
     Dataset,
@@ -23,8 +22,8 @@ from hyrecall.evaluate import (
     read_setting,
     run_setting,
 )
-from hyrecall.evaluate.data import CELL
-from hyrecall.evaluate.learn import _cross_entropy, _Pools
+from seams import Stage, _cross_entropy, _Pools
+from seams import evaluate_CELL as CELL
 
 pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
 pytest.importorskip("scipy", reason="the extra [eval] is not installed")

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError, InternalError
-from hyrecall.table import tensors
+from seams import tensors
 
 N_ROWS = 9
 DIM = 4

@@ -25,7 +25,7 @@ from fuzz.peers import random_bytes
 from hyrecall.memory import Memory
 from hyrecall.recipes import loom
 from hyrecall.serve import create_app
-from hyrecall.serve.guards import ARROW
+from seams import ARROW
 
 SECONDS = 5.0
 GROWN_BYTES = 300 << 20

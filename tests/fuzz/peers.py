@@ -30,11 +30,10 @@ import hyrecall as hr
 from hyrecall.distributed import Part, Request, Statistics, merge
 from hyrecall.errors import HyrecallError, InternalError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing import protocol
-from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.parts import counts, frames, part, request
 from hyrecall.recipes import loom
-from hyrecall.segments.manifest import Manifest
+from seams import CODEC, Manifest, part, protocol, request
+from seams import counts_module as counts
+from seams import parts_frames_module as frames
 
 KINDS = (counts.KIND, part.KIND, request.KIND)
 N_READERS = 9

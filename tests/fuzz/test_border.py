@@ -16,9 +16,8 @@ import hyrecall as hr
 from fuzz import border
 from hyrecall.distributed import Part, Request
 from hyrecall.errors import OptionError, ShapeError
-from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.memory.sharing.wire import WireError
-from hyrecall.parts import frames, part, plain, request
+from seams import CODEC, WireError, part, plain, request
+from seams import parts_frames_module as frames
 
 FOUND = Path(__file__).parent / "found"
 

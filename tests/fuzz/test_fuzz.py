@@ -16,9 +16,8 @@ import pyarrow as pa
 import pytest
 
 from fuzz.checks import Broken, Counts, one_seed
-from hyrecall.base import ages
-from hyrecall.table import arrow_values
 from laws.effort import Effort
+from seams import ages, arrow_values
 
 QUICK = (2, 5, 19)  # cases in which the planted bugs below show
 
@@ -90,13 +89,13 @@ def untyped_check(column: pa.ChunkedArray, *_: object) -> None:
 
 PLANTED: dict[str, tuple[dict[str, object], int]] = {
     "wrapped ages": (
-        {"hyrecall.recall.rescoring.age_seconds": wrapped_ages,
-         "hyrecall.recall.explain_stages.age_seconds": wrapped_ages},
+        {"hyrecall.recall.shaper.age_seconds": wrapped_ages,
+         "hyrecall.recall.explain.age_seconds": wrapped_ages},
         5,
     ),
     "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 2),
     "batch-wide importances": (
-        {"hyrecall.recall.rescoring.importances": batch_wide_importances},
+        {"hyrecall.recall.shaper.importances": batch_wide_importances},
         19,
     ),
     "the least count is no time": ({"hyrecall.table.arrow_values.NAT": None}, 2),

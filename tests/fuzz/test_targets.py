@@ -11,8 +11,8 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from fuzz import doors, peers, run
-from hyrecall.parts import frames
-from hyrecall.table import tensors
+from seams import parts_frames_module as frames
+from seams import tensors
 
 
 @pytest.mark.parametrize("n", [300, pytest.param(20_000, marks=pytest.mark.slow)])

@@ -13,7 +13,7 @@ import numpy as np
 
 from golden.table import Case, read
 from hyrecall._core import arithmetic, arms, shaping
-from hyrecall.text.bm25 import Variant
+from seams import Variant
 
 PLAIN = ("lucene", "robertson")  # no factor k1 + 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.base.runtime import cuda_library_folder
+from seams import cuda_library_folder
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "csrc" / "kernels" / "cuda"

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from hyrecall import _core
-from hyrecall.base.runtime import cuda_library_folder, ordinal_of
+from seams import cuda_library_folder, ordinal_of
 
 Rows = npt.NDArray[np.float32]
 Patterns = npt.NDArray[np.uint16]

@@ -20,9 +20,9 @@ from golden import exact, make
 from golden.check import found_bits
 from golden.table import PATH, Case, read
 from hyrecall import _core
-from hyrecall.base.runtime import cuda_library_folder, cuda_report
 from laws.effort import Effort
 from laws.isa import NEEDED_FLAGS, skip_without
+from seams import cuda_library_folder, cuda_report
 
 CSRC = Path(__file__).parents[2] / "csrc"
 MATH = ("formulas.hpp", "fusion_math.hpp", "shaping_math.hpp")  # of csrc/core

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from laws.engine import (
     EngineSubject,
     arguments,
@@ -20,6 +19,7 @@ from oracle.documents import Call, Reply, Shape
 from oracle.exact import ExactOracle, quoting
 from oracle.fusion import Ranks, Weighted
 from oracle.words import Mask, Phrase, leaves
+from seams import Dense, Lexical, Recipe
 
 
 def recipe_of(call: Call, shape: Shape, *, exact: bool = True) -> Recipe:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from hyrecall import _core
-from hyrecall.ask.scope import read_scopes
 from hyrecall.errors import InternalError
 from laws.checks import (
     QUERIES_PER_CALL,
@@ -31,6 +30,7 @@ from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.feedback import FeedbackOracle, Second
 from oracle.recall import Oracle
+from seams import read_scopes
 
 Engine = Callable[..., FeedbackSubject]
 

@@ -12,7 +12,6 @@ import hyrecall as hr
 from hyrecall import _core
 from hyrecall.distributed import Request
 from hyrecall.errors import HyrecallError
-from hyrecall.hits.hits import reply_of
 from laws.checks import CALLS_PER_TABLE, QUERIES_PER_CALL, LawBroken, compare_with
 from laws.effort import Effort
 from laws.engine import EngineSubject
@@ -21,6 +20,7 @@ from laws.subject import Make
 from oracle.corpus import Draw, Mix, draw_rows
 from oracle.documents import Row, Shape
 from oracle.recall import Oracle
+from seams import reply_of
 
 # Every public callable of an index, by how it keeps the law. A new one fails the walk until it is
 # entered here, and in `without_scope` if it takes a scope.

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 import hyrecall as hr
-from hyrecall.recall import batch
 from laws.checks import LawBroken, compare_with, non_interference
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes
@@ -24,6 +23,7 @@ from laws.subject import Make, planted
 from oracle.corpus import TENANTS, VOCABULARY, Draw, Mix, draw_rows
 from oracle.documents import Row, Shape
 from oracle.recall import Oracle
+from seams import recall_batch_module as batch
 
 SHAPE = Shape(dense={"embedding": 3})
 ALICE = ("ana",)

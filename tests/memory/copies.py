@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from hyrecall.memory.sql.lock import SOCKET
+from seams import SOCKET
 
 __all__ = ["copy_store"]
 

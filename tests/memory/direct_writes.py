@@ -4,15 +4,10 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from hyrecall.embed.guard import Guard
-from hyrecall.memory.changes import lines as changes_of_lines
-from hyrecall.memory.changes.change import Change
-from hyrecall.memory.changes.vectors import SetVectors
-from hyrecall.memory.derived import backfill
-from hyrecall.memory.derived.backfill import Reembedded
-from hyrecall.memory.faces.transfer import Imported, Numbered
-from hyrecall.memory.sql.database import Database
 from memory.rows_of_tests import NOW
+from seams import Change, Database, Imported, Numbered, Reembedded, SetVectors, backfill
+from seams import embed_Guard as Guard
+from seams import lines as changes_of_lines
 
 __all__ = ["import_lines", "reembed"]
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from hyrecall.memory import Episode
-from hyrecall.memory.sql.cells import Cell, cell_of
-from hyrecall.memory.sql.writing import NewVersion
+from seams import Cell, NewVersion, cell_of
 
 __all__ = ["ANA", "BOB", "NOBODY", "NOW", "an_episode", "any_episode", "new", "vector"]
 

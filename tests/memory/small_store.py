@@ -11,18 +11,29 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.ask.scope import Scope
-from hyrecall.memory.data.types import Edge, Episode, Participant
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived.derived_index import Derived, Wish
-from hyrecall.memory.derived.follower import INDEX, Follower
-from hyrecall.memory.derived.layout import CELL, Layout, layout_of
-from hyrecall.memory.derived.readiness import Ready
-from hyrecall.memory.sql import edge_rows, writing
-from hyrecall.memory.sql.cells import Cell, cell_of, find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import NewVersion
+from seams import (
+    INDEX,
+    Cell,
+    Database,
+    Derived,
+    Edge,
+    Episode,
+    Follower,
+    Layout,
+    NewVersion,
+    Participant,
+    Ready,
+    Scope,
+    Selection,
+    Wish,
+    cell_of,
+    edge_rows,
+    find_cell,
+    layout_of,
+    writing,
+)
+from seams import derived_index as derived
+from seams import memory_CELL as CELL
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIM = 4

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.sql.database import DATABASE, LOG
-from hyrecall.memory.sql.lock import LOCK, read_note
 from memory.small_store import listing
+from seams import LOCK, LOG, read_note
+from seams import memory_DATABASE as DATABASE
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

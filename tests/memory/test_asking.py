@@ -12,12 +12,8 @@ from hyrecall import recipes
 from hyrecall.embed import Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import Degradation, DegradedReason, EpisodeMatch, Matches
-from hyrecall.memory.data.matches import Found
-from hyrecall.memory.recall.audience import EVERYONE, AskedBy
-from hyrecall.memory.recall.call import read_ask
-from hyrecall.memory.recall.recipe_options import adapted
-from hyrecall.memory.recall.time_limit import Bounded
 from memory.stores import NOON, FixedEmbedder, episode, open_store
+from seams import EVERYONE, AskedBy, Bounded, Found, adapted, read_ask
 
 NAMES = ("loom", "default", "honeycomb", "hebb", "l0", "hypergraph")
 # By words the first is best, by vectors the last; nothing else is like the query.

@@ -8,10 +8,9 @@ from typing import Any
 import apsw
 import pytest
 
-from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience
-from hyrecall.memory.sql.cells import Cell, cells_of, every_cell, make_cell
-from hyrecall.memory.sql.read_policies import set_policy
 from memory.test_edge_rows import a_store
+from seams import EVERYONE, AskedBy, Cell, cells_of, every_cell, make_cell, set_policy
+from seams import audience_audience as audience
 
 ORG, WORKSPACE = "acme", "west"
 

@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import AgentMemory, AgentMemorySync, Memory, MemorySync
-from hyrecall.memory.methods import CANCELLED
+from seams import CANCELLED
 
 PAIRS = ((Memory, MemorySync), (AgentMemory, AgentMemorySync))
 WRITING = {

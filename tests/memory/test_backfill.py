@@ -11,16 +11,23 @@ from embed.fakes import Fake
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.changes import vectors as vectors_of_changes
-from hyrecall.memory.data.types import Episode
-from hyrecall.memory.derived.backfill import Reembedded, RowError
-from hyrecall.memory.sql.cells import Cell, find_cell
-from hyrecall.memory.sql.codec import decode_vector
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import NewVersion, forget, remember, update
 from memory.direct_writes import reembed
 from memory.rows_of_tests import ANA, BOB, NOW
+from seams import (
+    Cell,
+    Database,
+    Episode,
+    NewVersion,
+    Reembedded,
+    RowError,
+    Selection,
+    decode_vector,
+    find_cell,
+    forget,
+    remember,
+    update,
+)
+from seams import vectors as vectors_of_changes
 
 
 @pytest.fixture

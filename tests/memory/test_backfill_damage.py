@@ -8,11 +8,10 @@ import pytest
 
 from embed.fakes import Fake
 from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder
-from hyrecall.memory.derived.backfill import CURSOR
-from hyrecall.memory.sql.database import Database
 from memory.direct_writes import reembed
 from memory.rows_of_tests import ANA
 from memory.test_backfill import expected, keep, numbers, vectors
+from seams import CURSOR, Database
 
 
 @pytest.fixture

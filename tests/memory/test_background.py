@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import follower as following
-from hyrecall.memory.derived.background import Background
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql.database import Database
 from memory.children import in_child
 from memory.small_store import episode, follower_of, keys, remember
+from seams import Background, Database, Follower
+from seams import derived_index as derived
+from seams import follower as following
 
 
 @pytest.fixture
@@ -121,7 +119,7 @@ def test_it_leaves_no_thread_and_its_child_none_to_wait_for(follower: Follower) 
 def test_what_is_due_is_tried_until_it_is_done(
     fault: type[Exception], follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.01)
     background = Background(follower)
     background.start()
     tried: list[str] = []
@@ -151,7 +149,7 @@ def test_what_is_due_is_tried_until_it_is_done(
 def test_all_that_is_due_is_tried_whatever_comes_later(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.01)
     background = Background(follower)
     background.start()
     tried: set[str] = set()

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.derived.background import Background
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql.database import Database
 from memory.stores import NOON, folder
+from seams import Background, Database, Follower
 
 
 def held_back(

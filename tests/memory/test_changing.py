@@ -13,11 +13,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.notes import Notes
 from memory.stores import DIM, HOUR, NOON, episode, folder, open_store
+from seams import DegradedReason, Follower, IndexNotReadyError, Notes
 
 
 def ids(memory: MemorySync) -> list[str]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import OptionError, ShapeError
-from hyrecall.memory.sql.cells import cell_of
-from hyrecall.memory.sql.codec import (
+from memory.rows_of_tests import any_episode
+from seams import (
+    cell_of,
     decode_vector,
     encode_vector,
     episode_of,
@@ -17,7 +18,6 @@ from hyrecall.memory.sql.codec import (
     to_columns,
     to_micros,
 )
-from memory.rows_of_tests import any_episode
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from hyrecall.errors import (
     StoreNotFoundError,
     WriterBusyError,
 )
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.schema import FORMAT, meta, take_sequence
-from hyrecall.memory.sql.sqlite_errors import check_sqlite
 from memory.children import in_child
+from seams import Database, check_sqlite, meta, take_sequence
+from seams import memory_DATABASE as DATABASE
+from seams import memory_FORMAT as FORMAT
 
 PUT = "INSERT OR REPLACE INTO models VALUES (?, ?)"
 

@@ -7,9 +7,9 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.sql.database import Database
 from memory.failing_vfs import Faults, failing_vfs
 from memory.test_database import PUT, names, put
+from seams import Database
 
 
 def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:

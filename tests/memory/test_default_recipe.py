@@ -13,8 +13,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import EpisodeMatch, Fact, Memory, MemorySync, Notes
-from hyrecall.memory.backends.rank_episodes import check_recall, ranked
 from memory.stores import DIM, Clock, FixedEmbedder, episode, open_store
+from seams import check_recall, ranked
 
 PAID, DEPLOYS, LUNCH = "The invoices were paid", "Deploys run on Friday", "Lunch was great"
 
@@ -180,8 +180,7 @@ def test_rows_that_a_recipe_s_fill_added_are_marked() -> None:
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from hyrecall.memory.data.degradation import DegradedReason
-    from hyrecall.memory.derived.readiness import IndexNotReadyError
+    from seams import DegradedReason, IndexNotReadyError
 
     def none(**_: object) -> None:
         raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "as asked")

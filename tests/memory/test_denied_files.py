@@ -16,7 +16,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import StoreError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.sqlite_errors import disk_named
+from seams import disk_named
 
 
 def deny(monkeypatch: pytest.MonkeyPatch, wanted: int, *places: Path) -> None:

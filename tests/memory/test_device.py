@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import DeviceUnavailableError, OptionError
-from hyrecall.base.runtime import cuda_report
 from hyrecall.memory import Memory, MemorySync
+from seams import cuda_report
 
 NAMES: tuple[Any, ...] = ("banana", "cuda", "gpu", "", "CUDA:0", "cuda:-1", "cuda:x", None, 3)
 

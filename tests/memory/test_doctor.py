@@ -10,18 +10,26 @@ import apsw
 import pytest
 
 from hyrecall.memory import Fact
-from hyrecall.memory.faces.transfer import read_lines
-from hyrecall.memory.sql.cells import find_cell
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.doctor import Check, Report, examine, file_system_of
-from hyrecall.memory.sql.edge_rows import link
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.fact_rows import assert_fact
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import forget, remember, update
 from memory.direct_writes import import_lines
 from memory.rows_of_tests import ANA, NOW, new
 from memory.test_edge_rows import an_edge
+from seams import (
+    Check,
+    Database,
+    Report,
+    Selection,
+    assert_fact,
+    erase,
+    examine,
+    file_system_of,
+    find_cell,
+    forget,
+    link,
+    read_lines,
+    remember,
+    update,
+)
+from seams import memory_DATABASE as DATABASE
 
 
 @pytest.fixture

@@ -8,19 +8,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import Edge, Participant
-from hyrecall.memory.sql.cells import Cell, find_cell, make_cell
-from hyrecall.memory.sql.edge_rows import (
+from memory.rows_of_tests import ANA, BOB, NOW
+from seams import (
+    Cell,
     edge_by_id,
     edges_changed_since,
     edges_in,
+    find_cell,
     incident,
     link,
+    make_cell,
+    meta,
+    migrate,
     unlink,
     unlink_all,
     unlink_incident,
 )
-from hyrecall.memory.sql.schema import meta, migrate
-from memory.rows_of_tests import ANA, BOB, NOW
 
 
 @pytest.fixture

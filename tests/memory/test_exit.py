@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from hyrecall import recipes
-from hyrecall.embed.static import StaticEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.data.sessions import SessionName
 from laws.effort import Effort
+from seams import SessionName, StaticEmbedder
 
 SECONDS = 120  # for a child, on a machine that is busy with other things
 

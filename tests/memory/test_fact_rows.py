@@ -9,13 +9,22 @@ from hypothesis import strategies as st
 
 from hyrecall.errors import KeyConflictError, OptionError
 from hyrecall.memory import Fact
-from hyrecall.memory.sql.cells import Cell, find_cell
-from hyrecall.memory.sql.fact_rows import assert_fact, fact_history, facts_of_rows, valid_facts
-from hyrecall.memory.sql.reading import episode_by_id, newest
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import Written, forget, update
 from memory.rows_of_tests import ANA, BOB, MODEL, NOW, vector
 from memory.test_edge_rows import a_store
+from seams import (
+    Cell,
+    Selection,
+    Written,
+    assert_fact,
+    episode_by_id,
+    fact_history,
+    facts_of_rows,
+    find_cell,
+    forget,
+    newest,
+    update,
+    valid_facts,
+)
 
 
 def day(n: int) -> datetime:

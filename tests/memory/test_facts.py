@@ -15,8 +15,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, Fact, Memory, MemorySync
-from hyrecall.memory.agent_memory import AgentMemory
 from memory.stores import Clock, open_store
+from seams import AgentMemory
 
 YEARS = {at: datetime(at, 1, 1, tzinfo=UTC) for at in range(1990, 2031)}
 ANN = {"user_id": "ann"}

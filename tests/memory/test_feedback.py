@@ -13,8 +13,9 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, DamageWarning, MemorySync, QueryFeedback
-from hyrecall.memory.sql.database import DATABASE, LOG
 from memory.stores import HOUR, NOON, Clock, folder, open_store
+from seams import LOG
+from seams import memory_DATABASE as DATABASE
 
 ANN: dict[str, Any] = {"user_id": "ann"}
 BOB: dict[str, Any] = {"user_id": "bob"}
@@ -356,8 +357,7 @@ def test_compacting_keeps_what_helped(memory: MemorySync) -> None:
 
 
 def test_a_write_that_is_asked_for_again_counts_once(memory: MemorySync) -> None:
-    from hyrecall.memory.changes.feedback import GiveFeedback
-    from hyrecall.memory.recall.audience import AskedBy
+    from seams import AskedBy, GiveFeedback
 
     change = GiveFeedback(AskedBy(user="ann"), "q", ("tea",), NOON + timedelta(hours=1))
     replies = [memory._store.write(change, bytes(16)) for _ in range(2)]

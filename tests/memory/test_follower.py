@@ -10,13 +10,6 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.memory.derived import projection
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.derived.layout import layout_of
-from hyrecall.memory.sql import writing
-from hyrecall.memory.sql.codec import encode_vector
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.index_header import HEADER
 from memory.small_store import (
     DIM,
     MODEL,
@@ -32,6 +25,7 @@ from memory.small_store import (
     update,
     vector,
 )
+from seams import HEADER, INDEX, Database, encode_vector, layout_of, projection, writing
 
 
 @pytest.fixture

@@ -11,13 +11,6 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.errors import DeviceUnavailableError, StoreError
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import follower as following
-from hyrecall.memory.derived import projection, snapshots
-from hyrecall.memory.derived.follower import INDEX, RETRY_SECONDS
-from hyrecall.memory.derived.readiness import IndexNotReadyError, Ready
-from hyrecall.memory.recall.recalling import LEAST_WAIT
-from hyrecall.memory.sql.database import Database
 from memory.small_store import (
     episode,
     follower_of,
@@ -30,6 +23,18 @@ from memory.small_store import (
     update,
 )
 from memory.stores import open_store
+from seams import (
+    INDEX,
+    LEAST_WAIT,
+    RETRY_SECONDS,
+    Database,
+    IndexNotReadyError,
+    Ready,
+    projection,
+    snapshots,
+)
+from seams import derived_index as derived
+from seams import follower as following
 
 
 @pytest.fixture

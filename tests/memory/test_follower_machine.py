@@ -15,12 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from hyrecall.errors import KeyConflictError, NotFoundError
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql import edge_rows, writing
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.schema import meta
-from hyrecall.memory.sql.writing import NewVersion
 from laws.effort import Effort
 from memory.small_store import (
     NOW,
@@ -35,6 +29,8 @@ from memory.small_store import (
     replies,
     update,
 )
+from seams import Database, Follower, NewVersion, edge_rows, meta, writing
+from seams import derived_index as derived
 
 users = st.sampled_from(USERS)
 numbers = st.integers(0, 11)

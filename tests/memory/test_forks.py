@@ -20,17 +20,12 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.base import disk, forks
-from hyrecall.base.output_files import open_replacement
-from hyrecall.base.workers import Workers
 from hyrecall.embed import from_async
 from hyrecall.errors import StoreError
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.backends.postgres import PostgresMemory
-from hyrecall.memory.sql.lock import SOCKET
-from hyrecall.replicas.folder_lock import folder_lock
 from memory.children import fork
 from memory.sharing.peer import USER, open_it, peers
+from seams import SOCKET, PostgresMemory, Workers, disk, folder_lock, forks, open_replacement
 
 SECONDS = 60
 
@@ -483,7 +478,7 @@ def test_locks_of_the_library_are_free_in_a_child() -> None:
 def test_a_client_loads_what_an_owner_needs_before_it_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.memory.sharing import shared_keeper
+    from seams import shared_keeper
 
     loaded = threading.Event()
     monkeypatch.setattr(shared_keeper, "load_arrow", loaded.set)

@@ -16,20 +16,22 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError, OptionError, StoreError
-from hyrecall.memory.changes.change import Change
-from hyrecall.memory.changes.episodes import Remember
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.layout import layout_of
-from hyrecall.memory.keeping import group_commit
-from hyrecall.memory.keeping.group_commit import GroupCommit
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.in_memory import MemoryDatabase
 from memory.failing_vfs import Faults, failing_vfs
 from memory.faults.interrupting import Lines, interrupted
 from memory.rows_of_tests import NOW, new
+from seams import (
+    Change,
+    Database,
+    Follower,
+    GroupCommit,
+    MemoryDatabase,
+    Remember,
+    group_commit,
+    layout_of,
+)
 
 MODEL = "hash-4"
-COMMITS = ("keeping/group_commit.py", "sql/database.py", "sql/applied_writes.py")
+COMMITS = ("keeping/owner.py", "sql/database.py", "sql/erasing.py")
 LAYOUT = layout_of(recipes.loom)
 
 

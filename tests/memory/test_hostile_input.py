@@ -16,9 +16,8 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import EVERYONE, Episode, MemorySync, Participant
-from hyrecall.memory.agent_memory import AgentMemorySync
-from hyrecall.memory.sql import connecting
 from memory.stores import DIM, NOON, Clock, episode, folder
+from seams import AgentMemorySync, connecting
 
 pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 

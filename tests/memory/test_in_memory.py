@@ -14,9 +14,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError, StoreError
 from hyrecall.memory import EVERYONE, Episode, Fact, Memory, MemorySync, Participant
-from hyrecall.memory.sql.in_memory import PATIENCE, MemoryDatabase
-from hyrecall.memory.store import StoreOptions
 from memory.stores import DIM, HOUR, NOON, Clock, folder
+from seams import PATIENCE, MemoryDatabase, StoreOptions
 
 RECIPES = ("loom", "hypergraph", "l0", "honeycomb", "hebb", "default")
 OPTIONS: dict[str, Any] = {"embedder": HashEmbedder(dim=DIM), "recall_timeout": 30.0}

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.sql import index_header as headers
-from hyrecall.memory.sql.index_header import (
-    HEADER,
-    PARTS,
-    Header,
-    StaleError,
-    read_header,
-    write_header,
-)
+from seams import HEADER, PARTS, Header, StaleError, read_header, write_header
+from seams import index_header as headers
 
 MADE = Header("store", 7, 1, "layout", "model", 4)
 

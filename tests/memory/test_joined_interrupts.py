@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.recall import joined_search
-from hyrecall.memory.recall.joined_search import JoinedSearch, Joining, _Waiting
 from memory.faults.interrupting import Lines, interrupted
+from seams import JoinedSearch, Joining, _Waiting, joined_search
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -26,7 +25,7 @@ class JoiningLines(Lines):
     """Lines of what joins searches."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "call" and not frame.f_code.co_filename.endswith("joined_search.py"):
+        if event == "call" and not frame.f_code.co_filename.endswith("index_search.py"):
             return None
         return super().__call__(frame, event, argument)
 

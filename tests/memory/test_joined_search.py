@@ -15,13 +15,10 @@ import pytest
 import hyrecall as hr
 from hyrecall.arms import EdgeLexical, Regex
 from hyrecall.embed import HashEmbedder
-from hyrecall.hits.trace import Trace
 from hyrecall.memory import Matches, MemorySync
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.recall.index_search import IndexSearch
-from hyrecall.memory.recall.joined_search import JoinedSearch, Joining
-from hyrecall.memory.recall.question import FoundRows, Question
 from hyrecall.recipe import Lexical
+from seams import FoundRows, IndexNotReadyError, IndexSearch, JoinedSearch, Joining, Trace
+from seams import memory_Question as Question
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")

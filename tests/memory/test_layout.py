@@ -11,10 +11,9 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import OptionError
-from hyrecall.memory.derived import layout as layouts
-from hyrecall.memory.derived.layout import ANALYZER, Layout, layout_of, serves
-from hyrecall.memory.sql.database import Database
 from memory.small_store import DIM, NOW, cell, episode, link, rebuilt, remember, vector
+from seams import ANALYZER, Database, Layout, layout_of, serves
+from seams import layout as layouts
 
 ALL = [
     recipes.loom,

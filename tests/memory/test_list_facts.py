@@ -9,8 +9,8 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.memory import EVERYONE, Fact, MemorySync, view
-from hyrecall.memory.sql import fact_rows
+from hyrecall.memory import EVERYONE, Fact, MemorySync
+from seams import fact_rows, view
 
 NAMES = ("ann", "bob", "eve")
 PREDICATES = ("likes", "lives in")

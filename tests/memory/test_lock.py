@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from hyrecall.errors import WriterBusyError
-from hyrecall.memory.sql.lock import LOCK, SECONDS_FOR_READERS, ReaderLock, WriterLock
 from memory.children import fork, in_child
+from seams import LOCK, SECONDS_FOR_READERS, ReaderLock, WriterLock
 
 
 def try_to_take(folder: Path) -> int:

@@ -8,7 +8,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
-from hyrecall.memory.data.metadata import metadata_tokens
+from seams import metadata_tokens
 
 
 def found(memory: MemorySync, metadata: dict[str, Any]) -> str:

@@ -12,14 +12,12 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError, StoreFormatError, StoreNotFoundError
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.sql.database import DATABASE, LOG, Database
-from hyrecall.memory.sql.index_header import HEADER, INDEX
-from hyrecall.memory.sql.lock import LOCK
-from hyrecall.memory.sql.lost_changes import Witness, witnesses
 from laws.effort import Effort
 from memory.children import in_child
 from memory.copies import copy_store
 from memory.stores import lasting, open_store
+from seams import HEADER, INDEX, LOCK, LOG, Database, Witness, witnesses
+from seams import memory_DATABASE as DATABASE
 
 WITNESS = Witness("0123456789abcdef" * 2, 57)
 

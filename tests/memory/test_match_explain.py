@@ -10,12 +10,9 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError
-from hyrecall.hits.hits import reply_of
 from hyrecall.memory import Episode, EpisodeMatch, Matches, MemorySync
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM
+from seams import DegradedReason, Follower, IndexNotReadyError, reply_of
 
 BY_HAND = r"^match: expected one that an index ranked in this process, got one that was made by h"
 

@@ -15,11 +15,8 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import DamageWarning, Episode, Memory, MemorySync
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.data.metadata import metadata_tokens
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from laws.effort import Effort
+from seams import DegradedReason, Follower, IndexNotReadyError, metadata_tokens
 
 NOTES: dict[str, dict[str, Any]] = {
     "a": {"project": "x", "year": 2023, "score": 0.5, "done": True, "run": {"id": "r1"}},

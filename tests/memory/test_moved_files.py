@@ -15,12 +15,11 @@ import pytest
 
 from hyrecall.errors import StoreError
 from hyrecall.memory import Episode, Memory, MemorySync
-from hyrecall.memory.sql.connecting import DATABASE, LOG, SHARED_MEMORY
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.lock import LOCK, SOCKET
 from hyrecall.recipes import loom
 from hyrecall.serve import create_app
 from memory.sharing.peer import USER, open_it, peers
+from seams import LOCK, LOG, SHARED_MEMORY, SOCKET, Database
+from seams import memory_DATABASE as DATABASE
 from serve_client import calling
 
 Harm = Callable[[Path, MemorySync], object]

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from hyrecall import recipes
-from hyrecall.cli import settings
-from hyrecall.embed import choose
 from hyrecall.memory import MemorySync
 from memory.stores import DIM, HOUR, NOON, Clock, folder
+from seams import choose, settings
 
 OTHERWISE = {
     "path": "/nowhere", "recipe": "l0", "analyzer": "word", "embedder": "http://127.0.0.1:9/v1",

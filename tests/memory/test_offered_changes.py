@@ -10,12 +10,10 @@ import pytest
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import projection
-from hyrecall.memory.derived.derived_index import MOST_JOINED
-from hyrecall.memory.sql.database import Database, Outcome
 from memory.small_store import DIM, replies
 from memory.stores import open_store
+from seams import MOST_JOINED, Database, Outcome, projection
+from seams import derived_index as derived
 
 
 def opened() -> MemorySync:

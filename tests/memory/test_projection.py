@@ -8,13 +8,11 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.embed.protocol import norms
 from hyrecall.memory import Fact, MemorySync
-from hyrecall.memory.derived import projection
-from hyrecall.memory.derived.layout import EDGES, Column, Layout, layout_of
-from hyrecall.memory.sql.codec import vector_checksum
 from memory.small_store import episode
 from memory.stores import DIM, open_store
+from seams import EDGES, Layout, layout_of, norms, projection, vector_checksum
+from seams import memory_Column as Column
 
 LAYOUTS = [
     layout_of(hr.recipes.default),

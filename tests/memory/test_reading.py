@@ -9,31 +9,37 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
-from hyrecall.memory.sql.cells import (
+from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
+from memory.stores import open_store
+from seams import (
     Cell,
+    Database,
+    ReadPolicy,
+    Selection,
+    agents_of_group,
+    archive,
     cell_of,
     cells_by_number,
     cells_of,
+    changed_since,
+    episodes_of_rows,
     every_cell,
     find_cell,
-    make_cell,
-)
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy, set_policy
-from hyrecall.memory.sql.reading import (
-    Counts,
-    changed_since,
-    counts,
-    episodes_of_rows,
+    forget,
     history,
     live_rows,
+    make_cell,
     newest,
     newest_model,
+    pin,
+    read_policy,
+    remember,
+    set_policy,
+    supersede,
+    update,
 )
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import archive, forget, pin, remember, supersede, update
-from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
-from memory.stores import open_store
+from seams import memory_Counts as Counts
+from seams import memory_counts as counts
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import CorruptStoreError, OptionError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.faces.rescue import RESCUED_FACT, rescue
-from hyrecall.memory.sql.database import DATABASE, LOG
 from memory.copies import copy_store
 from memory.stores import NOON, lasting, open_store
+from seams import LOG, RESCUED_FACT, rescue
+from seams import memory_DATABASE as DATABASE
 
 
 def fill(memory: MemorySync) -> None:

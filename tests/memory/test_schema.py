@@ -7,16 +7,8 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreFormatError
-from hyrecall.memory.sql import schema
-from hyrecall.memory.sql.schema import (
-    FORMAT,
-    MIGRATIONS,
-    Migration,
-    check_format,
-    meta,
-    migrate,
-    take_sequence,
-)
+from seams import MIGRATIONS, Migration, check_format, meta, migrate, schema, take_sequence
+from seams import memory_FORMAT as FORMAT
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 NEXT = Migration(FORMAT + 1, "ALTER TABLE versions ADD COLUMN colour TEXT", FORMAT, FORMAT)

@@ -11,7 +11,6 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.shaping import Composite
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import (
@@ -23,6 +22,7 @@ from hyrecall.memory import (
     Partition,
 )
 from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, folder
+from seams import Composite
 
 DAY = 24 * HOUR
 

@@ -11,8 +11,8 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
-from hyrecall.memory.derived import layout
 from memory.stores import HOUR, NOON, episode, folder, open_store
+from seams import layout
 
 TURNS = ("shall we paint the boat blue", "no, green", "lunch was great", "the train was late")
 CHAT = tuple(episode(at, text, session_id="monday") for at, text in enumerate(TURNS))

@@ -11,8 +11,8 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import MemorySync
-from hyrecall.text.analyzer import TokenFunction
 from memory.stores import episode, folder, open_store
+from seams import TokenFunction
 
 PAID, DEPLOYS = "The invoices were paid", "Deploys run on Friday"
 

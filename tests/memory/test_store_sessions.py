@@ -9,12 +9,11 @@ import apsw
 import pytest
 
 from hyrecall import recipes
-from hyrecall.ask.session import Session
 from hyrecall.memory import InProcessSessions, MemorySync
-from hyrecall.memory.data.sessions import SessionName
-from hyrecall.memory.sql.database import DATABASE, LOG
-from hyrecall.memory.sql.store_sessions import MOST_OF_A_USER, StoreSessions
 from memory.stores import HOUR, NOON, Clock, folder, open_store
+from seams import LOG, MOST_OF_A_USER, SessionName, StoreSessions
+from seams import ask_Session as Session
+from seams import memory_DATABASE as DATABASE
 
 CHAT = SessionName(None, None, "ann", "chat")
 

@@ -10,15 +10,6 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import MemorySync
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.layout import Layout, layout_of
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.recall import substring_search
-from hyrecall.memory.recall.substring_search import Substrings, Wanted, find
-from hyrecall.memory.sql.cells import find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.reading import episodes_of_rows
 from memory.small_store import (
     LOOM,
     NOW,
@@ -30,6 +21,20 @@ from memory.small_store import (
     rebuilt,
     remember,
     update,
+)
+from seams import (
+    Database,
+    DegradedReason,
+    Follower,
+    IndexNotReadyError,
+    Layout,
+    Substrings,
+    Wanted,
+    episodes_of_rows,
+    find,
+    find_cell,
+    layout_of,
+    substring_search,
 )
 
 

@@ -11,19 +11,34 @@ import pytest
 
 from hyrecall.errors import OptionError, StoreFormatError, StoreNotFoundError
 from hyrecall.memory import Fact
-from hyrecall.memory.faces.l0_import import read_l0
-from hyrecall.memory.faces.transfer import Imported, export_lines, read_lines
-from hyrecall.memory.sql.cells import every_cell, find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import edges_in, link, unlink
-from hyrecall.memory.sql.fact_rows import assert_fact, fact_history
-from hyrecall.memory.sql.read_policies import read_policy, set_policy
-from hyrecall.memory.sql.reading import changed_since, history, newest
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import forget, remember, supersede, touch, update
 from memory.direct_writes import import_lines
 from memory.rows_of_tests import ANA, BOB, NOW, any_episode, cell_rows, new, vector
 from memory.test_edge_rows import an_edge
+from seams import (
+    Database,
+    Imported,
+    Selection,
+    assert_fact,
+    changed_since,
+    edges_in,
+    every_cell,
+    export_lines,
+    fact_history,
+    find_cell,
+    forget,
+    history,
+    link,
+    newest,
+    read_l0,
+    read_lines,
+    read_policy,
+    remember,
+    set_policy,
+    supersede,
+    touch,
+    unlink,
+    update,
+)
 
 LATER = NOW + timedelta(days=3)
 

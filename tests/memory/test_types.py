@@ -17,7 +17,7 @@ from hyrecall.memory import (
     Fact,
     Participant,
 )
-from hyrecall.memory.data.fields import check_user
+from seams import check_user
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from embed.fakes import wait_until
 from embed.stub_server import StubServer, serving
 from hyrecall.embed import EmbedError, EmbedFault, HashEmbedder, HttpEmbedder
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.keeping import filling
+from seams import filling
 
 N = 50
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from hyrecall.errors import OptionError, WriterBusyError
-from hyrecall.memory import Episode, Fact, MemorySync, upkeep
-from hyrecall.memory.faces.transfer import export_lines
+from hyrecall.memory import Episode, Fact, MemorySync
 from memory.stores import episode, open_store
+from seams import export_lines, upkeep
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from hyrecall.embed import HashEmbedder, Off
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import follower
 from memory.stores import DIM, folder, open_store
+from seams import derived_index as derived
+from seams import follower
 
 LONG = 60.0
 

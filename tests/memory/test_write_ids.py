@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from hyrecall.errors import KeyConflictError, StoreError
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.in_memory import MemoryDatabase
 from memory.test_group_commit import Held, Writers, database, group_of, ids, remember
+from seams import Database, MemoryDatabase
 
 __all__ = ["database"]
 

@@ -10,17 +10,23 @@ import pytest
 
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Participant
-from hyrecall.memory.data.types import Edge, Episode
-from hyrecall.memory.sql.cells import find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import edges_in, link
-from hyrecall.memory.sql.reading import changed_since, episode_by_id, history, newest
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import (
+from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
+from seams import (
+    Database,
+    Edge,
+    Episode,
     NewVersion,
+    Selection,
     Written,
     archive,
+    changed_since,
+    edges_in,
+    episode_by_id,
+    find_cell,
     forget,
+    history,
+    link,
+    newest,
     pin,
     remember,
     set_vectors,
@@ -28,7 +34,6 @@ from hyrecall.memory.sql.writing import (
     touch,
     update,
 )
-from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
 
 LATER = NOW + timedelta(hours=1)
 

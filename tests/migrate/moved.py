@@ -12,8 +12,8 @@ import pytest
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import Record, Source
-from hyrecall.migrate.records import as_vector
 from hyrecall.recipes import loom
+from seams import as_vector
 
 MODEL, DIM = "the model", 4
 

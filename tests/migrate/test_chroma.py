@@ -80,7 +80,7 @@ def test_a_planted_change_of_a_vector_is_seen(
     def changed(mapped: Any) -> Any:
         return type(mapped)(**{**vars(mapped), "vector": np.nextafter(mapped.vector, 9)})
 
-    plant(monkeypatch, "mapping.Mapper.of", changed)
+    plant(monkeypatch, "records.Mapper.of", changed)
     with store() as memory:
         move(memory, folder)
         assert in_store(memory) != expected()

@@ -12,9 +12,9 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 import hyrecall as hr
 from cli.conftest import runner
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.cli.transfer_command import _SYSTEMS
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import SYSTEMS
+from seams import _SYSTEMS
 
 Run = Callable[..., SimpleNamespace]
 DATA = Path(__file__).parent / "data"

@@ -83,7 +83,7 @@ def test_a_planted_change_of_a_record_is_seen(
     def changed(mapped: Any) -> Any:
         return type(mapped)(**{**vars(mapped), field: other[field]})
 
-    plant(monkeypatch, "mapping.Mapper.of", changed)
+    plant(monkeypatch, "records.Mapper.of", changed)
     move(tmp_path, *many(30))
     assert scores(DocumentIndex.open(tmp_path)) != scores(straight(many(30)))
 

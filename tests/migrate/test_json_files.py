@@ -112,7 +112,7 @@ def test_documents_of_langchain_come_with_their_vectors() -> None:
 
 
 def test_a_planted_loss_of_a_vector_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, "mapping.Mapper.of", lambda m: type(m)(**{**vars(m), "vector": None}))
+    plant(monkeypatch, "records.Mapper.of", lambda m: type(m)(**{**vars(m), "vector": None}))
     with store() as memory:
         move(memory, "langchain", DATA / "langchain.json", vector_model=MODEL)
         assert None in {blob for *_, blob in in_store(memory).values()}

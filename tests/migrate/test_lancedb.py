@@ -78,7 +78,7 @@ def test_a_planted_change_of_a_text_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder_with(tmp_path, notes=table())
-    plant(monkeypatch, "mapping.Mapper.of", lambda m: type(m)(**{**vars(m), "text": "tea"}))
+    plant(monkeypatch, "records.Mapper.of", lambda m: type(m)(**{**vars(m), "text": "tea"}))
     with store() as memory:
         move(memory, tmp_path)
         assert in_store(memory) != expected()

@@ -52,7 +52,7 @@ def test_a_planted_change_of_a_field_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, wish = dumped(tmp_path)
-    plant(monkeypatch, "mapping.Mapper.of", lambda m: type(m)(**{**vars(m), "metadata": {}}))
+    plant(monkeypatch, "records.Mapper.of", lambda m: type(m)(**{**vars(m), "metadata": {}}))
     with store() as memory, open_source("langchain", path) as source:
         into_store(memory, source, user_from="user", vector_model=MODEL)
         assert in_store(memory) != wish

@@ -68,7 +68,7 @@ def test_a_collection_comes_as_it_was_and_once(folder: Path) -> None:
 
 
 def test_a_planted_change_of_a_user_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch, "owners.Owners.of", lambda user: "u0")
+    plant(monkeypatch, "records.Owners.of", lambda user: "u0")
     with store() as memory:
         move(memory, folder)
         assert in_store(memory) != expected()

@@ -16,10 +16,10 @@ from cli.conftest import runner
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import into_store, open_source
-from hyrecall.migrate.qdrant import API_KEY
 from migrate.moved import MODEL, in_store, store, vectors
 from migrate.qdrant_server import KEY, serving
 from migrate.test_qdrant import ROWS, N, expected, params, payload
+from seams import API_KEY
 
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 

@@ -16,8 +16,9 @@ import qdrant_edge as edge
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
-from hyrecall.migrate import Migrated, into_store, open_source, qdrant_snapshot
+from hyrecall.migrate import Migrated, into_store, open_source
 from migrate.moved import DIM, MODEL, Kept, in_store, one, store, vectors
+from seams import qdrant_snapshot
 
 N = 1103
 ROWS = vectors(N)

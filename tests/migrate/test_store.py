@@ -49,10 +49,10 @@ def test_texts_metadata_and_vectors_come_as_they_were() -> None:
 
 
 PLANTED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "a user": ("owners.Owners.of", lambda user: "u0"),
-    "a vector": ("mapping.Mapper.of", lambda m: _with(m, vector=np.nextafter(m.vector, 9))),
-    "a text": ("mapping.Mapper.of", lambda m: _with(m, text=m.text.strip("é"))),
-    "a field": ("mapping.Mapper.of", lambda m: _with(m, metadata={**m.metadata, "f": 0.1})),
+    "a user": ("records.Owners.of", lambda user: "u0"),
+    "a vector": ("records.Mapper.of", lambda m: _with(m, vector=np.nextafter(m.vector, 9))),
+    "a text": ("records.Mapper.of", lambda m: _with(m, text=m.text.strip("é"))),
+    "a field": ("records.Mapper.of", lambda m: _with(m, metadata={**m.metadata, "f": 0.1})),
 }
 
 

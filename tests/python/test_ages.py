@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.base.ages import age_seconds
+from seams import age_seconds
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 
 from hyrecall.errors import DTypeError, HyrecallError, KeyConflictError, OptionError
-from hyrecall.table.columns import Columns, read_table
-from hyrecall.table.schema import Schema
+from seams import Columns, Schema, read_table
 
 
 def only(role: str, column: Any) -> pa.ChunkedArray:

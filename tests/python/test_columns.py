@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError
-from hyrecall.table.columns import read_table
-from hyrecall.table.schema import Schema, Text
+from seams import Schema, Text, read_table
 
 PLAIN = Schema(key="id", cell=None, text="text")
 

@@ -9,7 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.arms import Newest
+from seams import Newest
 
 FUSION = hr.WeightedSum(normalize="minmax", balance=0.85)
 BM25 = hr.BM25("lucene", k1=0.75, b=0.25)

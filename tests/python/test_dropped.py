@@ -9,15 +9,11 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.hits.dropped import DroppedRow
-from hyrecall.hits.hits import reply_of
-from hyrecall.recall import batch, explain_dropped
-from hyrecall.recall.plan import Plan
-from hyrecall.recall.shaper import Shaper
-from hyrecall.recall.source import RecallSource
 from oracle import dropped as oracle
 from oracle import shaping as definition
 from oracle.dropped import Drop
+from seams import DroppedRow, Plan, RecallSource, Shaper, explain_dropped, reply_of
+from seams import recall_batch_module as batch
 from several_recipes import RECIPES, Ask, World, asks, world
 from shaped_corpus import Corpus, corpus, preference, tokens
 

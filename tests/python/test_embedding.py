@@ -17,8 +17,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import EmbedBy, EmbedError, EmbedFault, HashEmbedder
-from hyrecall.recall import embedders
 from hyrecall.recipe import Lexical
+from seams import embedders
 
 DIM = 16
 ROWS = {

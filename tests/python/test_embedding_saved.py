@@ -13,7 +13,7 @@ import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import EmbedBy, HashEmbedder
 from hyrecall.recipe import Lexical, Recipe
-from hyrecall.segments import arrow_files, saving
+from seams import arrow_files, saving
 
 TABLE = pa.table(
     {
@@ -306,7 +306,7 @@ def test_an_opening_whose_device_has_no_room_closes_the_embedders_that_it_opened
 
     saved(tmp_path)
     monkeypatch.setattr(Opened, "n_closed", 0)
-    monkeypatch.setattr("hyrecall.embed.by.embedder", lambda _: Opened(dim=16))
+    monkeypatch.setattr("hyrecall.embed.choose.embedder", lambda _: Opened(dim=16))
     hr.Index.open(tmp_path, embed="opened by name").close()
     assert Opened.n_closed == 1
     monkeypatch.setattr("hyrecall.index.choose_device", full)
@@ -357,8 +357,8 @@ def test_commands_and_services_embed_queries_with_the_model_of_the_files(
 
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
     from hyrecall.serve import create_app
+    from seams import app_app as app
     from serve_client import calling
 
     saved(tmp_path / "local", "static")

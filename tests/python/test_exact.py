@@ -9,9 +9,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.arms import Listed, Newest
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
-from hyrecall.recall.exact import exact_text
+from seams import Dense, Fill, Lexical, Newest, Recipe, exact_text
+from seams import ask_Listed as Listed
 
 BOTH = Recipe(name="both", arms=(Lexical(), Dense()), fusion=hr.RRF(), exact=True)
 WORDS = Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF(), exact=True)

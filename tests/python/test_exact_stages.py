@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Dense, Lexical, Recipe, TieBreak
 from laws.effort import Effort
 from oracle import shaping as oracle
+from seams import Dense, Lexical, Recipe, TieBreak
 from shaped_corpus import NOW, WEIGHTS, Corpus, age, corpus, preference, signals, tokens
 
 TEXTS = ['"elm fir"', '"ash"', "ash oak", '"ash oak elm fir yew bay"']

@@ -13,11 +13,10 @@ import hyrecall as hr
 from emulated import Emulator
 from hyrecall.arms import Regex
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.hits.second_look import SecondLook
-from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.recall import batch
 from hyrecall.recipe import Dense, Lexical, Recipe
 from laws.engine import ipc_bytes
+from seams import CODEC, SecondLook
+from seams import recall_batch_module as batch
 
 ROWS = (
     ("a", "ann", "note", "the kettle sings", [1.0, 0.0, 0.0]),
@@ -241,7 +240,7 @@ def test_pieces_of_a_batch_look_twice_alike(
 
 
 def test_other_arms_search_once(index: hr.Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hyrecall.recall.arms import run
+    from seams import run
 
     searched = []
     search = run._search

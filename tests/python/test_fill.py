@@ -9,10 +9,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import _core, recipes
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
 from hyrecall.errors import InternalError
-from hyrecall.hits.hits import reply_of
-from hyrecall.recall import fill
+from seams import Dense, Fill, Lexical, Recipe, fill, reply_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXTS = [

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.table.arrow_values import python_values
+from seams import python_values
 
 
 def strings(offsets: list[int], data: bytes, kind: pa.DataType | None = None) -> pa.Array:

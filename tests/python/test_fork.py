@@ -21,8 +21,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.base.disk import LateCheck
 from laws.effort import Effort
+from seams import LateCheck
 
 SECONDS = 10.0
 N, DIM = 40_000, 16

@@ -12,14 +12,12 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.base.arguments import convert_field
 from hyrecall.distributed import Placement
-from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
 from hyrecall.recipe import Dense, Fill, Lexical, Tables, TieBreak
-from hyrecall.serve.options import ServiceOptions
+from seams import ServiceOptions, ShardOpening, convert_field
 
 PACKAGE = Path(hr.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))

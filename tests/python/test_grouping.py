@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipe, recipes
-from hyrecall.recall import grouping
+from seams import grouping
 
 SCHEMA = hr.Schema(
     key="id", cell="user", text="text", attributes="kind", thread="session", place="turn"

@@ -16,9 +16,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Lexical
-from hyrecall.hits.hits import reply_of
-from hyrecall.hits.reply import Reply
+from seams import Lexical, reply_of
+from seams import hits_Reply as Reply
 from small_index import ONE, built, refused
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

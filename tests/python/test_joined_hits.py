@@ -9,9 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.hits.hits import reply_of
-from hyrecall.hits.joined_reply import JoinedReply
 from laws.effort import Effort
+from seams import JoinedReply, reply_of
 from several_recipes import NOW, Ask, World, asks, world
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Lexical, Recipe
+from seams import Lexical, Recipe
 
 TITLES = ["tea", "", None, "tea", None]
 TEXTS = ["a hot drink", "milk and tea", "tea with lemon", " \t", None]

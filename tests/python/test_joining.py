@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.base.joining import Joiner
 from laws.effort import Effort
+from seams import Joiner
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.table.arrow_casts import cast_line
+from seams import cast_line
 from small_index import refused
 
 DAY = dt.date(2024, 2, 29)

@@ -13,21 +13,26 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import RecipeSettings
-from hyrecall.base.keywords import check_keywords
 from hyrecall.embed import HashEmbedder
-from hyrecall.evaluate.settings import RecallOptions, Setting
 from hyrecall.memory import Episode, Memory, MemorySync, VectorStore
-from hyrecall.memory.data.given_fields import Changes, EpisodeFields, OwnFields
-from hyrecall.memory.sql.writing import FIXED_FIELDS
 from refused_keywords import awaited, of_a_store, of_an_index, of_options
+from seams import (
+    FIXED_FIELDS,
+    Changes,
+    EpisodeFields,
+    OwnFields,
+    RecallOptions,
+    RecipeSettings,
+    Setting,
+    check_keywords,
+)
 
 MODULES = (
     *(
         "hyrecall",
-        "hyrecall.ask.arms",
+        "hyrecall.arms",
         "hyrecall.ask.shaping",
-        "hyrecall.ask.recipe",
+        "hyrecall.recipe",
         "hyrecall.embed",
     ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.recall import linear, pool_features
+from seams import linear, pool_features
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 DAY = 86_400.0

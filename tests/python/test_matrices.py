@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import OptionError
-from hyrecall.table.matrices import check_rows, native, widen_bfloat16
+from seams import check_rows, native, widen_bfloat16
 from small_index import said
 
 Array = np.ndarray[Any, Any]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.base.output_files import check_outside, open_replacement
 from hyrecall.errors import OptionError
+from seams import check_outside, open_replacement
 
 
 def names(folder: Path) -> list[str]:

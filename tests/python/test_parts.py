@@ -11,7 +11,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
+from seams import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
 from small_index import built, refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import _core
-from hyrecall.base.runtime import cuda_library_folder, ordinal_of
+from seams import cuda_library_folder, ordinal_of
 
 VARIABLE = "HYRECALL_CUDA_KERNELS"
 N_ROWS, DIM = 130, 70  # a tile and a little, in two chunks of 16-bit rows

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall.base.runtime import cuda_library_folder
 from laws.engine import ipc_bytes
+from seams import cuda_library_folder
 
 SCHEMA = hr.Schema(key="id", cell="user", text=("title", "body"), vector="near")
 

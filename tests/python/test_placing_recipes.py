@@ -12,10 +12,9 @@ import pytest
 import hyrecall as hr
 from emulated import Emulator
 from hyrecall import recipes
-from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import SessionSignals, Stage
 from hyrecall.embed import HashEmbedder
 from laws.engine import ipc_bytes
+from seams import Recipe, SessionSignals, Stage
 
 if TYPE_CHECKING:
     from hyrecall.memory import MemorySync

@@ -14,8 +14,8 @@ import pytest
 import hyrecall as hr
 from emulated import Emulator
 from hyrecall import _core
-from hyrecall.segments import device_placement
 from laws.engine import ipc_bytes
+from seams import device_placement
 from small_index import refused
 
 DIM = 32

@@ -11,9 +11,8 @@ import pytest
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall.segments import device_placement
-from hyrecall.segments.facts import HostRates
 from laws.engine import ipc_bytes
+from seams import HostRates, device_placement
 
 WORDS = np.array(["tea", "milk", "cup", "pot", "jug", "hot"])
 SCHEMA = hr.Schema(key="id", cell=None, text="text", vector="v")

@@ -13,7 +13,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Lexical
+from seams import Lexical
 from small_index import built, refused
 
 BATCH = {

@@ -9,9 +9,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.arms import EdgeLexical, Listed, Newest, Regex
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe
-from hyrecall.hits.hits import reply_of
+from seams import Dense, EdgeLexical, Fill, Lexical, Newest, Recipe, Regex, reply_of
+from seams import ask_Listed as Listed
 from several_recipes import DIM, NOW, RECIPES, World, asks, world
 
 ONE = np.ones((1, DIM), np.float32)

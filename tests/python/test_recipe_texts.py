@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.arms import Newest, Regex
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, TieBreak
+from seams import Dense, Fill, Lexical, Newest, Recipe, Regex, TieBreak
 
 TEXTS = ("red tea", "green tea", "red and green", "blue")
 TABLE = pa.table({"id": ["a", "b", "c", "d"], "text": TEXTS, "at": [1, 2, 3, 4]})

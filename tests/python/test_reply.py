@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Lexical
-from hyrecall.hits.hits import reply_of
-from hyrecall.hits.joined_reply import JoinedReply
-from hyrecall.hits.reply import BatchReply, Reply
-from hyrecall.segments.segments import State
+from seams import JoinedReply, Lexical, reply_of
+from seams import hits_BatchReply as BatchReply
+from seams import hits_Reply as Reply
+from seams import segments_State as State
 from small_index import built
 
 WORDS = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.request import CallOptions, Request
+from seams import CallOptions, Request
 
 # Floors and constants, which a recipe has in its arms.
 IN_ARMS = {"min_score", "bm25"}

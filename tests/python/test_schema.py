@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hyrecall.errors import OptionError
-from hyrecall.table.schema import Schema, Text, Vector
+from seams import Schema, Text, Vector
 
 
 class Options:

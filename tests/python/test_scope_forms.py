@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.scope import read_scopes
+from seams import read_scopes
 
 
 def index_of(cells: dict[str, pa.Array], *, threads: int | None = None) -> hr.Index:

@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables
+from seams import Dense, Fill, Lexical, Recipe, Tables
 
 TABLES = Tables("table", ("memory", "summary", "session"))
 VALUES = ("memory", "summary", "session", None, "elsewhere")

@@ -16,7 +16,7 @@ from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
-from hyrecall.table.tensors import query_vectors, row_count
+from seams import query_vectors, row_count
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from guests import torch_or_skip
-from hyrecall.table.tensors import query_vectors
+from seams import query_vectors
 
 
 def test_tensors_on_a_device_are_copied_on_the_current_stream() -> None:

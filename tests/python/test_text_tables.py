@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.base.text_tables import Column, Line, Row, clean, cut, fields, table, width_of, wrap
+from seams import Line, Row, clean, cut, fields, table, width_of, wrap
+from seams import base_Column as Column
 
 COLUMNS = (
     Column("rank", "right"),

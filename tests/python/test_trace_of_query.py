@@ -12,10 +12,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.arms import Arm, EdgeLexical, Listed, Newest, Regex, Tags
-from hyrecall.ask.shaping import Stage
-from hyrecall.hits.trace import Trace
-from hyrecall.recall.arms.batch import ArmQueries
 from hyrecall.recipe import Dense, Fill, Lexical, Recipe, Tables
+from seams import ArmQueries, Stage, Trace
 from several_recipes import NOW, RECIPES, World, asks, world
 
 TEXTS = ("oak ash", "o(", "...", '"fir"', "o(", "k03", "*", "elm", '"yew ash"', "no-where7")

@@ -13,9 +13,7 @@ from hypothesis import given
 
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
-from hyrecall.table.columns import read_table
-from hyrecall.table.matrices import VectorInput
-from hyrecall.table.schema import Schema, Vector
+from seams import Schema, Vector, VectorInput, read_table
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-20, 40.0]], np.float32)
 WIDE = ROWS.astype(np.float64)

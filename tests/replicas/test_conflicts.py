@@ -10,10 +10,9 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import CorruptRemoteError, HyrecallError, PushConflictError
-from hyrecall.replicas import generation, prune, pull, push, pushing
-from hyrecall.replicas.folder_remote import FolderRemote
-from hyrecall.replicas.remote import MovedError
+from hyrecall.replicas import prune, pull, push
 from replicas.world import Meddled, give, index_versions, new_index, next_index
+from seams import FolderRemote, MovedError, generation, pushing
 
 NOW = timedelta(0)
 
@@ -131,7 +130,7 @@ def test_a_prune_beside_a_push_removes_nothing_that_is_published(
 def test_a_prune_that_leaves_head_as_it_is_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.replicas import pruning
+    from seams import pruning
 
     def forget(head: Any, **_: int) -> Any:
         return head

@@ -14,9 +14,9 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import CorruptRemoteError, DTypeError, OptionError, RemoteNotFoundError
 from hyrecall.replicas import follow, held, prune, pull, push
-from hyrecall.replicas.generation import Generation, Head, hash_of, name_of
-from hyrecall.replicas.places import open_remote
 from replicas.world import index_versions, new_index, next_index, next_store
+from seams import Head, hash_of, name_of, open_remote
+from seams import replicas_Generation as Generation
 
 NOW = timedelta(0)
 
@@ -163,7 +163,7 @@ def test_prune_keeps_the_newest_generations(place: str, tmp_path: Path) -> None:
 def test_a_prune_that_keeps_too_little_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.replicas import pruning
+    from seams import pruning
 
     url, _ = published(tmp_path)
     monkeypatch.setattr(pruning, "object_of", lambda _: "nothing")

@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
-from hyrecall.base.remote_mark import SOURCE, Mark, read_mark, write_mark
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptRemoteError,
@@ -18,9 +17,9 @@ from hyrecall.errors import (
     RemoteNotFoundError,
     WriterBusyError,
 )
-from hyrecall.replicas import held, promote, pull, pulling, push
-from hyrecall.replicas.folder_lock import folder_lock
+from hyrecall.replicas import held, promote, pull, push
 from replicas.world import index_versions, new_index, next_index, rows
+from seams import SOURCE, Mark, folder_lock, pulling, read_mark, write_mark
 
 
 def url_of(folder: Path) -> str:
@@ -77,8 +76,7 @@ def test_a_push_or_pull_of_what_is_there_does_nothing(place: str, tmp_path: Path
 
 
 def test_a_large_file_travels_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hyrecall.base import disk
-    from hyrecall.replicas import sources
+    from seams import disk, sources
 
     # Both by the same factor: a chunk is compared with the checksums of whole blocks.
     monkeypatch.setattr(disk, "BLOCK_BYTES", 256)
@@ -101,9 +99,9 @@ def test_a_large_file_travels_in_chunks(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_chunk_that_comes_again_travels_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.memory.sql.copying import state_of
-    from hyrecall.replicas import sources
     from replicas.world import next_store, store_versions
+    from seams import copying_state_of as state_of
+    from seams import sources
 
     monkeypatch.setattr(sources, "STORE_CHUNK", 512)  # SQLite's empty pages are alike
     next_store(tmp_path / "source", 0)
@@ -187,7 +185,7 @@ def test_one_push_or_pull_of_a_folder_runs_at_a_time(tmp_path: Path) -> None:
 
 def test_a_save_may_run_beside_a_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pushed files are those of one version, although a save removes them meanwhile."""
-    from hyrecall.replicas import pushing
+    from seams import pushing
 
     new_index(tmp_path / "source")
     send = pushing.send_files
@@ -293,6 +291,7 @@ def test_a_replica_that_is_promoted_while_a_pull_begins_is_left_alone(
     push(tmp_path / "source", url_of(tmp_path))
 
     def promoted(folder: Path) -> AbstractContextManager[None]:
+        monkeypatch.setattr(pulling, "folder_lock", folder_lock)
         promote(folder)
         return folder_lock(folder)
 

@@ -16,10 +16,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError
-from hyrecall.replicas import prune, pull, push, sources, targets, transfer
-from hyrecall.replicas.folder_remote import FolderRemote
-from hyrecall.replicas.generation import object_of, read_generation, read_head
-from hyrecall.replicas.places import open_remote
+from hyrecall.replicas import prune, pull, push
 from replicas.world import (
     Killed,
     Meddled,
@@ -30,6 +27,16 @@ from replicas.world import (
     next_store,
     open_store,
     store_versions,
+)
+from seams import (
+    FolderRemote,
+    object_of,
+    open_remote,
+    read_generation,
+    read_head,
+    sources,
+    targets,
+    transfer,
 )
 
 NOW = timedelta(0)

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.base import disk
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, RemoteError
-from hyrecall.replicas.places import open_remote
-from hyrecall.replicas.remote import AbsentError, MovedError, Remote
+from seams import AbsentError, MovedError, Remote, disk, open_remote
 
 
 def test_an_object_is_read_as_it_was_written(place: str) -> None:
@@ -63,7 +61,7 @@ def test_head_is_replaced_only_by_who_has_seen_it(place: str) -> None:
 def test_a_place_that_overlooks_conditions_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.replicas.folder_remote import FolderRemote
+    from seams import FolderRemote
 
     def overlook(self: FolderRemote, content: bytes, tag: str | None) -> None:
         self.put("HEAD", content)

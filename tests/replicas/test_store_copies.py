@@ -12,8 +12,9 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 from hyrecall.errors import CorruptRemoteError, OptionError, PushConflictError, WriterBusyError
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipes import loom
-from hyrecall.replicas import held, promote, prune, pull, push, sources, targets
+from hyrecall.replicas import held, promote, prune, pull, push
 from replicas.world import Killed, next_store, open_store, store_versions
+from seams import sources, targets
 
 NOW = timedelta(0)
 
@@ -101,7 +102,7 @@ def test_a_pull_that_committed_and_was_cut_short_says_the_new_generation(tmp_pat
     class CutShortError(Exception):
         pass
 
-    from hyrecall.replicas import pulling
+    from seams import pulling
 
     def generation() -> int:
         found = held(tmp_path / "copy")
@@ -167,7 +168,7 @@ def test_erased_text_is_not_in_the_newest_generation_and_a_prune_removes_the_res
     pull(place, tmp_path / "new")
     assert holders(tmp_path / "new", b"xyzzyplugh") == []
 
-    from hyrecall.replicas.places import open_remote
+    from seams import open_remote
 
     def remote_holders() -> list[str]:
         remote = open_remote(place)
@@ -244,7 +245,7 @@ def test_a_store_that_is_being_written_elsewhere_is_not_pulled_into(tmp_path: Pa
     pull(url, tmp_path / "copy")
     next_store(tmp_path / "source", 1)
     push(tmp_path / "source", url)
-    from hyrecall.memory.sql.database import Database
+    from seams import Database
 
     database = Database.open(tmp_path / "copy")
     with pytest.raises(WriterBusyError):

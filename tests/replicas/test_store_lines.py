@@ -12,12 +12,22 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.errors import HyrecallError, OptionError, StoreFormatError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql import schema
-from hyrecall.memory.sql.schema import FORMAT, MIGRATIONS, Migration
-from hyrecall.replicas import held, promote, pull, pulling, push, targets
-from hyrecall.replicas.generation import DATABASE, Head, hash_of, name_of, object_of
-from hyrecall.replicas.places import open_remote
+from hyrecall.replicas import held, promote, pull, push
 from replicas.world import next_store, open_store, store_versions
+from seams import (
+    MIGRATIONS,
+    Head,
+    Migration,
+    hash_of,
+    name_of,
+    object_of,
+    open_remote,
+    pulling,
+    schema,
+    targets,
+)
+from seams import memory_FORMAT as FORMAT
+from seams import replicas_DATABASE as DATABASE
 
 
 def url_of(folder: Path) -> str:

@@ -12,8 +12,8 @@ import pytest
 import hyrecall as hr
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipes import loom
-from hyrecall.replicas.folder_remote import FolderRemote
-from hyrecall.replicas.remote import Listed
+from seams import FolderRemote
+from seams import replicas_Listed as Listed
 
 __all__ = [
     "N_ROWS",
@@ -161,7 +161,7 @@ class Meddled:
 
 def give(monkeypatch: pytest.MonkeyPatch, make: Callable[[FolderRemote], Any]) -> None:
     """Have push, pull and prune open what `make` makes of a folder's remote."""
-    from hyrecall.replicas import places, pruning, pulling, pushing
+    from seams import places, pruning, pulling, pushing
 
     plain = places.open_remote
     for module in (pushing, pulling, pruning):

@@ -9,8 +9,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import Episode, Memory, MemorySync
-from hyrecall.memory.data.degradation import DegradedReason
 from rerank.models import make_folder, overlap
+from seams import DegradedReason
 
 CrossEncoder = pytest.importorskip("hyrecall.rerank").CrossEncoder
 
@@ -160,7 +160,7 @@ def scope_after_rerank(index: hr.Index, stage: hr.RerankBy) -> None:
 
 def neighbours_text(index: hr.Index, stage: hr.RerankBy) -> None:
     """Planted: the text of the next row of the segment is read."""
-    from hyrecall.recall.shaper import Shaper
+    from seams import Shaper
 
     column = Shaper.column
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hyrecall.memory import Memory
-from hyrecall.memory.memory import Opening
 from hyrecall.recipes import loom
 from hyrecall.serve import Caller
-from hyrecall.serve.tokens import make_token
+from seams import Opening, make_token
 
 ANN = Caller(org="acme", workspace="lab", user_id="ann", rights=frozenset(("read", "write")))
 BOB = Caller(org="acme", workspace="lab", user_id="bob", rights=frozenset(("read", "write")))

@@ -19,9 +19,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hyrecall.memory import Memory
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.guards import ARROW
-from hyrecall.serve.tokens import make_token
 from laws.effort import Effort
+from seams import ARROW, make_token
 from serve.conftest import ANN, BOB
 
 CANARY = "canaryofann"

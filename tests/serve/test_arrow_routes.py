@@ -15,8 +15,7 @@ import hyrecall as hr
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.recipes import loom
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from hyrecall.serve.guards import ARROW
-from hyrecall.serve.routes import arrow_recall
+from seams import ARROW, arrow_recall
 from serve.conftest import ANN
 from serve.test_index_routes import CELLS, SCHEMA, table
 from serve_client import calling

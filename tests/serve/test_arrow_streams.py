@@ -12,12 +12,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.base.arrow_messages import _field
-from hyrecall.memory.memory import Opening
 from hyrecall.serve import ServiceOptions
-from hyrecall.serve.arrow_streams import MANY, MAX_BATCHES
-from hyrecall.serve.bodies import RecallBody
-from hyrecall.serve.routes.arrow_recall import OF_A_STORE
+from seams import MANY, MAX_BATCHES, OF_A_STORE, Opening, RecallBody, _field
 from serve.test_arrow_routes import ask, batch, table_in
 from serve.test_index_routes import SCHEMA, table
 

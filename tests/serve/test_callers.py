@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.datastructures import Headers
 
-from hyrecall.serve.callers import ANYBODY, Caller, identify, narrow, require
-from hyrecall.serve.errors import ServiceError
+from seams import ANYBODY, Caller, ServiceError, identify, narrow, require
 
 ANN = Caller(org="acme", workspace="lab", user_id="ann")
 OF_ACME = Caller(org="acme", workspace="lab", may_choose_user=True)

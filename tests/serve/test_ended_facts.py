@@ -17,15 +17,12 @@ from mcp.client import Client
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Recipe
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Fact, Memory, MemorySync, hm_recall
-from hyrecall.memory.recall import call, recalling
-from hyrecall.memory.recall.call import Ask
 from hyrecall.serve import Caller, create_app
-from hyrecall.serve.guards import ARROW
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of
+from seams import ARROW, Ask, Recipe, call, recalling
 from serve_client import calling
 
 HOUSE = {"org": "acme", "workspace": "lab"}
@@ -379,7 +376,7 @@ def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
 def test_E53_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypatch: Any) -> None:
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     monkeypatch.setenv("HYRECALL_EMBEDDING_URL", "")
     path = tmp_path / "s.mem"

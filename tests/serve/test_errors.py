@@ -24,7 +24,7 @@ from hyrecall.errors import (
     WriterBusyError,
     error,
 )
-from hyrecall.serve.errors import ServiceError, install
+from seams import ServiceError, install
 from serve_client import calling
 
 SECRET = "canary-of-somebody"

@@ -20,10 +20,8 @@ import hyrecall as hr
 from hyrecall.memory import Fact, Memory
 from hyrecall.recipes import hebb, honeycomb, hypergraph, loom
 from hyrecall.serve import Caller, create_app
-from hyrecall.serve.guards import ARROW
 from hyrecall.serve.mcp import create_server, http_app
-from hyrecall.serve.mcp.server import SYSTEMS
-from hyrecall.serve.routing import Route
+from seams import ARROW, SYSTEMS, Route
 from serve.doors.world import HOUSE, Tokens, bearer
 from serve.test_index_routes import SCHEMA, table
 from serve_client import calling

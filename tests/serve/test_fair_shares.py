@@ -15,14 +15,10 @@ import pyarrow as pa
 import pytest
 
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.memory import THREADS, Opening
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.callers import CallerOf
-from hyrecall.serve.guards import ARROW
-from hyrecall.serve.replies import recall_data
-from hyrecall.serve.routes import export, recall
-from hyrecall.serve.turns import Turns
+from seams import ARROW, THREADS, CallerOf, Opening, export, recall, recall_data
+from seams import serve_Turns as Turns
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve.test_arrow_routes import stream

@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers, State
 
-from hyrecall.memory.memory import Opening
-from hyrecall.memory.sql import reading
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.guards import Guard, check_host, check_origin
-from hyrecall.serve.replies import encode, encode_within
+from seams import Opening, ServiceError, check_host, check_origin, encode, encode_within, reading
+from seams import serve_Guard as Guard
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling

@@ -10,10 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from hyrecall.memory import Memory
-from hyrecall.memory.memory import Opening
 from hyrecall.recipes import hebb, honeycomb, loom
 from hyrecall.serve import create_app
-from hyrecall.serve.routing import to_route
+from seams import Opening, to_route
 from serve_client import calling
 
 USER = {"user_id": "ann"}

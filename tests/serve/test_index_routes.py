@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex, newer_versions
+from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import HashEmbedder
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from hyrecall.serve.replies import IndexReply
+from seams import IndexReply, newer_versions
 from serve_client import calling
 
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea", "sea")

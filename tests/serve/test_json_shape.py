@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.memory import Opening
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.json_shape import is_deeper, n_levels
+from seams import Opening, is_deeper, n_levels
 from serve.test_guards import SMALL, ask, nested
 
 

@@ -13,17 +13,21 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.arms.regex import MOST_STATES, open_states, pattern_fault
-from hyrecall.base import scans
 from hyrecall.errors import OptionError, TooManyScansError
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.faces import browsed_paths
-from hyrecall.memory.memory import Opening
-from hyrecall.memory.sharing.asking import Asked
-from hyrecall.memory.sharing.frames import Frames
-from hyrecall.recall.arms import regex
 from hyrecall.recipes import hypergraph, loom
 from hyrecall.serve import ServiceOptions, create_app
+from seams import (
+    MOST_STATES,
+    Asked,
+    Frames,
+    Opening,
+    browsed_paths,
+    open_states,
+    pattern_fault,
+    regex,
+    scans,
+)
 from serve.conftest import ANN, BOB
 from serve_client import calling
 

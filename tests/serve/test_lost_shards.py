@@ -16,7 +16,7 @@ import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from hyrecall.distributed import ShardedIndex, Shards
 from hyrecall.errors import ShardLostError, error
-from hyrecall.serve.routes import health
+from seams import health
 from serve.test_index_routes import served
 
 USERS = [f"u{at}" for at in range(12)]

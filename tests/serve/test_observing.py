@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Memory, MemorySync
-from hyrecall.memory.memory import Opening
 from hyrecall.serve import Caller, ServiceOptions, create_app
+from seams import Opening
 from serve.conftest import ANN
 from serve_client import calling
 
@@ -114,7 +114,7 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
 def test_readyz_says_how_many_memories_lack_a_vector_and_the_numbers_to_an_operator(
     tmp_path: Path, token_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.filling.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
     path = tmp_path / "agent.mem"
     with MemorySync.open(path, embedder=None) as memory:
         memory.remember_batch([Episode(output=f"tea {at}", user_id="ann") for at in range(3)])

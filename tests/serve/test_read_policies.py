@@ -105,7 +105,7 @@ def test_E54_policies_are_set_and_read_over_mcp() -> None:
 def test_E54_the_command_sets_and_shows_a_policy(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     path = tmp_path / "s.mem"
     with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:

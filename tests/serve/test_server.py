@@ -22,8 +22,8 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app, run
-from hyrecall.serve.server import listen
 from laws.effort import Effort
+from seams import listen
 
 SLOW = 0.6
 HEAD = b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n"

@@ -22,13 +22,9 @@ import pytest
 import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex, build_shards
-from hyrecall.distributed.opening import _seal
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.saved_folders import find_folders
 from hyrecall.errors import ShardLostError, error
 from hyrecall.serve import Caller, ServiceOptions
-from hyrecall.serve.replies import IndexReply
-from hyrecall.serve.served_index import IndexQuery, ServedIndex
+from seams import IndexQuery, IndexReply, ReplicatedShard, ServedIndex, _seal, find_folders
 from serve.test_arrow_routes import ask, batch, table_in
 from serve.test_index_routes import SCHEMA, plain, queries, served, table
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.memory import Memory
-from hyrecall.memory.memory import Opening
 from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from hyrecall.serve.replies import BatchReply, Changed, FactsReply, RecallReply
+from seams import Changed, FactsReply, Opening, RecallReply
+from seams import serve_BatchReply as BatchReply
 from serve.conftest import ANN, BOB
 from serve_client import calling
 

@@ -15,7 +15,7 @@ import pytest
 
 from hyrecall.errors import HyrecallError, OptionError
 from hyrecall.serve import Caller
-from hyrecall.serve.tokens import TokenFile, list_tokens, make_token, revoke_token
+from seams import TokenFile, list_tokens, make_token, revoke_token
 from serve.conftest import ANN, BOB
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -209,7 +209,7 @@ def test_the_list_of_the_command_names_only_what_a_token_fixes(
     path: Path, who: Caller, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("typer", reason="the extra [cli] is not installed")
-    from hyrecall.cli.token_command import list_
+    from seams import list_
 
     make_token(path, who)
     list_(path)

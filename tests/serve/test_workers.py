@@ -19,14 +19,12 @@ from fastapi import FastAPI
 
 import hyrecall
 from hyrecall.errors import CorruptIndexError, OptionError, StoreFormatError
-from hyrecall.index import Index
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.memory.sql.connecting import DATABASE
-from hyrecall.memory.sql.lock import read_holder
-from hyrecall.memory.sql.schema import FORMAT
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from hyrecall.serve.workers import Supervisor, run_workers
+from seams import Index, Supervisor, read_holder, run_workers
+from seams import memory_DATABASE as DATABASE
+from seams import memory_FORMAT as FORMAT
 
 N_WRITES = 200
 MODULE = """

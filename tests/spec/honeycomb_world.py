@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from seams import Dense, Lexical, Recipe
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SOURCES = ("memory", "summary", "session")

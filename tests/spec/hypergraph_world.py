@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Recipe
+from seams import Recipe
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DIM = 5

@@ -19,11 +19,9 @@ from hyrecall.memory.backends import (
     RecallOnly,
     RedisMemory,
 )
-from hyrecall.memory.backends.contract import MemoryContract
-from hyrecall.memory.backends.rank_episodes import check_recall, ranked
-from hyrecall.memory.data.fields import check_user
 from memory.servers import postgres_connection, redis_client
 from memory.stores import episode, folder, open_store
+from seams import MemoryContract, check_recall, check_user, ranked
 
 
 class MyMemory:

@@ -10,7 +10,7 @@ import pytest
 
 from hyrecall.memory import Episode
 from hyrecall.memory.backends import ChromaMemory
-from hyrecall.memory.backends.contract import MemoryContract
+from seams import MemoryContract
 
 chromadb = pytest.importorskip("chromadb", reason="chromadb is not installed")
 

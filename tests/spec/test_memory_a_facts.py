@@ -10,10 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hyrecall import recipes
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from laws.effort import Effort
 from memory.stores import BrokenEmbedder, folder, open_store
+from seams import Follower, IndexNotReadyError
 
 LAST = 12  # of the days that are looked at
 NEVER = 99

@@ -11,7 +11,6 @@ import pytest
 
 from embed.lateness import within
 from hyrecall import recipes
-from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError
 from hyrecall.memory import (
     DegradedReason,
@@ -21,11 +20,10 @@ from hyrecall.memory import (
     SessionTracker,
     hm_recall,
 )
-from hyrecall.memory.data.sessions import SessionName
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.servers import redis_client
 from memory.stores import HOUR, NOON, BrokenEmbedder, Clock, open_store
+from seams import Follower, IndexNotReadyError, SessionName
+from seams import ask_Session as Session
 
 CHAT = SessionName(None, None, "alice", "chat")
 SECOND = timedelta(seconds=1)

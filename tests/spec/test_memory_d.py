@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from hyrecall import recipes
-from hyrecall.embed import HashEmbedder, choose
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError, Ready
-from hyrecall.memory.notes import snippet
 from memory.stores import FixedEmbedder, episode, folder, open_store
+from seams import Follower, IndexNotReadyError, Ready, choose, snippet
 
 ODD = [
     '"',

@@ -6,16 +6,12 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
-from hyrecall.memory.faces.l0_import import read_l0
-from hyrecall.memory.sql import schema
-from hyrecall.memory.sql.cells import every_cell
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.reading import newest
-from hyrecall.memory.sql.schema import FORMAT, MIGRATIONS, Migration
-from hyrecall.memory.sql.writing import remember
 from memory.direct_writes import import_lines
 from memory.rows_of_tests import NOW, new
 from memory.test_transfer import L0_SCHEMAS, an_l0_file
+from seams import MIGRATIONS, Database, Migration, every_cell, newest, read_l0, remember, schema
+from seams import memory_DATABASE as DATABASE
+from seams import memory_FORMAT as FORMAT
 
 NEWER = Migration(
     FORMAT + 1,

@@ -13,9 +13,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.codec import decode_vector
-from hyrecall.memory.sql.schema import take_sequence
 from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from seams import decode_vector, take_sequence
 
 
 def columns(memory: MemorySync, names: str, key: str = "e0") -> Any:
@@ -70,7 +69,7 @@ def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
 def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.filling.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
     embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
     path = folder()
     with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:

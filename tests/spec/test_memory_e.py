@@ -10,10 +10,10 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
-from hyrecall.memory.recall import hit_episodes, recalling
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
 from memory.stores import DIM, NOON, episode, open_store
+from seams import hit_episodes, recalling
 
 
 def everywhere(memory: MemorySync, key: str) -> set[str]:
@@ -131,7 +131,7 @@ def test_E31_content_is_read_of_authorised_rows_only(reader: Reader, effort: Eff
 
 
 def test_E31_a_row_of_another_cell_is_not_read_whoever_names_it() -> None:
-    from hyrecall.memory.sql.reading import episodes_of_rows
+    from seams import episodes_of_rows
 
     with open_store(embedder=HashEmbedder(dim=DIM), recipe=recipes.honeycomb) as memory:
         memory.remember(Episode(id="hers", user_id="alice", output="secret"))

@@ -10,8 +10,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import Browse, Episode, Fact, MemorySync
-from hyrecall.memory.faces import browse as module
-from hyrecall.memory.faces.paths import memory_path, read_place
+from seams import browse as module
+from seams import memory_path, read_place
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOUSE = {"org": "acme", "workspace": "lab"}
@@ -128,7 +128,8 @@ def test_E36_a_user_sees_its_own_only(house: MemorySync) -> None:
 def test_E36_an_audience_that_is_too_wide_would_be_seen(
     house: MemorySync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hyrecall.memory.recall.audience import EVERYONE, AskedBy, Audience, audience
+    from seams import EVERYONE, AskedBy, Audience
+    from seams import audience_audience as audience
 
     def leaky(connection: object, by: AskedBy) -> Audience:
         return audience(connection, AskedBy(by.org, by.workspace, EVERYONE))  # type: ignore[arg-type]

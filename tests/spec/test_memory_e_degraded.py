@@ -18,9 +18,8 @@ from embed.lateness import within
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
 from hyrecall.memory import DegradedReason, Matches, MemorySync
-from hyrecall.memory.derived import follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from seams import IndexNotReadyError, follower
 
 Rows = npt.NDArray[np.float32]
 BUDGET = 0.15

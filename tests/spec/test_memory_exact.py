@@ -13,9 +13,9 @@ from contextlib import contextmanager
 import pytest
 
 from hyrecall import Dedup, recipes
-from hyrecall.ask.recipe import Recipe
 from hyrecall.memory import Episode, MemorySync, Notes
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, open_store
+from seams import Recipe
 
 QUERY = "INV-2026-0042"
 TARGET = "INV-2026-0042 of customer 7300"

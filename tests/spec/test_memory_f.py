@@ -9,15 +9,11 @@ import numpy as np
 import pytest
 
 from hyrecall import recipes
-from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Composite
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived import derived_index as derived
-from hyrecall.memory.derived import follower
-from hyrecall.memory.derived.readiness import IndexNotReadyError
 from memory.stores import DIM, HOUR, NOON, BrokenEmbedder, Clock, episode, folder, open_store
+from seams import Composite, DegradedReason, IndexNotReadyError, Recipe, follower
+from seams import derived_index as derived
 
 
 def with_weights(**weights: float) -> Recipe:

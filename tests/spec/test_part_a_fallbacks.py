@@ -9,8 +9,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.hits.hits import reply_of
 from laws.effort import Effort
+from seams import reply_of
 from spec.episodes import NOW, SCHEMA, WORDS, Stores, episodes, origins, ranked, stores, times
 
 LUNCH = (

@@ -10,12 +10,12 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from oracle.arithmetic import cosines
 from oracle.bm25 import LUCENE
 from oracle.documents import Row, Shape
 from oracle.recall import Oracle
 from oracle.words import Words
+from seams import Dense, Lexical, Recipe
 from spec.episodes import NOW, WORDS, Stores, stores, times
 
 

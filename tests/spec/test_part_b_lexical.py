@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Lexical, Recipe
 from oracle.references import Fts5, textbook
 from oracle.words import Words
+from seams import Lexical, Recipe
 from spec.episodes import WORDS
 from text.conftest import TABLE
 

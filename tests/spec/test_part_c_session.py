@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.shaping import Phase, SessionSignals
 from laws.effort import Effort
+from seams import Phase, SessionSignals
 from spec.hypergraph_world import (
     DIM,
     NOW,

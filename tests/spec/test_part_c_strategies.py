@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.arms.regex import PATTERN_WISH
-from hyrecall.ask.recipe import Dense, Lexical
 from laws.effort import Effort
+from seams import PATTERN_WISH, Dense, Lexical
 from spec.hypergraph_world import (
     QUERY,
     WORDS,

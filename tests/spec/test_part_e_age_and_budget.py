@@ -7,8 +7,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Dense, Lexical, Recipe
-from hyrecall.ask.shaping import Stage
+from seams import Dense, Lexical, Recipe, Stage
 from spec.honeycomb_world import (
     DEDUP,
     NOW,

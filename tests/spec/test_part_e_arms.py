@@ -10,7 +10,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Dense, Lexical, Recipe
+from seams import Dense, Lexical, Recipe
 from spec.honeycomb_world import (
     CELL,
     DIM,

@@ -11,8 +11,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Fill
 from laws.effort import Effort
+from seams import Fill
 from spec.honeycomb_world import (
     CELL,
     DEDUP,

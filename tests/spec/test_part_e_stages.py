@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Dense, Lexical
+from seams import Dense, Lexical
 from spec.honeycomb_world import (
     DEDUP,
     DIM,

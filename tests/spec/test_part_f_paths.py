@@ -12,8 +12,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.ask.recipe import Recipe
 from laws.effort import Effort
+from seams import Recipe
 from spec.hebb_world import (
     DIM,
     NOW,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from hyrecall.ask.recipe import Recipe
+from seams import Recipe
 from spec.hebb_world import (
     COMPOSITE,
     DIM,

@@ -19,11 +19,10 @@ import pytest
 import Stemmer
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
-import hyrecall.text.analyzer
-import hyrecall.text.functions
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.text.analyzer import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
+from seams import ENGLISH_STOPWORDS, Analyzer, Token, TokenFunction
+from seams import analyzer as analyzer_module
 
 
 def pairs(analyzer: Analyzer, text: str) -> list[tuple[str, int]]:
@@ -391,7 +390,7 @@ def test_ten_megabytes_in_one_text_are_analysed_in_linear_time(name: str, kind: 
     assert time.thread_time() - start < 5  # measured at most 1; quadratic work would take hours
 
 
-@pytest.mark.parametrize("module", [hyrecall.text.analyzer, hyrecall.text.functions])
+@pytest.mark.parametrize("module", [analyzer_module])
 def test_the_examples_of_the_docstrings_run(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hyrecall import _core
-from hyrecall.text.analyzer import Analyzer
 from laws.effort import Effort
+from seams import Analyzer
 
 Terms = list[tuple[str, int]]
 

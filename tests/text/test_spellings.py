@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 import Stemmer
 
-from hyrecall.text.analyzer import Analyzer
+from seams import Analyzer
 
 NAMES = (
     "word", "unicode", "unicode61", "porter",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.text.analyzer import Analyzer
+from seams import Analyzer
 
 
 def pairs(text: str, role: str = "document") -> list[tuple[str, int]]:

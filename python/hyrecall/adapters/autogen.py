@@ -15,7 +15,7 @@ from hyrecall.adapters.memories import (
     UserMemories,
     check_limit_and_kind,
 )
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import Episode, EpisodeMatch
 

@@ -38,23 +38,7 @@ class _MemoryTool(BaseTool):
         self, *, memory: MemorySync, user_id: str, org: str | None = None,
         workspace: str | None = None, **options: Any,
     ) -> None:  # fmt: skip
-        """Make the tool.
-
-        Parameters
-        ----------
-        memory : MemorySync
-        user_id : str
-            Whose memories. There is no default, and the model cannot choose it.
-        org, workspace : str, optional
-            The partition around the user.
-        **options
-            Fields of CrewAI's tools, such as ``name``.
-
-        Raises
-        ------
-        ScopeError, DTypeError
-            No user; no store.
-        """
+        """Make the tool."""
         store, user = _read_store(memory), read_user(user_id)
         super().__init__(**options)
         self._memory = store

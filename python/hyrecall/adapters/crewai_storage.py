@@ -17,12 +17,17 @@ from typing import Any, TypeVar
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from hyrecall.adapters.document_folder import open_documents, saved
-from hyrecall.adapters.document_table import AttributeType, read_cell
-from hyrecall.adapters.documents import Document, DocumentIndex
+from hyrecall.adapters.documents import (
+    AttributeType,
+    Document,
+    DocumentIndex,
+    open_documents,
+    read_cell,
+    saved,
+)
 from hyrecall.adapters.items import check_page
 from hyrecall.ask.filters import Between, Filter, NoneOf
-from hyrecall.base.ages import utc
+from hyrecall.base.times import utc
 from hyrecall.errors import OptionError, error
 
 __all__ = ["HyrecallStorage"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hyrecall.base.warned import warn_caller
+from hyrecall.base.threads import warn_caller
 
 __all__ = ["DegradedWarning", "warn_if_degraded"]
 

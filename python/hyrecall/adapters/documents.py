@@ -5,53 +5,447 @@ Each document lies in one cell. Every call names the cell it writes, or the scop
 
 from __future__ import annotations
 
+import json
+import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.document_filters import check_names, filter_value, read_filter
-from hyrecall.adapters.document_rows import (
-    UNKNOWN_DIM,
-    dim_of_index,
-    everyone,
-    rows_for_vectors,
-    rows_of,
-    schema_of,
-)
-from hyrecall.adapters.document_table import (
-    ROW_COLUMNS,
-    AttributeType,
-    Document,
-    FoundDocument,
-    dim_of,
-    document_of,
-    found_of,
-    read_cell,
-    read_documents,
-    read_type,
-    table_of,
-)
-from hyrecall.ask.filter_like import FilterLike
+from hyrecall.arms import Newest
+from hyrecall.ask import filter_program
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.scope import Scope
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.shaping import Stage
-from hyrecall.base.arguments import as_int, one_of, read_path
+from hyrecall.base.arguments import as_int, check_keywords, check_unicode, one_of, read_path
 from hyrecall.base.forks import free_in_children
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+from hyrecall.errors import (
+    DTypeError,
+    IndexNotFoundError,
+    KeyConflictError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+    error,
+)
 from hyrecall.index import Index
 from hyrecall.recipe import Recipe
-from hyrecall.table.schema import Text
+from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 __all__ = ["Document", "DocumentIndex", "FoundDocument"]
+
+AttributeType: TypeAlias = "pa.DataType | type[Any]"
+"""The type of an attribute: str, int, float, bool, datetime, date, a list of one, or Arrow's."""
+
+ARMS: Final = ("text", "vector")
+ROW_COLUMNS: Final = ("id", "text", "metadata", "position", "vector")
+MOST_LEVELS: Final = 64  # of metadata, as in a store
+MOST_INT_BITS: Final = 8192  # Python prints and reads ints of up to 4,300 digits
+_PLAIN: Final[dict[Any, pa.DataType]] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    datetime: pa.timestamp("us", "UTC"),
+    date: pa.date32(),
+}
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A document: what a framework adds to a store, and gets back.
+
+    Parameters
+    ----------
+    text : str or None
+        What BM25 searches; None: the vector alone.
+    id : str, optional
+        Unique within its cell; None: a new one is made when the document is written.
+    vector : sequence of float or array, shape (dim,), optional
+        What cosine searches; None or zeros: the text alone.
+    metadata : mapping of str to JSON values, default {}
+        Returned whole; the fields that the index declares as attributes can be filtered by.
+    cell : tuple of str, default ()
+        Where a document that was read lies; not read when a document is written.
+
+    Examples
+    --------
+    >>> Document(text="hot tea", id="a", metadata={"year": 2026}).metadata
+    {'year': 2026}
+    """
+
+    text: str | None
+    id: str | None = None
+    vector: Sequence[float] | npt.NDArray[Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    cell: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundDocument:
+    """A document that a recall found.
+
+    Attributes
+    ----------
+    document : Document
+    rank : int
+        Place in the whole list, from 1.
+    score : float
+        What the list is ordered by: the fused score, or that of the only arm.
+    scores : dict of str to float or None
+        The scores of the arms ``text`` (BM25, at least 0) and ``vector`` (cosine, in [-1, 1]);
+        None: not computed.
+    """
+
+    document: Document
+    rank: int
+    score: float
+    scores: Mapping[str, float | None]
+
+
+def read_cell(cell: object, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one cell as a tuple: a value for each cell column, each a non-empty str."""
+    parts = cell if isinstance(cell, tuple) else (cell,)
+    if len(parts) != len(columns) or not all(isinstance(part, str) and part for part in parts):
+        shape = "a non-empty str" if len(columns) == 1 else "a tuple of non-empty str"
+        raise error(ScopeError, "cell", f"one cell: {shape} for ({', '.join(columns)})", repr(cell))
+    return parts
+
+
+def read_type(name: str, kind: object) -> pa.DataType:
+    """Return the Arrow type of an attribute that can be filtered by."""
+    if get_origin(kind) is list:
+        return pa.list_(read_type(name, *get_args(kind)))
+    found = _PLAIN.get(kind, kind) if isinstance(kind, type) else kind
+    if not isinstance(found, pa.DataType) or _reader_of(found) is None:
+        wish = "str, int, float, bool, datetime, date, a list of one (list[str]), or its Arrow type"
+        raise error(DTypeError, f"attributes[{name!r}]", wish, repr(kind))
+    return found
+
+
+def read_value(place: str, value: object, kind: pa.DataType) -> Any:
+    """Convert a JSON value, or a value of a filter, to the type of an attribute.
+
+    Times may be ISO 8601 strings. Nothing else is converted: 1.5 is no int, 1 no str.
+    """
+    if value is None:
+        return None
+    if is_list(kind):
+        if not isinstance(value, list | tuple):
+            raise error(DTypeError, place, f"a list ({kind})", repr(value))
+        return [read_value(f"{place}[{i}]", one, kind.value_type) for i, one in enumerate(value)]
+    reader = _reader_of(kind)
+    try:
+        if isinstance(value, str) and reader in (datetime, date):
+            return reader.fromisoformat(value)
+        allowed = (int, float) if reader is float else reader
+        is_other = isinstance(value, bool) != (reader is bool)  # a bool is an int in Python,
+        is_other |= isinstance(value, datetime) != (reader is datetime)  # a datetime a date
+        if is_other or not isinstance(value, allowed):
+            raise TypeError
+        return pa.scalar(value, kind).as_py()
+    except (TypeError, ValueError, OverflowError):
+        raise error(DTypeError, place, str(kind), repr(value)) from None
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    """Return whether a type holds every datetime; seconds and milliseconds would cut it."""
+    return bool(pa.types.is_timestamp(kind)) and kind.unit in ("us", "ns")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _reader_of(kind: pa.DataType) -> Any:
+    """Return the Python type of an Arrow type's values; None: no type of an attribute."""
+    if is_list(kind):
+        return None if is_list(kind.value_type) else _reader_of(kind.value_type)
+    tests = {
+        bool: pa.types.is_boolean,
+        int: pa.types.is_integer,
+        float: pa.types.is_floating,
+        datetime: _is_time,
+        date: pa.types.is_date32,
+    }
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return str if is_text else next((type_ for type_, test in tests.items() if test(kind)), None)
+
+
+def read_documents(documents: Iterable[Document]) -> list[Document]:
+    """Check documents and give an id to each that has none."""
+    made = []
+    for at, document in enumerate(documents):
+        place = f"documents[{at}]"
+        if not isinstance(document, Document):
+            raise error(DTypeError, place, "a Document", type(document).__name__)
+        for name, value in (("id", document.id), ("text", document.text)):
+            if value is not None and not isinstance(value, str):
+                raise error(DTypeError, f"{place}.{name}", "a str or None", repr(value))
+            check_unicode(f"{place}.{name}", value or "")
+        made.append(
+            replace(
+                document,
+                id=str(uuid.uuid4()) if document.id is None else document.id,
+                vector=_read_vector(f"{place}.vector", document.vector),
+            )
+        )
+    return made
+
+
+def _read_vector(place: str, vector: object) -> Any:
+    """Return a vector as a float32 array."""
+    if vector is None:
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            read = np.asarray(vector, np.float32)
+    except (TypeError, ValueError):
+        raise error(DTypeError, place, "numbers", repr(vector)) from None
+    if read.ndim != 1 or len(read) < 2:
+        raise error(ShapeError, place, "at least 2 values", f"shape {read.shape}")
+    if not np.isfinite(read).all():
+        raise error(OptionError, place, "finite float32 values", repr(vector))
+    return read
+
+
+def check_json(place: str, value: object, levels: int = MOST_LEVELS) -> None:
+    """Refuse what JSON would lose or change, and name its place."""
+    if isinstance(value, dict | list) and not levels:
+        raise error(OptionError, place, f"at most {MOST_LEVELS} levels", "more")
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if not isinstance(name, str):
+                raise error(DTypeError, place, "names that are str", repr(name))
+            check_unicode(place, name)
+            check_json(f"{place}[{name!r}]", one, levels - 1)
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            check_json(f"{place}[{at}]", one, levels - 1)
+    elif isinstance(value, str):
+        check_unicode(place, value)
+    elif isinstance(value, int) and value.bit_length() > MOST_INT_BITS:
+        got = f"one of {value.bit_length():,} bits"
+        raise error(OptionError, place, f"an int of at most {MOST_INT_BITS:,} bits", got)
+    elif not isinstance(value, int | float | None) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        wish = "a JSON value (str, int, finite float, bool, None, list or dict)"
+        remedy = "write it as value.isoformat()" if isinstance(value, date) else ""
+        raise error(DTypeError, place, wish, f"{type(value).__name__} {value!r}", remedy)
+
+
+def table_of(
+    documents: Sequence[Document],
+    cell: Mapping[str, str],
+    attributes: Mapping[str, pa.DataType],
+    dim: int | None,
+    first_position: int,
+) -> pa.Table:
+    """Return the rows of documents; without a dimension no document has a vector."""
+    n = len(documents)
+    columns: dict[str, pa.Array] = {
+        "id": pa.array([document.id for document in documents], pa.string()),
+        **{name: pa.array([part] * n, pa.string()) for name, part in cell.items()},
+        "text": pa.array([document.text for document in documents], pa.string()),
+        "metadata": pa.array(_metadata(documents), pa.string()),
+        "position": pa.array(range(first_position, first_position + n), pa.int64()),
+    }
+    for name, kind in attributes.items():
+        values = [
+            read_value(f"documents[{at}].metadata[{name!r}]", _field(document, name), kind)
+            for at, document in enumerate(documents)
+        ]
+        columns[name] = pa.array(values, kind)
+    columns["vector"] = _vectors(documents, dim or 1)
+    return pa.table(columns)
+
+
+def _metadata(documents: Sequence[Document]) -> list[str]:
+    for at, document in enumerate(documents):
+        place = f"documents[{at}].metadata"
+        if not isinstance(document.metadata, Mapping):
+            raise error(DTypeError, place, "a mapping", repr(document.metadata))
+        check_json(place, dict(document.metadata))
+    return [json.dumps(dict(document.metadata), ensure_ascii=False) for document in documents]
+
+
+def _field(document: Document, name: str) -> object:
+    """Return a field of the metadata; a name with dots may go into nested objects."""
+    found: object = document.metadata
+    if name in document.metadata:
+        return document.metadata[name]
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def dim_of(documents: Sequence[Document]) -> int | None:
+    """Return the length of the first vector, or None if no document has one."""
+    return next((len(one.vector) for one in documents if one.vector is not None), None)
+
+
+def _vectors(documents: Sequence[Document], dim: int) -> pa.Array:
+    rows = np.zeros((len(documents), dim), np.float32)
+    missing = np.ones(len(documents), bool)
+    for at, document in enumerate(documents):
+        if document.vector is None:
+            continue
+        if len(document.vector) != dim:
+            got = len(document.vector)
+            raise error(ShapeError, f"documents[{at}].vector", f"{dim} values", got)
+        rows[at], missing[at] = document.vector, False
+    mask = pa.array(missing)
+    return pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), dim, mask=mask)
+
+
+def document_of(row: Mapping[str, Any], cell_columns: Sequence[str]) -> Document:
+    """Return the document of a row that an index returned."""
+    return Document(
+        text=row["text"],
+        id=row["key"],
+        vector=row.get("vector"),
+        metadata=json.loads(row["metadata"]),
+        cell=tuple(row[name] for name in cell_columns),
+    )
+
+
+def found_of(row: Mapping[str, Any], cell_columns: Sequence[str]) -> FoundDocument:
+    """Return the document of a hit's row, with its scores."""
+    return FoundDocument(
+        document=document_of(row, cell_columns),
+        rank=row["rank"],
+        score=row["score"],
+        scores={arm: row[f"{arm}_score"] for arm in ARMS if f"{arm}_score" in row},
+    )
+
+
+# ---- Filters of documents: on declared attributes only, and what an undeclared one is told ----
+
+
+def read_filter(
+    filter: FilterLike | None,  # noqa: A002
+    attributes: Mapping[str, pa.DataType],
+) -> Filter | None:
+    """Return a filter whose columns are all declared attributes, or ``id``."""
+    made = filter_program.read_filter("filter", filter)
+    for name in _columns(made) if made is not None else ():
+        _check_declared(name, attributes)
+    return made
+
+
+def _columns(filter: Filter) -> Iterator[str]:  # noqa: A002
+    yield from (name for name, _ in filter.predicates)
+    for part in filter.parts:
+        yield from _columns(part)
+
+
+def filter_value(name: str, value: object, attributes: Mapping[str, pa.DataType]) -> Any:
+    """Convert a value of a framework's filter to the type of an attribute."""
+    _check_declared(name, attributes, type(value))
+    kind = attributes.get(name, pa.string())  # string: of the id
+    return read_value(f"filter: {name}", value, kind.value_type if is_list(kind) else kind)
+
+
+def _check_declared(
+    name: str, attributes: Mapping[str, pa.DataType], kind: type[object] = str
+) -> None:
+    if name != "id" and name not in attributes:
+        wish = f"a declared attribute ({', '.join(['id', *attributes])})"
+        shown = kind.__name__ if kind in (int, float, bool, datetime, date) else "str"
+        remedy = f"declare it: attributes={{{name!r}: {shown}}}"
+        raise error(OptionError, "filter", wish, repr(name), remedy)
+
+
+def check_names(cell_columns: Sequence[str], attributes: Iterable[str]) -> None:
+    """Refuse names that the index's own columns have, and attributes that name a cell column.
+
+    Such an attribute would let a document's metadata say in which cell the document lies.
+    """
+    own = ", ".join(ROW_COLUMNS)
+    for argument, names in (("cell_columns", cell_columns), ("attributes", attributes)):
+        for name in names:
+            if name in ROW_COLUMNS:
+                wish = f"no name of the index's own columns ({own})"
+                raise error(OptionError, argument, wish, repr(name))
+            if argument == "attributes" and name in cell_columns:
+                wish = f"no name of a cell column ({', '.join(cell_columns)})"
+                remedy = "cell_columns= takes other names"
+                raise error(OptionError, argument, wish, repr(name), remedy)
+
+
+# ---- The rows of an index of documents: its schema, and rows by filter in the order of writing
+
+# The vector arm of an index that has met no vector: its one value is null in every document.
+# The arm is there from the start, so that the first vector of one cell changes no reply of another.
+UNKNOWN_DIM: Final = 1
+_ALL_ROWS: Final = 2**31 - 1  # the largest limit
+
+
+def schema_of(
+    table: pa.Table, cell_columns: tuple[str, ...], text: Text, *, keep_vectors: bool
+) -> Schema:
+    """Return the schema of a table of documents."""
+    own = {*ROW_COLUMNS, *cell_columns}
+    return Schema(
+        key="id",
+        cell=cell_columns,
+        text={"text": text},
+        vector="vector",
+        attributes=("id", "position", *(name for name in table.column_names if name not in own)),
+        stored=("text", "metadata", *(("vector",) if keep_vectors else ())),
+    )
+
+
+def everyone(index: Index) -> ScopePattern:
+    """Return the scope of every cell: for the index's own upkeep, never for a caller."""
+    return Scope.matching(**dict.fromkeys(index.schema.cell_columns, ANY))
+
+
+def rows_of(
+    index: Index,
+    scope: object,
+    narrowed: Filter | None,
+    columns: Sequence[str],
+    *,
+    limit: int = _ALL_ROWS,
+) -> pa.Table:
+    """Return rows of a scope that pass a filter, in the order of writing; the newest few."""
+    hits = index.recall_one(
+        arms=Newest("position"), scope=scope, filter=narrowed, limit=limit, columns=columns
+    )
+    return hits.to_arrow()[::-1].select(["key", *index.schema.cell_columns, *columns])
+
+
+def dim_of_index(index: Index) -> int | None:
+    """Return the length of an index's vectors, or None if it holds none yet."""
+    dim: int = index.stats()["dims"]["vector"]
+    return None if dim == UNKNOWN_DIM else dim
+
+
+def rows_for_vectors(index: Index, dim: int) -> pa.Table:
+    """Return all rows of an index without vectors, with a column for vectors of a length."""
+    own = {index.schema.key, *index.schema.cell_columns, "vector"}
+    columns = [name for name in index.schema.row_columns if name not in own]
+    rows = rows_of(index, everyone(index), None, columns).rename_columns({"key": "id"})
+    return rows.append_column("vector", pa.nulls(len(rows), pa.list_(pa.float32(), dim)))
+
+
+# ---- An index of documents (id, text, vector, metadata), which adapters of vector stores share
 
 
 @check_keywords
@@ -515,3 +909,90 @@ class DocumentIndex:
     def __repr__(self) -> str:
         """Show size and attributes."""
         return f"<DocumentIndex: {len(self)} documents, attributes {list(self._attributes)}>"
+
+
+# ---- The index of a store: shared, of a folder it is saved to, or empty; types by their names ----
+# A pipeline that is written to a file names types: ``"int"``, ``"list[str]"``.
+
+T_ = TypeVar("T_")
+
+_TYPES: Final[dict[str, Any]] = {
+    "str": str, "int": int, "float": float, "bool": bool, "datetime": datetime, "date": date,
+}  # fmt: skip
+_NAMES: Final = {
+    pa.string(): "str", pa.large_string(): "str", pa.int64(): "int", pa.float64(): "float",
+    pa.float32(): "float32",  # Arrow's own name of it is that of our float64
+    pa.bool_(): "bool", pa.timestamp("us", "UTC"): "datetime", pa.date32(): "date",
+}  # fmt: skip
+
+
+def open_documents(
+    documents: DocumentIndex | None,
+    path: str | Path | None,
+    attributes: Mapping[str, AttributeType | str] | None,
+    *,
+    keep_vectors: bool,
+    always: Mapping[str, AttributeType] | None = None,
+) -> DocumentIndex:
+    """Return the given index, or what a folder holds, or an empty index.
+
+    ``always`` are attributes that an adapter declares itself.
+
+    Raises
+    ------
+    OptionError
+        A path or attributes beside a given index; attributes other than those of the folder.
+    DTypeError
+        Another kind of index, or a type of an attribute that no filter reads.
+    """
+    if documents is not None:
+        if not isinstance(documents, DocumentIndex):
+            raise error(DTypeError, "documents", "a DocumentIndex", type(documents).__name__)
+        for name, value in (("path", path), ("attributes", attributes)):
+            if value is not None:
+                raise error(OptionError, name, "None beside documents=", repr(value))
+        return documents
+    kinds = read_types({**(always or {}), **(attributes or {})})
+    made = DocumentIndex(attributes=kinds, keep_vectors=keep_vectors)
+    try:
+        found = made if path is None else DocumentIndex.open(path)
+    except IndexNotFoundError:
+        found = made
+    if attributes is not None and type_names(found) != type_names(made):
+        wish = f"those of the saved documents ({type_names(found)}), or none"
+        raise error(OptionError, "attributes", wish, type_names(made))
+    return found
+
+
+def saved(documents: DocumentIndex, path: str | Path | None, changed: T_) -> T_:
+    """Save the documents if there is a folder and something changed; return what changed."""
+    if path is not None and changed:
+        documents.save(path)
+    return changed
+
+
+def type_names(documents: DocumentIndex) -> dict[str, str]:
+    """Return the types of the declared fields, as ``attributes`` takes them."""
+    return {name: _name_of(kind) for name, kind in documents.attributes.items()}
+
+
+def read_types(attributes: Mapping[str, AttributeType | str]) -> dict[str, AttributeType]:
+    """Return the types of attributes, of which some may be names."""
+    return {name: _read_type(kind) for name, kind in attributes.items()}
+
+
+def _read_type(kind: AttributeType | str) -> Any:
+    if not isinstance(kind, str):
+        return kind
+    if kind.startswith("list["):
+        return list[_read_type(kind[5:-1])]  # type: ignore[misc]
+    try:
+        return _TYPES.get(kind) or pa.type_for_alias(kind)
+    except ValueError:
+        return kind  # no type, which the index of documents refuses by the attribute's name
+
+
+def _name_of(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"list[{_name_of(kind.value_type)}]"
+    return _NAMES.get(kind, str(kind))

@@ -7,22 +7,324 @@ for ``ttl_minutes`` from then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from enum import Enum
+from typing import Any, Final, TypeAlias, TypedDict
 
-from hyrecall import recipes
+from hyrecall import Between, recipes
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.json_filters import JsonFilter, check_filter, narrowing, passes
 from hyrecall.adapters.memories import ALL
-from hyrecall.adapters.namespaces import Namespace, Namespaces
 from hyrecall.base.arguments import as_int, number
-from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
-from hyrecall.memory import Episode, EpisodeMatch
+from hyrecall.errors import (
+    DTypeError,
+    KeyConflictError,
+    NotFoundError,
+    OptionError,
+    ScopeError,
+    error,
+)
+from hyrecall.memory import EVERYONE, Episode, EpisodeMatch, MemorySync, Partition
+from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Fill, Recipe
 
-__all__ = ["Item", "Items", "check_page"]
+# ---- Filters on JSON values, as frameworks write them: ``{"kind": "note", "year":
+# {"$gte": 2024}}``
+# A store narrows its search with what an index can compare (:func:`narrowing`), which may let too
+# much through, and then checks each value that was found (:func:`passes`).
+
+JsonFilter: TypeAlias = Mapping[str, Any]
+
+_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+_OPERATORS: Final = ("$eq", "$ne", *_ORDER)
+
+
+def check_filter(wish: object, name: str = "filter") -> None:
+    """Check the form of a filter.
+
+    Parameters
+    ----------
+    wish : mapping of str to object
+    name : str
+        Of the argument, for errors.
+
+    Raises
+    ------
+    DTypeError
+        Not a mapping with names as keys; or a bound that is no number and no string.
+    OptionError
+        An unknown operator, or operators beside names.
+    """
+    if not isinstance(wish, Mapping) or not all(isinstance(key, str) for key in wish):
+        raise error(DTypeError, name, "a mapping with names as keys", type(wish).__name__)
+    for key, value in wish.items():
+        place = f"{name}[{key!r}]"
+        if key.startswith("$"):
+            raise error(OptionError, place, "the name of a field", "an operator without a field")
+        if isinstance(value, Mapping):
+            _check_object(value, place)
+
+
+def _check_object(value: Mapping[Any, Any], place: str) -> None:
+    if not _has_operators(value):
+        check_filter(value, place)
+        return
+    for key, bound in value.items():
+        if key not in _OPERATORS:
+            raise error(OptionError, place, f"operators ({', '.join(_OPERATORS)})", repr(key))
+        if key in _ORDER and _order_kind(bound) is None:
+            wish = "a number or a string"
+            raise error(DTypeError, f"{place}[{key!r}]", wish, type(bound).__name__)
+
+
+def narrowing(wish: JsonFilter, path: str) -> dict[str, Any]:
+    """Return what an index can ask of metadata: every value that passes the filter passes this.
+
+    Parameters
+    ----------
+    wish : mapping
+        A checked filter.
+    path : str
+        Key of the metadata under which the values lie.
+
+    Returns
+    -------
+    dict
+        For ``metadata=`` of :meth:`hyrecall.memory.MemorySync.search`.
+
+    Examples
+    --------
+    >>> narrowing({"kind": "note", "year": {"$gte": 2024}, "tags": ["a"]}, "value")
+    {'value.kind': 'note', 'value.year': (2024, None)}
+    """
+    return dict(_narrow(wish, path))
+
+
+def _narrow(wish: JsonFilter, path: str) -> Iterator[tuple[str, Any]]:
+    for key, value in wish.items():
+        place = f"{path}.{key}"
+        if isinstance(value, Mapping):
+            if not _has_operators(value):
+                yield from _narrow(value, place)
+                continue
+            low = next((value[one] for one in ("$gt", "$gte") if one in value), None)
+            high = next((value[one] for one in ("$lt", "$lte") if one in value), None)
+            kinds = {_order_kind(one) for one in (low, high) if one is not None}
+            if _is_scalar(value.get("$eq")):
+                yield place, value["$eq"]
+            elif len(kinds) == 1:  # a number and a string have no value between them
+                yield place, Between(low, high)
+        elif _is_scalar(value):
+            yield place, value
+
+
+def passes(value: object, wish: object) -> bool:
+    """Return whether a JSON value is what a filter asks for.
+
+    Parameters
+    ----------
+    value : object
+    wish : object
+        A checked filter, or one of its values: an object asks for its own fields, with or without
+        others beside them; a list asks for a list of the same length; a missing field is null.
+
+    Returns
+    -------
+    bool
+        JSON's values compare: true is not 1, and a string that looks like a number is none.
+
+    Examples
+    --------
+    >>> passes({"kind": "note", "at": {"year": 2024}}, {"at": {"year": {"$lt": 2025}}})
+    True
+    """
+    if isinstance(wish, Mapping):
+        if _has_operators(wish):
+            return all(_compares(value, name, bound) for name, bound in wish.items())
+        if not isinstance(value, Mapping):
+            return False
+        return all(passes(value.get(key), one) for key, one in wish.items())
+    if isinstance(wish, list | tuple):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(wish)
+            and all(passes(one, want) for one, want in zip(value, wish, strict=True))
+        )
+    return _equal(value, wish)
+
+
+def _compares(value: object, name: str, bound: object) -> bool:
+    if name in ("$eq", "$ne"):
+        return _equal(value, bound) == (name == "$eq")
+    kind = _order_kind(value)
+    return kind is not None and kind is _order_kind(bound) and _ORDER[name](value, bound)
+
+
+def _equal(value: object, other: object) -> bool:
+    """Compare JSON values; Python takes True for 1."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(_equal(value[k], other[k]) for k in value)
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        pairs = zip(value, other, strict=False)
+        return len(value) == len(other) and all(_equal(one, two) for one, two in pairs)
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
+
+
+def _has_operators(value: Mapping[Any, Any]) -> bool:
+    return any(isinstance(key, str) and key.startswith("$") for key in value)
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | bool | int | float)
+
+
+def _order_kind(value: object) -> type | None:
+    """Return str or float for a value that has an order, else None."""
+    if isinstance(value, str):
+        return str
+    return float if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+# ---- Hierarchical namespaces as users of a store: which there are in a scope, and under a prefix
+# ``("users", "ann")`` is the user ``"users.ann"``. Labels contain no period, so no two namespaces
+# are the same user. Each namespace is also listed under each of its prefixes, in a cell that no
+# namespace can be because its name begins with a period: ``"."``, ``".users"`` and
+# ``".users.ann"``. So what lies under a prefix is found without a look at any other namespace.
+
+Namespace = tuple[str, ...]
+
+_KIND = "namespace"
+_MOST_BYTES = 511  # of a user, less the period before the name of a prefix
+
+
+class _User(TypedDict):
+    user_id: str
+    org: str | None
+    workspace: str | None
+
+
+def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
+    """Return the user that a namespace is.
+
+    Parameters
+    ----------
+    namespace : sequence of str
+    name : str
+        Of the argument, for errors.
+
+    Raises
+    ------
+    DTypeError
+        Not a sequence of str.
+    OptionError
+        A label that is empty, or has a period or a NUL.
+
+    Examples
+    --------
+    >>> user_of(("users", "ann"))
+    'users.ann'
+    """
+    if isinstance(namespace, str) or not isinstance(namespace, Sequence):
+        raise error(DTypeError, name, "a tuple of labels", repr(namespace))
+    for label in namespace:
+        if not isinstance(label, str):
+            raise error(DTypeError, name, "labels that are str", repr(label))
+        if not label or "." in label or "\0" in label:
+            wish = "labels that are not empty and have no period or NUL"
+            raise error(OptionError, name, wish, repr(label))
+    return ".".join(namespace)
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    """The namespaces of a store that lie in a scope, in one org and workspace.
+
+    Attributes
+    ----------
+    memory : MemorySync
+    scope : tuple of str or EVERYONE
+        The first labels of every namespace.
+    org, workspace : str or None
+    """
+
+    memory: MemorySync
+    scope: Namespace | Enum
+    org: str | None = None
+    workspace: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the store and the scope."""
+        if not isinstance(self.memory, MemorySync):
+            raise error(DTypeError, "memory", "a MemorySync", type(self.memory).__name__)
+        if self.scope is not EVERYONE and not (isinstance(self.scope, tuple) and self.scope):
+            wish = "a namespace such as ('users',), or hyrecall.memory.EVERYONE for any"
+            raise error(ScopeError, "scope", wish, repr(self.scope))
+        user_of(self.root, "scope")
+
+    @property
+    def root(self) -> Namespace:
+        """The labels that every namespace begins with."""
+        return self.scope if isinstance(self.scope, tuple) else ()
+
+    def check(self, namespace: Namespace, name: str, *, is_prefix: bool = False) -> None:
+        """Refuse an invalid namespace, or one outside the scope."""
+        user = user_of(namespace, name)
+        if not is_prefix:
+            if not user:
+                raise error(OptionError, name, "one label or more", repr(namespace))
+            check_id(name, user)
+        if (n_bytes := len(user.encode(errors="surrogatepass"))) > _MOST_BYTES:
+            wish = f"at most {_MOST_BYTES} bytes, with a period between labels"
+            raise error(OptionError, name, wish, f"{n_bytes} bytes")
+        if tuple(namespace[: len(self.root)]) != self.root:
+            raise error(ScopeError, name, f"one in the scope {self.root}", repr(namespace))
+
+    def user(self, namespace: Namespace) -> _User:
+        """Return whose the items of a namespace are, as options of a call."""
+        return {"user_id": user_of(namespace), "org": self.org, "workspace": self.workspace}
+
+    def partition(self, namespace: Namespace) -> Partition:
+        """Return where the items of a namespace are, for a search of several."""
+        return Partition(user_of(namespace), org=self.org, workspace=self.workspace)
+
+    def add(self, namespace: Namespace) -> None:
+        """List a namespace under each of its prefixes, unless it is listed."""
+        user = user_of(namespace)
+        if self.memory.get(user, user_id=".", org=self.org, workspace=self.workspace) is not None:
+            return
+        listed = (
+            Episode(
+                id=user,
+                user_id=f".{'.'.join(namespace[:depth])}",
+                org=self.org,
+                workspace=self.workspace,
+                kind=_KIND,
+            )
+            for depth in range(len(namespace) + 1)
+        )
+        try:
+            self.memory.remember_batch(listed)
+        except KeyConflictError:  # all or none are written: another thread has listed it meanwhile
+            return
+
+    def under(self, prefix: Namespace) -> list[Namespace]:
+        """Return the namespaces that begin with a prefix, and that something was ever put into."""
+        user = f".{user_of(prefix, 'namespace_prefix')}"
+        listed = self.memory.list(
+            user_id=user, org=self.org, workspace=self.workspace, kind=_KIND, limit=ALL
+        )
+        return sorted(tuple(one.id.split(".")) for one in listed)
+
+
+# ---- JSON values under keys in namespaces of a store, with a time to live, found by
+# query or filter
 
 _Found: TypeAlias = tuple[Episode, float | None]
 
@@ -62,7 +364,7 @@ class Items(Namespaces):
     Attributes
     ----------
     memory, scope, org, workspace
-        As of :class:`hyrecall.adapters.namespaces.Namespaces`.
+        As of :class:`hyrecall.adapters.items.Namespaces`.
     recipe : Recipe
     alpha : float or None
     embed_query : callable or None

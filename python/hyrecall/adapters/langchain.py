@@ -3,32 +3,223 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from hyrecall.adapters.document_folder import open_documents
-from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.langchain_documents import (
-    check_length,
-    document_of,
-    read_filter,
-    refuse,
-    rows_of,
-    texts_of,
-)
-from hyrecall.adapters.langchain_retriever import HyrecallRetriever
+import pyarrow as pa
+
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.documents import Document as Row
+from hyrecall.adapters.documents import DocumentIndex, FoundDocument, open_documents
+from hyrecall.adapters.extras import check_arms, needs_extra, text_of
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR
-from hyrecall.base.arguments import one_of
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import OptionError, error
+from hyrecall.base.arguments import as_int, check_keywords, one_of
+from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, error
+from hyrecall.hits.hits import Hit
+from hyrecall.index import Index
 
 with needs_extra("langchain"):
+    from langchain_core.callbacks import (
+        AsyncCallbackManagerForRetrieverRun,
+        CallbackManagerForRetrieverRun,
+    )
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
+    from langchain_core.retrievers import BaseRetriever
     from langchain_core.vectorstores import VectorStore
+    from pydantic import ConfigDict, Field, model_validator
+
 
 __all__ = ["HyrecallRetriever", "HyrecallVectorStore"]
+
+
+# ---- LangChain's documents and filters, from ours and to ours ----
+
+
+def refuse(options: Mapping[str, Any], **reasons: str) -> None:
+    """Refuse options that a call would not follow, each with the reason."""
+    for name, reason in reasons.items():
+        if name in options:
+            raise error(OptionError, name, f"none ({reason})", repr(options[name]))
+
+
+def column_types(index: Index, names: Sequence[str]) -> dict[str, pa.DataType]:
+    """Return the types of columns of an index; refuse names that it does not have."""
+    scope = Scope([]) if index.schema.cell_columns else None
+    kinds = index.get([], scope=scope, columns=names).schema
+    return {name: kinds.field(name).type for name in names}
+
+
+def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
+    """Return a filter, or None; a dict has the form of the service's JSON, an empty one is none."""
+    if not isinstance(asked, dict):
+        return asked
+    if not asked:
+        return None
+    if isinstance(index, DocumentIndex):
+        return filter_from_json(asked, index.attributes, "filter")
+    return filter_from_json(asked, column_types(index, index.schema.attributes or ()), "filter")
+
+
+def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:
+    """Return the texts of documents in batches; None: all at once."""
+    size = len(documents) if batch_size is None else as_int(batch_size)
+    if size is None or (size < 1 and documents):
+        raise error(OptionError, "batch_size", "an int >= 1, or None", repr(batch_size))
+    texts = [one.page_content for one in documents]
+    return (texts[at : at + size] for at in range(0, len(texts), size or 1))
+
+
+def check_length(name: str, values: Sequence[Any], n: int, each: str) -> None:
+    """Refuse a list that does not have one value for each of ``n``."""
+    if len(values) != n:
+        raise error(ShapeError, name, f"{n}, one per {each}", len(values))
+
+
+def rows_of(documents: list[Document], ids: list[str] | None, vectors: list[Any]) -> list[Row]:
+    """Return documents and their vectors as what an index writes; `ids` come before their own."""
+    check_length("ids", ids or documents, len(documents), "document")
+    check_length("embedding", vectors, len(documents), "document")
+    keys: list[str | None] = [*ids] if ids else [one.id for one in documents]
+    return [
+        Row(id=key, text=one.page_content, vector=vector, metadata=one.metadata)
+        for key, one, vector in zip(keys, documents, vectors, strict=True)
+    ]
+
+
+def document_of(row: Row, **more: Any) -> Document:
+    """Return a document of LangChain, with more metadata."""
+    metadata = {**row.metadata, **more}
+    return Document(id=row.id, page_content=row.text or "", metadata=metadata)
+
+
+def with_scores(found: FoundDocument) -> Document:
+    """Return a document that was found, with its scores and cell in the metadata."""
+    scores: dict[str, Any] = {"rank": found.rank, "score": found.score, **found.scores}
+    scores["cell"] = list(found.document.cell)
+    return document_of(found.document, hyrecall=scores)
+
+
+def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
+    """Return a hit as a document, with columns, scores and cell in the metadata."""
+    arms = (*index.schema.text_arms, *index.schema.vector_arms)
+    scores: dict[str, Any] = {arm: hit.arm_score(arm) for arm in arms}
+    scores |= {"rank": hit.rank, "score": hit.score, "cell": list(hit.cell)}
+    metadata = {name: hit[name] for name in columns} | {"hyrecall": scores}
+    return Document(id=str(hit.key), page_content=text_of(hit, index), metadata=metadata)
+
+
+# ---- LangChain: a retriever over an index, with a scope ----
+
+
+_OWN: Final = {
+    "text": "the query is the text", "vector": "embeddings= makes it", "limit": "k is the limit",
+    "columns": "a field of the retriever",
+}  # fmt: skip
+
+
+class HyrecallRetriever(BaseRetriever):
+    """Retrieves documents by BM25 and cosine, fused, within a scope.
+
+    A call may name another ``k``, ``scope`` and ``filter``, and any option of
+    :meth:`hyrecall.Index.recall_one`: ``retriever.invoke("tea", scope="bob")``. Fields can be
+    configured by LangChain's ``configurable_fields``. Scores and the cell of a document are in
+    ``metadata["hyrecall"]``.
+
+    Parameters
+    ----------
+    index : Index or DocumentIndex
+        What is searched. The text of a hit becomes the page content.
+    scope : cell or Scope
+        What a call may see; None only for an index with one audience (``cell=None``).
+    embeddings : Embeddings, optional
+        Makes the query's vector; without it, text alone is searched. An ``Index`` without a text
+        arm needs it, one without vectors refuses it.
+    k : int, default 4
+    filter : Filter, pyarrow.compute.Expression or dict, optional
+        A dict is as the service's JSON: ``{"kind": "note", "year": {"from": 2024}}``.
+    columns : sequence of str, default ()
+        Columns of an ``Index`` that become metadata, beside its attributes.
+    options : dict, default {}
+        More options of ``recall_one`` for each call, such as ``recipe`` or ``fusion``.
+
+    Raises
+    ------
+    ScopeError
+        No scope, or one that the index cannot read.
+    OptionError
+        An option that no call would follow. Pydantic wraps it in a ``ValidationError``.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    index: Any
+    scope: Any
+    embeddings: Embeddings | None = None
+    k: int = 4
+    filter: Any = None
+    columns: Sequence[str] = ()
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _needs_scope(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "scope" not in values:
+            raise error(ScopeError, "scope", "a scope: a cell or hr.Scope([...])", "none")
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> HyrecallRetriever:
+        if not isinstance(self.index, Index | DocumentIndex):
+            wish = "an hr.Index or a DocumentIndex"
+            raise error(DTypeError, "index", wish, type(self.index).__name__)
+        if self.k < 0:
+            raise error(OptionError, "k", "an int >= 0", self.k)
+        refuse(self.options, scope="a field", filter="a field", **_OWN)
+        if isinstance(self.index, DocumentIndex):
+            if self.columns:
+                raise error(OptionError, "columns", "none (metadata comes whole)", self.columns)
+        else:
+            check_arms(self.index, "embeddings", self.embeddings)
+            column_types(self.index, self.columns)
+        self.index.count(scope=self.scope, filter=read_filter(self.index, self.filter))
+        return self
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        vector = self.embeddings.embed_query(query) if self.embeddings else None
+        return self._recall(query, vector, **options)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
+    ) -> list[Document]:
+        vector = await self.embeddings.aembed_query(query) if self.embeddings else None
+        return await asyncio.to_thread(partial(self._recall, query, vector, **options))
+
+    def _recall(
+        self, query: str, vector: list[float] | None, /, *, k: int | None = None, **options: Any
+    ) -> list[Document]:
+        refuse(options, **_OWN)
+        asked = {"scope": self.scope, "filter": self.filter} | self.options | options
+        asked["filter"] = read_filter(self.index, asked["filter"])
+        asked |= {"text": query, "vector": vector, "limit": self.k if k is None else k}
+        if isinstance(self.index, DocumentIndex):
+            return [with_scores(one) for one in self.index.recall(**asked)]
+        schema = self.index.schema
+        if not schema.text_arms:
+            asked["text"] = None
+        columns = (*(schema.attributes or ()), *self.columns)
+        hits = self.index.recall_one(**asked, columns=columns)
+        warn_if_degraded(hits.trace.degraded)
+        return [of_hit(hit, columns, self.index) for hit in hits]
+
+
+# ---- LangChain: a retriever over an index, and a vector store, each with a scope ----
+
 
 Mode: TypeAlias = Literal["vector", "hybrid", "text"]
 

@@ -1,6 +1,6 @@
 """LangGraph's long-term memory over a durable store: ``HyrecallStore``, a ``BaseStore``.
 
-A namespace is a user of the store, and so a cell (:mod:`hyrecall.adapters.namespaces`); a key is
+A namespace is a user of the store, and so a cell (:mod:`hyrecall.adapters.items`); a key is
 the id of a memory (:mod:`hyrecall.adapters.items`). The indexed fields of a value are its text,
 which a query searches by words and by vectors.
 """
@@ -9,32 +9,103 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hyrecall import recipes
-from hyrecall.adapters.document_table import check_json
+from hyrecall.adapters.documents import check_json
 from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.items import Item, Items, check_page
-from hyrecall.adapters.json_filters import check_filter
+from hyrecall.adapters.items import Item, Items, Namespace, check_filter, check_page
 from hyrecall.adapters.memories import OwnsStore
-from hyrecall.adapters.namespaces import Namespace
-from hyrecall.base.arguments import as_int
-from hyrecall.base.keywords import check_keywords
-from hyrecall.embed import AUTO
+from hyrecall.base.arguments import as_int, check_keywords
+from hyrecall.embed import AUTO, Guard, NoVectors, from_async
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
-from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Recipe
 
 with needs_extra("langgraph"):
     from langgraph.store import base
 
-    from hyrecall.adapters.langgraph_embedding import EmbedQuery, QueryVectors, read_embedder
 
 __all__ = ["HyrecallStore"]
+
+
+# ---- How a store of LangGraph embeds: its ``IndexConfig`` as an embedder, queries in bounded time
+
+QUERY_TIMEOUT = 1.5
+"""Seconds that a search waits for ``embed_query``, as a store waits for its embedder."""
+
+EmbedQuery = Callable[[str], Sequence[float]]
+
+
+class _Embedder:
+    """Embeds texts with a function of another library."""
+
+    def __init__(
+        self, embed: Callable[[list[str]], Any], model: str, dim: int | None = None
+    ) -> None:
+        self.model, self.dim, self._embed = model, dim, embed
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.asarray(self._embed(list(texts)), np.float32)
+
+
+class QueryVectors:
+    """Returns the vector of a query, or None if its function fails or takes too long."""
+
+    def __init__(self, embed_query: EmbedQuery) -> None:
+        """Hold the function; nothing is called yet."""
+        each = _Embedder(lambda texts: [embed_query(text) for text in texts], "embed_query")
+        self._guard = Guard(each)
+
+    def __call__(self, query: str) -> Sequence[float] | None:
+        """Return the vector of a query."""
+        found = self._guard.embed([query], budget=QUERY_TIMEOUT, waits=True)
+        return None if isinstance(found, NoVectors) else list(found[0])
+
+    def close(self) -> None:
+        """Refuse further calls."""
+        self._guard.close()
+
+
+def read_embedder(config: Mapping[str, Any], embedder: Any) -> tuple[Any, EmbedQuery | None]:
+    """Return what embeds items, and what embeds queries if that is another function.
+
+    Parameters
+    ----------
+    config : mapping
+        The ``embed`` and ``dims`` of an ``IndexConfig``.
+    embedder : object
+        What was given beside it, for a configuration without ``embed``.
+
+    Raises
+    ------
+    OptionError
+        ``dims`` without ``embed``, or both ``embed`` and an embedder.
+    """
+    if "embed" not in config:
+        if "dims" in config:
+            raise error(OptionError, "index", "embed beside dims", "dims alone")
+        return embedder, None
+    if embedder is not AUTO:
+        raise error(OptionError, "embedder", "none beside index['embed']", repr(embedder))
+    embed, dim = config["embed"], config.get("dims")
+    if asyncio.iscoroutinefunction(embed):
+        return from_async(embed, model=embed.__qualname__, dim=dim), None
+    theirs = base.ensure_embeddings(embed)
+    name = getattr(theirs, "model", None)
+    model = ":".join([type(theirs).__qualname__, *([name] if name else [])])
+    return _Embedder(theirs.embed_documents, model, dim), theirs.embed_query
+
+
+# ---- LangGraph's long-term memory over a durable store: ``HyrecallStore``, a ``BaseStore`` ----
+
 
 WRITE_TIMEOUT = 30.0
 """Seconds that a put waits for an embedder, which may be a service far away."""

@@ -1,15 +1,581 @@
-"""LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block.
+"""LlamaIndex over documents in cells and over a memory: vector store, retriever, memory block."""
 
-The store lies in :mod:`hyrecall.adapters.llama_index_store`, the retriever and the memory block in
-:mod:`hyrecall.adapters.llama_index_recall`.
-"""
+from __future__ import annotations
 
-from hyrecall.adapters.extras import needs_extra
+import asyncio
+from asyncio import to_thread
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.documents import (
+    AttributeType,
+    Document,
+    DocumentIndex,
+    is_list,
+    open_documents,
+    read_cell,
+    saved,
+)
+from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
+from hyrecall.adapters.memories import Store, UserMemories
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
+from hyrecall.ask.scope import Scope
+from hyrecall.ask.scoring import RRF, Fusion
+from hyrecall.ask.shaping import MMR
+from hyrecall.base.arguments import as_int
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.hits.hits import Hit
+from hyrecall.index import Index
 
 with needs_extra("llama-index"):
-    import llama_index.core as _llama_index  # noqa: F401
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr
+    from llama_index.core.memory import BaseMemoryBlock
+    from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
+    from llama_index.core.vector_stores.types import (
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from hyrecall.adapters.llama_index_recall import HyrecallMemoryBlock, HyrecallRetriever
-from hyrecall.adapters.llama_index_store import HyrecallVectorStore
 
 __all__ = ["HyrecallMemoryBlock", "HyrecallRetriever", "HyrecallVectorStore"]
+
+
+# ---- LlamaIndex's retriever over an index of yours, and its memory block over a store ----
+
+
+class HyrecallRetriever(BaseRetriever):
+    """Retrieves rows of an index, in one scope, by words and, with an embedding model, by vector.
+
+    Parameters
+    ----------
+    index : Index
+    scope : cell or Scope
+        What :meth:`hyrecall.Index.recall` takes; None only for an index with one audience
+        (``cell=None``). There is no default.
+    embed_model : BaseEmbedding, optional
+        Embeds queries that bring no embedding; default: those are searched by words alone. An index
+        without a text arm needs it, one without vectors refuses it.
+    limit : int, default 10
+        At least 1. In an index with several arms at most ``depth``.
+    depth : int, default 100
+        How many rows each arm hands on: one depth for all queries, so that a smaller limit gives
+        the first rows of a larger one.
+    filter : Filter, optional
+    fusion : RRF or WeightedSum or Max or DBSF, optional
+        As in :meth:`hyrecall.Index.recall`.
+    columns : tuple of str, default ()
+        Columns for the metadata of the nodes.
+    callback_manager, verbose
+        Of LlamaIndex's retrievers.
+
+    Raises
+    ------
+    ScopeError, DTypeError, OptionError
+        No scope; no index; an option that the index cannot follow.
+    """
+
+    def __init__(
+        self, index: Index, *, scope: object, embed_model: BaseEmbedding | None = None,
+        limit: int = 10, filter: FilterLike | None = None, fusion: Fusion | None = None,  # noqa: A002
+        columns: tuple[str, ...] = (), depth: int = 100, callback_manager: Any = None,
+        verbose: bool = False,
+    ) -> None:  # fmt: skip
+        """Check the index and the scope."""
+        if not isinstance(index, Index):
+            raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
+        check_arms(index, "embed_model", embed_model)
+        index.count(scope=scope, filter=filter)  # refuses what no recall would take
+        index.get([], scope=Scope([]) if index.schema.cell_columns else None, columns=columns)
+        check_limit(limit, depth, index)
+        super().__init__(callback_manager=callback_manager, verbose=verbose)
+        self._index, self._embed_model, self._columns = index, embed_model, columns
+        self._options: dict[str, Any] = {
+            "scope": scope, "filter": filter, "limit": limit, "fusion": fusion, "columns": columns,
+            "depth": depth,
+        }  # fmt: skip
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        vector = query_bundle.embedding
+        if vector is None and self._embed_model is not None:
+            vector = self._embed_model.get_agg_embedding_from_queries(query_bundle.embedding_strs)
+        return self._recall(query_bundle.query_str, vector)
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        vector, model = query_bundle.embedding, self._embed_model
+        if vector is None and model is not None:
+            vector = await model.aget_agg_embedding_from_queries(query_bundle.embedding_strs)
+        return await asyncio.to_thread(self._recall, query_bundle.query_str, vector)
+
+    def _recall(self, text: str, vector: list[float] | None) -> list[NodeWithScore]:
+        words = text if text and self._index.schema.text_arms else None
+        if words is None and vector is None:
+            return []  # a query without words finds nothing
+        hits = self._index.recall_one(text=words, vector=vector, **self._options)
+        warn_if_degraded(hits.trace.degraded)
+        return [NodeWithScore(node=self._node(hit), score=hit.score) for hit in hits]
+
+    def _node(self, hit: Hit) -> TextNode:
+        metadata = {name: hit[name] for name in self._columns}
+        return TextNode(id_=str(hit.key), text=text_of(hit, self._index), metadata=metadata)
+
+
+class HyrecallMemoryBlock(BaseMemoryBlock[str]):
+    """Keeps what leaves a conversation's short-term memory, and recalls it for the same user.
+
+    Parameters
+    ----------
+    memory : Memory or MemorySync
+    user_id : str
+        Whose memories. There is no default.
+    org, workspace : str, optional
+        The partition around the user.
+    limit : int, default 5
+        At most so many memories in a prompt.
+    context_messages : int, default 3
+        How many of the last messages make the query.
+    name, description, priority, accept_short_term_memory
+        Of LlamaIndex's memory blocks.
+
+    Raises
+    ------
+    ScopeError, DTypeError
+        No user; no store.
+
+    Notes
+    -----
+    Memories of all sessions are recalled; each keeps the session that it comes from. What a recipe
+    only fills its list with is left out.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: int = Field(default=5, ge=1)
+    context_messages: int = Field(default=3, ge=1)
+    _memories: UserMemories = PrivateAttr()
+
+    def __init__(
+        self, *, memory: Store, user_id: str, org: str | None = None, workspace: str | None = None,
+        name: str = "memories", **options: Any,
+    ) -> None:  # fmt: skip
+        """Check the store and the user."""
+        memories = UserMemories(memory, user_id, org, workspace)
+        super().__init__(name=name, **options)
+        self._memories = memories
+
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        last = (messages or [])[-self.context_messages :]
+        query = "\n".join(text for text in map(_text, last) if text)
+        if not query:
+            return ""
+        found = await self._memories.search(query, limit=self.limit)
+        return "\n".join(one.episode.text for one in found)
+
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        for message in messages:
+            if _text(message):
+                await self._memories.call(
+                    "remember", _text(message),
+                    session_id=message.additional_kwargs.get("session_id"),
+                    metadata={"role": str(message.role.value)},
+                )  # fmt: skip
+
+
+def _text(message: ChatMessage) -> str:
+    return (message.content or "").strip()
+
+
+# ---- LlamaIndex's metadata filters as filters of an index: declared fields only, AND, OR and NOT
+
+_ORDERS: Final = {
+    FilterOperator.GT: lambda value: Between(value, None),
+    FilterOperator.GTE: lambda value: Between(value, None),
+    FilterOperator.LT: lambda value: Between(None, value),
+    FilterOperator.LTE: lambda value: Between(None, value),
+}
+_STRICT: Final = (FilterOperator.GT, FilterOperator.LT)
+_OF_LISTS: Final = (FilterOperator.CONTAINS, FilterOperator.ANY, FilterOperator.ALL)
+
+
+def all_of(*filters: Filter | None) -> Filter | None:
+    """Return a filter that passes what passes each; None for none."""
+    given = [one for one in filters if one is not None]
+    return reduce(and_, given) if given else None
+
+
+def one_of(name: str, ids: list[str] | None) -> Filter | None:
+    """Return a filter that passes what has one of some ids; None for no ids asked."""
+    return None if ids is None else Filter(**{name: ids})
+
+
+def filter_of(given: MetadataFilters | None, documents: DocumentIndex) -> Filter | None:
+    """Return the filter that LlamaIndex's filters mean; None for none.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        An undeclared field, a value of another type, or an operator that no index answers.
+    """
+    if given is None or not given.filters:
+        return None
+    parts = [
+        filter_of(one, documents) if isinstance(one, MetadataFilters) else _read(one, documents)
+        for one in given.filters
+    ]
+    known = [one for one in parts if one is not None]
+    if not known:
+        return None
+    if given.condition == FilterCondition.NOT:  # none of them holds
+        return ~reduce(or_, known)
+    return reduce(or_ if given.condition == FilterCondition.OR else and_, known)
+
+
+def _read(given: MetadataFilter, documents: DocumentIndex) -> Filter:
+    name, operator = given.key, FilterOperator(given.operator)
+    holds_lists = is_list(documents.attributes.get(name, pa.string()))
+    if operator == FilterOperator.IS_EMPTY:
+        documents.value(name, None)  # refuses a field that is not declared
+        some = Between(None, None) if holds_lists else NoneOf("")
+        is_text = str(documents.attributes.get(name, "string")).endswith("string")
+        empty = Filter(**{name: IsNull()})
+        return empty | ~Filter(**{name: some}) if holds_lists or is_text else empty
+    if operator in _OF_LISTS and not holds_lists:
+        wish = f"a field that is declared as a list, for {operator.value!r}"
+        raise error(OptionError, "filter", wish, repr(name), "mode='text_search' searches texts")
+    if holds_lists and operator in _STRICT:
+        # Of two elements one may be in the range, and the other be the value that is excluded.
+        wish = f"'{operator.value}=' for the list {name!r}"
+        raise error(OptionError, "filter", wish, repr(operator.value))
+    values = given.value if isinstance(given.value, list) else [given.value]
+    read = [documents.value(name, one) for one in values]
+    if operator in (FilterOperator.IN, FilterOperator.ANY):
+        return Filter(**{name: read})
+    if operator == FilterOperator.NIN:
+        return Filter(**{name: NoneOf(*read)})
+    if operator == FilterOperator.ALL:
+        return Filter(**{name: AllOf(*read)})
+    if isinstance(given.value, list):
+        raise error(OptionError, "filter", f"one value for {operator.value!r}", repr(given.value))
+    return _compare(name, operator, read[0])
+
+
+def _compare(name: str, operator: FilterOperator, value: Any) -> Filter:
+    nothing = Filter(**{name: []})
+    if operator in (FilterOperator.EQ, FilterOperator.CONTAINS):  # null equals no value, nor null
+        return nothing if value is None else Filter(**{name: value})
+    if operator == FilterOperator.NE:
+        return ~nothing if value is None else Filter(**{name: NoneOf(value)})
+    if operator not in _ORDERS:
+        wish = "an operator that compares whole values"
+        remedy = "mode='text_search' searches texts"
+        raise error(OptionError, "filter", wish, repr(operator.value), remedy)
+    if value is None:
+        raise error(OptionError, "filter", f"a value for {operator.value!r}", "None")
+    # An end of a range is included, so that a strict comparison also excludes its value.
+    found = Filter(**{name: _ORDERS[operator](value)})
+    return found & Filter(**{name: NoneOf(value)}) if operator in _STRICT else found
+
+
+# ---- LlamaIndex's queries as recalls, and its nodes as documents of an index and back ----
+
+_DENSE: Final = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
+_LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
+_HYBRID: Final = (VectorStoreQueryMode.HYBRID,)
+_MODES: Final = (*_DENSE, *_LEXICAL, *_HYBRID)
+# The fields that only some modes read, and no mode reads the last two.
+_READ_BY: Final = {
+    "mmr_threshold": (VectorStoreQueryMode.MMR,), "alpha": _HYBRID, "hybrid_top_k": _HYBRID,
+    "sparse_top_k": (*_LEXICAL, *_HYBRID), "output_fields": (), "embedding_field": (),
+}  # fmt: skip
+
+
+def read_depth(depth: object) -> int:
+    """Return the depth of a store's queries."""
+    if (n := as_int(depth)) is None or n < 1:
+        raise error(OptionError, "depth", "an int >= 1", repr(depth))
+    return n
+
+
+def read_query(
+    query: VectorStoreQuery,
+    documents: DocumentIndex,
+    depth: int,
+    mmr_threshold: float | None,
+    more: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the options of the recall that a query means, all but its scope.
+
+    Raises
+    ------
+    OptionError
+        A mode or option that an index cannot follow, or a query without what its mode needs.
+    """
+    mode, limit = VectorStoreQueryMode(query.mode), query.similarity_top_k
+    _check(query, mode, more)
+    if mmr_threshold is not None and mode != VectorStoreQueryMode.MMR:
+        raise error(OptionError, "mmr_threshold", f"None, for mode {mode.value!r}", mmr_threshold)
+    options: dict[str, Any] = {}
+    if mode == VectorStoreQueryMode.MMR:
+        given = mmr_threshold if query.mmr_threshold is None else query.mmr_threshold
+        options["shaping"] = MMR(0.5 if given is None else given, relevance="raw")
+    elif mode in _LEXICAL:
+        limit = query.sparse_top_k or limit
+    elif mode == VectorStoreQueryMode.HYBRID:
+        limit = query.hybrid_top_k or limit
+        options["fusion"] = None if query.alpha is None else RRF(alpha=query.alpha)
+    if mode not in (VectorStoreQueryMode.DEFAULT, *_LEXICAL):
+        most = max(limit, query.sparse_top_k or 0)
+        if most > depth:
+            wish, how = (
+                f"at most {depth} (depth of the store)",
+                f"HyrecallVectorStore(depth={most})",
+            )
+            raise error(OptionError, f"query of mode {mode.value!r}", wish, most, how)
+    # LlamaIndex's own index passes an empty list where it restricts nothing.
+    options["filter"] = all_of(
+        filter_of(query.filters, documents),
+        one_of("id", query.node_ids or None),
+        one_of("doc_id", query.doc_ids or None),
+    )
+    return {
+        "text": None if mode in _DENSE else query.query_str,
+        "vector": None if mode in _LEXICAL else query.query_embedding,
+        "limit": limit,
+        "depth": depth,
+        **options,
+    }
+
+
+def _check(query: VectorStoreQuery, mode: VectorStoreQueryMode, more: dict[str, Any]) -> None:
+    """Refuse what would be ignored, and a query without what its mode needs."""
+    if mode not in _MODES:
+        known = [one.value for one in _MODES]
+        raise error(OptionError, "query.mode", f"one of {known}", repr(mode.value))
+    needs = {"query_embedding": mode not in _LEXICAL, "query_str": mode not in _DENSE}
+    for name, is_needed in needs.items():
+        if is_needed and getattr(query, name) is None:
+            raise error(OptionError, f"query.{name}", f"one, for mode {mode.value!r}", "None")
+    for name, modes in _READ_BY.items():
+        if getattr(query, name) is not None and mode not in modes:
+            wish = f"None, for mode {mode.value!r}" if modes else "None"
+            raise error(OptionError, f"query.{name}", wish, repr(getattr(query, name)))
+    if more:
+        raise error(OptionError, "query", "scope=, mmr_threshold= or no option", sorted(more))
+
+
+def document_of(node: BaseNode) -> Document:
+    """Return a node as a document; ``_node_content`` of the metadata has its other fields."""
+    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    metadata = node_to_metadata_dict(node, remove_text=True)
+    return Document(id=node.node_id, text=text, vector=node.embedding, metadata=metadata)
+
+
+def node_of(document: Document) -> BaseNode:
+    """Return the node that a document was; of another program's document, a text node."""
+    metadata = dict(document.metadata)
+    if "_node_content" not in metadata:
+        return TextNode(id_=document.id, text=document.text or "", metadata=metadata)
+    return metadata_dict_to_node(metadata, text=document.text)
+
+
+# ---- LlamaIndex's vector store: nodes of one cell, by vector, by words, by both, or diverse ----
+
+T_ = TypeVar("T_")
+
+
+class HyrecallVectorStore(BasePydanticVectorStore):
+    """Keeps LlamaIndex's nodes in one cell, such as a user or a tenant, and finds them there.
+
+    Parameters
+    ----------
+    cell : str or tuple of str
+        Where nodes are written. There is no default.
+    scope : str, tuple or Scope, optional
+        What is read; default: the cell. A query may name another one: ``query(..., scope=...)``,
+        or ``as_retriever(vector_store_kwargs={"scope": ...})``.
+    path : path-like, optional
+        A folder: opened if it holds nodes, and saved to after every write. One store writes to it:
+        stores of several cells share ``documents``.
+    attributes : mapping of str to type, optional
+        The fields of the metadata that filters may name, as in
+        :class:`hyrecall.adapters.documents.DocumentIndex`. ``doc_id``, the id of a node's source,
+        is one of them always.
+    documents : DocumentIndex, optional
+        An index to share with stores of other cells, in place of ``path`` and ``attributes``; it
+        needs the attribute ``doc_id``.
+    depth : int, default 100
+        How many nodes each of the two lists of a hybrid query hands on, and MMR chooses from; a
+        query may ask for so many at most. One depth for all queries, so that a smaller
+        ``similarity_top_k`` gives the first nodes of a larger one.
+
+    Raises
+    ------
+    ScopeError
+        No cell.
+    OptionError
+        ``documents`` beside ``path`` or ``attributes``, or without ``doc_id``.
+
+    Examples
+    --------
+    >>> from llama_index.core.schema import TextNode
+    >>> from llama_index.core.vector_stores.types import VectorStoreQuery
+    >>> store = HyrecallVectorStore(cell="ann")
+    >>> store.add([TextNode(id_="1", text="hot tea", embedding=[1.0, 0.0])])
+    ['1']
+    >>> store.query(VectorStoreQuery(query_embedding=[1.0, 0.0])).ids
+    ['1']
+    """
+
+    stores_text: bool = True
+    _documents: DocumentIndex = PrivateAttr()
+    _cell: tuple[str, ...] = PrivateAttr()
+    _scope: Any = PrivateAttr()
+    _path: str | Path | None = PrivateAttr()
+    _depth: int = PrivateAttr()
+
+    def __init__(
+        self, *, cell: str | tuple[str, ...], scope: str | tuple[str, ...] | Scope | None = None,
+        path: str | Path | None = None,
+        attributes: Mapping[str, AttributeType | str] | None = None,
+        documents: DocumentIndex | None = None, depth: int = 100,
+    ) -> None:  # fmt: skip
+        """Open the nodes, or make an empty index for them."""
+        super().__init__(stores_text=True)
+        always = {"doc_id": str}
+        opened = open_documents(documents, path, attributes, keep_vectors=False, always=always)
+        opened.value("doc_id", "")  # refuses an index without it, or with another type of it
+        self._documents, self._path, self._depth = opened, path, read_depth(depth)
+        self._cell = read_cell(cell, opened.cell_columns)
+        self._scope = self._cell if scope is None else scope
+        opened.count(scope=self._scope)  # refuses what is no scope of these cells
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name of the class."""
+        return "HyrecallVectorStore"
+
+    @property
+    def client(self) -> DocumentIndex:
+        """The index of the nodes."""
+        return self._documents
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Write nodes; one whose id the cell holds is replaced. A node may lack an embedding."""
+        _refuse("add", kwargs)
+        return self._saved(self._documents.write(map(document_of, nodes), cell=self._cell))
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a source document."""
+        _refuse("delete", delete_kwargs)
+        self._saved(self._documents.delete(cell=self._cell, filter=Filter(doc_id=ref_doc_id)))
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Delete nodes by id, by filter, or by both; without either use ``clear``."""
+        _refuse("delete_nodes", delete_kwargs)
+        chosen = filter_of(filters, self._documents)
+        if node_ids is None and chosen is None:
+            raise error(OptionError, "node_ids", "ids or filters", "neither", "store.clear()")
+        self._saved(self._documents.delete(node_ids, cell=self._cell, filter=chosen))
+
+    def clear(self) -> None:
+        """Delete all nodes of the cell."""
+        self._saved(self._documents.delete(cell=self._cell, everything=True))
+
+    def get_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Return nodes of the scope: in the order of the ids, else in the order of writing."""
+        if node_ids is not None and filters is None:
+            found = self._documents.get(node_ids, scope=self._scope)
+        else:
+            chosen = all_of(filter_of(filters, self._documents), one_of("id", node_ids))
+            found = self._documents.find(scope=self._scope, filter=chosen)
+        return [node_of(one) for one in found]
+
+    def query(
+        self, query: VectorStoreQuery, *, scope: object = None, mmr_threshold: float | None = None,
+        **kwargs: Any,
+    ) -> VectorStoreQueryResult:  # fmt: skip
+        """Return the best nodes: by vector, by words, by both, or by vector and diverse.
+
+        ``alpha`` weighs the vector in hybrid mode, by reciprocal ranks; without it, lists are
+        joined as ``hyrecall.recipes`` does. ``scope`` replaces the store's.
+
+        Raises
+        ------
+        OptionError
+            A mode or option that an index cannot follow, or a query without what its mode needs.
+        """
+        found = self._documents.recall(
+            scope=self._scope if scope is None else scope,
+            **read_query(query, self._documents, self._depth, mmr_threshold, kwargs),
+        )
+        nodes = [node_of(one.document) for one in found]
+        return VectorStoreQueryResult(
+            nodes=nodes,
+            similarities=[one.score for one in found],
+            ids=[node.node_id for node in nodes],
+        )
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Write nodes, off the event loop."""
+        return await to_thread(self.add, nodes, **kwargs)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a source document, off the event loop."""
+        await to_thread(self.delete, ref_doc_id, **delete_kwargs)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None,
+        **delete_kwargs: Any,
+    ) -> None:  # fmt: skip
+        """Delete nodes by id or by filter, off the event loop."""
+        await to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
+
+    async def aclear(self) -> None:
+        """Delete all nodes of the cell, off the event loop."""
+        await to_thread(self.clear)
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Return nodes of the scope, off the event loop."""
+        return await to_thread(self.get_nodes, node_ids, filters)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return the best nodes, off the event loop; options as of ``query``."""
+        return await to_thread(self.query, query, **kwargs)
+
+    def persist(self, persist_path: str, fs: Any = None) -> None:
+        """Write the nodes to a folder of this machine, which ``path=`` opens."""
+        if fs is not None:
+            raise error(OptionError, "fs", "None: a folder of this machine", type(fs).__name__)
+        self._documents.save(persist_path)
+
+    def _saved(self, changed: T_) -> T_:
+        return saved(self._documents, self._path, changed)
+
+
+def _refuse(method: str, options: dict[str, Any]) -> None:
+    """Refuse options that would be ignored; LlamaIndex's index passes on those of its callers."""
+    if options:
+        raise error(OptionError, method, "no further option", sorted(options))

@@ -15,20 +15,7 @@ from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
-from hyrecall.memory.data.fields import check_id
-
-__all__ = [
-    "ALL",
-    "TOLD_OF_RECALL",
-    "OwnsStore",
-    "Store",
-    "UserMemories",
-    "as_lines",
-    "check_limit_and_kind",
-    "read_store",
-    "read_user",
-    "without_fills",
-]
+from hyrecall.memory.data.types import check_id
 
 Store: TypeAlias = Memory | MemorySync
 

@@ -22,8 +22,7 @@ from hyrecall.adapters.memories import (
     read_store,
     read_user,
 )
-from hyrecall.base.arguments import as_int
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import Episode
 

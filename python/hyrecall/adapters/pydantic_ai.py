@@ -6,12 +6,15 @@ never chooses it.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
-from hyrecall.adapters.extras import needs_extra
+from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
 from hyrecall.adapters.memories import (
     Store,
     UserMemories,
@@ -19,16 +22,159 @@ from hyrecall.adapters.memories import (
     read_store,
     read_user,
 )
-from hyrecall.base.keywords import check_keywords
+from hyrecall.ask.filter_json import FilterLike
+from hyrecall.ask.scope import Scope, ScopePattern
+from hyrecall.base.arguments import check_keywords
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.index import Index
 from hyrecall.memory import Remembered
-from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.types import check_id
 
 with needs_extra("pydantic-ai"):
     from pydantic_ai import RunContext, Tool
 
-from hyrecall.adapters.pydantic_ai_search import Deps, FoundDocument, chosen, search_tool
 
 __all__ = ["FoundDocument", "RecalledMemory", "recall_tool", "remember_tool", "search_tool"]
+
+
+# ---- The tool of Pydantic AI that searches an index, and how a tool is told a user or a scope ----
+
+Deps = TypeVar("Deps")
+"""The type of a run's dependencies, which the user or the scope may be read from."""
+
+Where: TypeAlias = (
+    "str | int | tuple[object, ...] | Scope | ScopePattern"
+    " | Callable[[RunContext[Deps]], object] | None"
+)
+
+
+@dataclass(frozen=True)
+class FoundDocument:
+    """Holds what the model sees of a document of an index.
+
+    Attributes
+    ----------
+    id : str or int
+        Its key.
+    text : str
+        Empty if it has none.
+    score : float
+        By which the reply is ordered, best first; it has no scale of its own.
+    fields : dict
+        The columns that the tool was made with.
+    """
+
+    id: str | int
+    text: str
+    score: float
+    fields: dict[str, Any]
+
+
+@check_keywords
+def search_tool(
+    index: Index,
+    *,
+    scope: Where[Deps],
+    embed: Callable[[str], object] | None = None,
+    limit: int = 5,
+    filter: FilterLike | None = None,  # noqa: A002
+    columns: tuple[str, ...] = (),
+    name: str = "search_documents",
+) -> Tool[Deps]:
+    """Return a tool by which the model searches the documents of a scope.
+
+    Parameters
+    ----------
+    index : Index
+    scope : str or tuple or Scope or callable
+        What :meth:`hyrecall.Index.recall` takes, or a function of the
+        :class:`pydantic_ai.RunContext` that returns it. None only for an index with one audience
+        (``cell=None``). There is no default.
+    embed : callable, optional
+        Returns the vector of a query; it may be async. Default: an index with an embedder embeds
+        it, another one is searched by words alone.
+    limit : int, default 5
+        At most so many documents a call, at least 1. In an index with several arms at most 100.
+    filter : Filter, optional
+        Narrows every call.
+    columns : tuple of str, default ()
+        More columns for the model to see.
+    name : str, default "search_documents"
+        What the model calls the tool.
+
+    Returns
+    -------
+    pydantic_ai.Tool
+        It returns a list of :class:`FoundDocument`.
+
+    Raises
+    ------
+    ScopeError
+        No scope; also at a call whose function returns none.
+    OptionError, DTypeError
+        ``index`` is no index; an option that no call could follow.
+    """
+    if not isinstance(index, Index):
+        raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
+    check_limit(limit, 100, index)
+    if embed is not None:
+        check_arms(index, "embed", embed)
+    nowhere = Scope([]) if index.schema.cell_columns else None
+    if embed is None and not index.schema.text_arms:
+        try:  # an index with an embedder takes words; it is not asked for a blank query
+            index.recall_one(text="", scope=nowhere)
+        except OptionError:
+            check_arms(index, "embed", None)
+            raise
+    index.get([], scope=nowhere, columns=columns)
+    index.count(scope=nowhere, filter=filter)
+    where = chosen(scope, lambda given: _read_scope(given, index))
+    if not callable(scope):
+        index.count(scope=scope)
+
+    async def find(ctx: RunContext[Deps], query: str) -> list[FoundDocument]:
+        """Search the documents, best first.
+
+        Parameters
+        ----------
+        query
+            What to look for, in plain words.
+        """
+        vector = None if embed is None else await asyncio.to_thread(embed, query)
+        if inspect.isawaitable(vector):
+            vector = await vector
+        words = query if embed is None or index.schema.text_arms else None
+        hits = await index.arecall_one(
+            text=words, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
+        )
+        warn_if_degraded(hits.trace.degraded)
+        return [
+            FoundDocument(
+                hit.key, text_of(hit, index), hit.score, {name: hit[name] for name in columns}
+            )
+            for hit in hits
+        ]
+
+    return Tool(find, takes_ctx=True, name=name)
+
+
+def _read_scope(scope: object, index: Index) -> object:
+    if scope is None and index.schema.cell_columns:
+        raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
+    return scope
+
+
+def chosen(given: Any, read: Callable[[object], Any]) -> Callable[[RunContext[Any]], Any]:
+    """Return the function that reads a user or a scope at each call; check a fixed one now."""
+    if callable(given):
+        return lambda ctx: read(given(ctx))
+    fixed = read(given)
+    return lambda ctx: fixed
+
+
+# ---- Tools for agents of Pydantic AI: recall and keep a user's memories, search an
+# index in a scope
+
 
 Whose: TypeAlias = "str | Callable[[RunContext[Deps]], str]"
 

@@ -13,7 +13,7 @@ from hyrecall.base.lazily import lazily
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm as Arm
     from hyrecall.ask.expansion import Expansion as Expansion
-    from hyrecall.ask.filter_like import FilterLike as FilterLike
+    from hyrecall.ask.filter_json import FilterLike as FilterLike
     from hyrecall.ask.graphs import GraphLike as GraphLike
     from hyrecall.ask.recipe import Recipe as Recipe
     from hyrecall.ask.session import Session as Session
@@ -25,7 +25,7 @@ else:
         {
             "arms": ("Arm",),
             "expansion": ("Expansion",),
-            "filter_like": ("FilterLike",),
+            "filter_json": ("FilterLike",),
             "graphs": ("GraphLike",),
             "recipe": ("Recipe",),
             "session": ("Session",),

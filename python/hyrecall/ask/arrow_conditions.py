@@ -19,8 +19,6 @@ from hyrecall import _core
 from hyrecall.ask.predicates import IsNull, NotNull
 from hyrecall.errors import OptionError, error
 
-__all__ = ["Joinable", "translate"]
-
 _WISH = "a column against a constant, isin, is_null, is_valid, is_nan, joined by &, | and ~"
 _SWAPPED = {"less": "greater", "less_equal": "greater_equal"}
 _SWAPPED |= {value: key for key, value in _SWAPPED.items()} | {
@@ -53,18 +51,7 @@ F = TypeVar("F", bound=Joinable)
 
 @dataclass(frozen=True)
 class _Node(Generic[F]):
-    """A part of the expression.
-
-    Attributes
-    ----------
-    text : str
-        The part as Arrow shows it.
-    true, false : filter or None
-        The rows for which it is true, and those for which it is false; rows for which it is null
-        are in neither. None if it is not a condition.
-    column : str or None
-    constant : pyarrow.Scalar or None
-    """
+    """A part of the expression."""
 
     text: str
     true: F | None = None
@@ -94,10 +81,8 @@ class _RefusedError(Exception):
 
 
 def translate(expression: Any, make: Callable[..., F], argument: str = "expression") -> F:
-    """Translate an expression into a filter; see :meth:`hyrecall.Filter.expression`.
-
-    ``make`` makes a filter of predicates by column, as :class:`hyrecall.Filter` does.
-    """
+    """Translate an expression into a filter; see :meth:`hyrecall.Filter.expression`."""
+    # ``make`` makes a filter of predicates by column, as :class:`hyrecall.Filter` does.
     import pyarrow.compute as pc
 
     if not isinstance(expression, pc.Expression):

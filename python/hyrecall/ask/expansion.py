@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
 
+from hyrecall.ask.arms import EdgeLexical, Edges, Regex
 from hyrecall.ask.graphs import GraphLike
+from hyrecall.ask.shaping import SessionSignals
 from hyrecall.ask.shaping.checks import column_name, integer
-from hyrecall.base.arguments import convert_field
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, error
-
-__all__ = ["Context", "Expansion", "SharedTags", "read_expansion"]
+from hyrecall.base.arguments import check_keywords, convert_field
+from hyrecall.errors import DTypeError, OptionError, error
 
 MOST_BESIDE = 1000
 
@@ -106,3 +106,119 @@ def read_expansion(given: object) -> tuple[Expansion, ...]:
     if len(set(kinds)) < len(kinds):
         raise error(DTypeError, "expansion", "each kind once", kinds)
     return tuple(parts)
+
+
+# ---- Replaces graph names in arms, stages and expansions by the graphs ----
+
+_FIELDS = ("more", "on_no_match", "shaping", "expansion")
+
+
+class HasParts(Protocol):
+    """A recipe, or the options of a call: each field holds one part or a sequence of them."""
+
+    @property
+    def more(self) -> object:
+        """Arms in addition to those of the index."""
+        ...
+
+    @property
+    def on_no_match(self) -> object:
+        """Arms for queries for which the other arms found nothing."""
+        ...
+
+    @property
+    def shaping(self) -> object:
+        """Stages."""
+        ...
+
+    @property
+    def expansion(self) -> object:
+        """Documents shown beside the hits."""
+        ...
+
+
+def parts_of(how: HasParts) -> Iterator[object]:
+    """Yield the parts that may have a graph, in the order in which they run."""
+    for name in _FIELDS:
+        parts = getattr(how, name)
+        if parts is not None:
+            yield from parts if isinstance(parts, tuple | list) else (parts,)
+
+
+def names_in(how: HasParts) -> Iterator[tuple[str, object]]:
+    """Yield each graph name, with the part that has it."""
+    for part in parts_of(how):
+        for _, graph in graphs_of(part):
+            if isinstance(graph, str):
+                yield graph, part
+
+
+def has_graphs(how: HasParts) -> bool:
+    """Return whether any part has a graph, or the name of one."""
+    return any(True for part in parts_of(how) for _ in graphs_of(part))
+
+
+def graphs_of(part: object) -> Iterator[tuple[str, object]]:
+    """Yield each graph of a part, or the graph's name, after its label for messages."""
+    match part:
+        case EdgeLexical():
+            yield f"{part.name}.graph", part.graph
+        case Regex():
+            for column in part.columns:
+                if isinstance(column, Edges):
+                    yield f"{part.name}.columns", column.graph
+        case SessionSignals() if part.graph is not None:
+            yield "SessionSignals.graph", part.graph
+        case Context():
+            yield "Context.graph", part.graph
+
+
+def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
+    """Check that there is a graph for each name, and no unused graph."""
+    if graphs is not None and not isinstance(graphs, Mapping):
+        raise error(DTypeError, "graphs", "{name: hr.Graph}", type(graphs).__name__)
+    known: Mapping[str, Any] = graphs or {}
+    used = []
+    for name, part in named:
+        if name not in known:
+            wish = f"{{{name!r}: hr.Graph}}, which {type(part).__name__} names"
+            raise error(OptionError, "graphs", wish, sorted(known))
+        used.append(name)
+    for name in known:
+        if name not in used:
+            raise error(OptionError, "graphs", f"graphs that are named ({used})", repr(name))
+    return known
+
+
+def put_graphs(how: HasParts, graphs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that contain names of graphs, with the graphs instead of the names."""
+    return _changed(how, lambda graph: graphs[graph] if isinstance(graph, str) else graph)
+
+
+def name_graphs(how: HasParts, name_of: Callable[[Any], str]) -> dict[str, Any]:
+    """Return the fields that contain graphs, with names instead of the graphs."""
+    return _changed(how, lambda graph: graph if isinstance(graph, str) else name_of(graph))
+
+
+def _changed(how: HasParts, change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the fields in which a graph, or its name, changes."""
+    out = {}
+    for name in _FIELDS:
+        parts = getattr(how, name)
+        several = parts if isinstance(parts, tuple | list) else (parts,)
+        made = tuple(_with_graphs(part, change) for part in several)
+        if any(new is not old for new, old in zip(made, several, strict=True)):
+            out[name] = made
+    return out
+
+
+def _with_graphs(part: Any, change: Callable[[Any], Any]) -> Any:
+    if all(change(graph) is graph for _, graph in graphs_of(part)):
+        return part
+    if not isinstance(part, Regex):
+        return replace(part, graph=change(part.graph))
+    columns = (
+        replace(one, graph=change(one.graph)) if isinstance(one, Edges) else one
+        for one in part.columns
+    )
+    return replace(part, columns=tuple(columns))

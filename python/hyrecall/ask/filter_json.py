@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import date, time
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
 
-__all__ = ["FILTER_FORM", "filter_from_json"]
+FilterLike: TypeAlias = Filter | pc.Expression
+"""The types of ``filter=``."""
+
 
 FILTER_FORM = 'a JSON object, as {"kind": "note", "day": {"from": "2024-05-01"}}'
 """What an error expects in place of a value that is no object."""
@@ -22,18 +25,12 @@ _RANGE = {"from", "to"}
 
 
 def filter_from_json(asked: object, types: Mapping[str, pa.DataType], argument: str) -> Filter:
-    """Read a filter from decoded JSON: an object from columns to predicates; all must hold.
-
-    A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
-    both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list columns),
-    null a row without a value, ``{"null": false}`` a row with a value. Dates and times are ISO
-    8601, and a date on a column of times is the whole day; durations only have tests for null.
-
-    Raises
-    ------
-    OptionError
-        Another form; the message begins with `argument`.
-    """
+    """Read a filter from decoded JSON: an object from columns to predicates; all must hold."""
+    # A value means equality, a list any of its values, ``{"from": a, "to": b}`` a range including
+    # both ends, ``{"not": [...]}`` none of the values, ``{"all": [...]}`` all of them (list
+    # columns), null a row without a value, ``{"null": false}`` a row with a value. Dates and times
+    # are ISO 8601, and a date on a column of times is the whole day; durations only have tests for
+    # null.
     if not isinstance(asked, dict):
         raise error(OptionError, argument, FILTER_FORM, json.dumps(asked))
     return Filter(

@@ -1,5 +1,7 @@
 """Compiles filters for a schema to native programs, which test codes of attribute columns."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,13 +10,30 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall._core import FilterProgram
-from hyrecall.ask.filter_expression import read_filter
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
 
-__all__ = ["compile_filter", "read_filters", "value_codes"]
+# ---- Converts ``filter=``, a filter or an Arrow compute expression, to a filter ----
+
+
+def read_filter(argument: str, given: object) -> Filter | None:
+    """Convert ``filter=``, a filter, an Arrow compute expression or None, to a filter or None."""
+    if given is None or isinstance(given, Filter):
+        return given
+    import pyarrow.compute as pc
+
+    if isinstance(given, pc.Expression):
+        from hyrecall.ask.arrow_conditions import translate
+
+        return translate(given, Filter, argument)
+    wish = "an hr.Filter, a pyarrow.compute.Expression or None"
+    remedy = f"hr.Filter(**{given!r})" if isinstance(given, dict) else ""
+    raise error(OptionError, argument, wish, repr(given), remedy)
+
+
+# ---- Compiles filters for a schema to native programs, which test codes of attribute columns ----
 
 _NO_FILTER = 2**32 - 1
 
@@ -22,33 +41,7 @@ _Columns = Mapping[str, tuple[int, pa.DataType]]
 
 
 def compile_filter(filter: Filter, types: Mapping[str, pa.DataType]) -> FilterProgram:  # noqa: A002
-    """Compile a filter against a schema's attribute columns.
-
-    Parameters
-    ----------
-    filter : Filter
-    types : mapping of str to pyarrow.DataType
-        The attribute columns, in the order of the segments.
-
-    Returns
-    -------
-    FilterProgram
-        Valid for every segment of the schema; it does not depend on data.
-
-    Raises
-    ------
-    OptionError
-        A missing column, or a predicate that its type does not allow.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from hyrecall.table.attributes import attribute_column
-    >>> from hyrecall.ask.filters import Filter
-    >>> program = compile_filter(Filter(year=(2.5, None)), {"year": pa.int64()})
-    >>> program.evaluate([attribute_column(pa.array([2, 3, None]))]).tolist()
-    [False, True, False]
-    """
+    """Compile a filter against a schema's attribute columns."""
     if not isinstance(filter, Filter):
         raise error(OptionError, "filter", "an hr.Filter", type(filter).__name__)
     columns = {name: (index, arrow) for index, (name, arrow) in enumerate(types.items())}
@@ -94,15 +87,8 @@ def _compile_test(name: str, test: Predicate, columns: _Columns) -> FilterProgra
 def value_codes(
     name: str, values: Sequence[object], types: Mapping[str, pa.DataType]
 ) -> tuple[int, list[list[int] | list[bytes]]]:
-    """Return a column's number, and what the engine knows each value by: codes, or one text.
-
-    A value that no row of the type can have gets no code.
-
-    Raises
-    ------
-    OptionError
-        No attribute column, one with lists, or a value of another type.
-    """
+    """Return a column's number, and what the engine knows each value by: codes, or one text."""
+    # A value that no row of the type can have gets no code.
     if name not in types:
         known = ", ".join(types) or "the index has none"
         raise error(OptionError, name, f"an attribute column ({known})", "an unknown column")
@@ -180,12 +166,8 @@ def _refused(name: str, kind: AttributeType, value: object) -> OptionError:
 def read_filters(
     types: Mapping[str, pa.DataType], given: object, n: int
 ) -> tuple[list[FilterProgram], npt.NDArray[np.uint32] | None]:
-    """Compile ``filter=``: a filter or an Arrow expression for all n queries, or a list of these.
-
-    Returns
-    -------
-    list of FilterProgram, ndarray or None
-        The distinct programs, and the number of each query's program; None without any filter.
+    """Compile ``filter=``: a filter or an Arrow expression for all n queries, or a list of
+    these.
     """
     if given is None:
         return [], None

@@ -4,6 +4,8 @@ A filter never changes statistics and never widens a scope. Logic is two-valued:
 value, and ``~`` and :class:`NoneOf` are plain complements, so they *do* match nulls.
 """
 
+from __future__ import annotations
+
 from typing import Any, Final, Literal, NoReturn
 
 from hyrecall.ask.predicates import (
@@ -15,11 +17,17 @@ from hyrecall.ask.predicates import (
     Predicate,
     read_predicate,
 )
-from hyrecall.base.arguments import set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.errors import OptionError, error
 
-__all__ = ["AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"]
+__all__ = [
+    "AllOf",
+    "Between",
+    "Filter",
+    "IsNull",
+    "NoneOf",
+    "NotNull",
+]
 
 # Filters are processed recursively, here and in the engine.
 _MAX_DEPTH: Final = 100
@@ -72,7 +80,7 @@ class Filter:
     __slots__ = ("_depth", "op", "parts", "predicates")
     op: _Op
     predicates: tuple[tuple[str, Predicate], ...]  # of "test"
-    parts: "tuple[Filter, ...]"  # of "and", "or", "not"
+    parts: tuple[Filter, ...]  # of "and", "or", "not"
     _depth: int
 
     def __init__(self, /, *given: object, **predicates: object) -> None:
@@ -86,7 +94,7 @@ class Filter:
         self._set("test", tests, ())
 
     @staticmethod
-    def expression(expression: Any) -> "Filter":
+    def expression(expression: Any) -> Filter:
         """Make a filter from an Arrow compute expression over attribute columns.
 
         ``filter=`` also takes an expression directly; use this to join it with other filters.
@@ -131,28 +139,28 @@ class Filter:
         return translate(expression, Filter)
 
     def _set(
-        self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: "tuple[Filter, ...]"
+        self, op: _Op, predicates: tuple[tuple[str, Predicate], ...], parts: tuple[Filter, ...]
     ) -> None:
         depth = 1 + max((part._depth for part in parts), default=0)
         if depth > _MAX_DEPTH:
             raise error(OptionError, "filter", f"at most {_MAX_DEPTH} levels of & | ~", depth)
         set_fields(self, op=op, predicates=predicates, parts=parts, _depth=depth)
 
-    def _flat(self, op: _Op) -> "tuple[Filter, ...]":
+    def _flat(self, op: _Op) -> tuple[Filter, ...]:
         return self.parts if self.op == op else (self,)
 
-    def __and__(self, other: "Filter") -> "Filter":
+    def __and__(self, other: Filter) -> Filter:
         """Match rows that both filters match."""
         return self._join("and", other) if isinstance(other, Filter) else NotImplemented
 
-    def __or__(self, other: "Filter") -> "Filter":
+    def __or__(self, other: Filter) -> Filter:
         """Match rows that at least one of the filters matches."""
         return self._join("or", other) if isinstance(other, Filter) else NotImplemented
 
-    def _join(self, op: _Op, other: "Filter") -> "Filter":
+    def _join(self, op: _Op, other: Filter) -> Filter:
         return restore_filter(op, (), self._flat(op) + other._flat(op))
 
-    def __invert__(self) -> "Filter":
+    def __invert__(self) -> Filter:
         """Match the rows that this filter does not match, nulls included."""
         return self.parts[0] if self.op == "not" else restore_filter("not", (), (self,))
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["GraphLike"]
-
 
 @runtime_checkable
 class GraphLike(Protocol):
     """A graph over the recalled index: :class:`hyrecall.Graph`."""
 
     def _bind(self, argument: str, facts: Any, nodes: Any) -> Any:
-        """Return the graph's current state over one state of its nodes' index.
-
-        Raises
-        ------
-        OptionError
-            The graph belongs to another index than the one with these facts.
-        """
+        """Return the graph's current state over one state of its nodes' index."""
         ...

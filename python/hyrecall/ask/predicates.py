@@ -6,21 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hyrecall.base.arguments import as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, error
-
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "Between",
-    "Equal",
-    "IsNull",
-    "NoneOf",
-    "NotNull",
-    "Predicate",
-    "read_predicate",
-]
 
 _SCALARS = (str, bool, int, float, dt.date, dt.time, dt.timedelta, np.generic)
 
@@ -229,13 +216,7 @@ def _refuse(predicate: Predicate, given: tuple[object, ...]) -> None:
 
 
 def read_predicate(column: str, value: Any) -> Predicate:
-    """Convert any form of a column's test that :class:`hyrecall.Filter` lists to a predicate.
-
-    Raises
-    ------
-    OptionError
-        It is not valid for any column; the message names the column.
-    """
+    """Convert any form of a column's test that :class:`hyrecall.Filter` lists to a predicate."""
     if isinstance(value, tuple):
         if len(value) != 2:
             expected = "a range (start, end), or a list for any of its values"

@@ -9,22 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.base.arguments import as_int, as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = [
-    "All",
-    "Any",
-    "Boost",
-    "Phrase",
-    "Prefix",
-    "TextQuery",
-    "check_texts",
-    "first_words",
-    "lower",
-    "words_of",
-]
 
 _MAX_SLOP = 1000
 _MAX_BOOST = 2.0**20
@@ -232,13 +218,7 @@ def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.quer
 
 
 def words_of(query: object) -> str | None:
-    """Return the words of a query as plain text, or None without a query.
-
-    Examples
-    --------
-    >>> words_of(All(Phrase("green tea"), Boost("milk", 2.0), Prefix("oat")))
-    'green tea milk oat'
-    """
+    """Return the words of a query as plain text, or None without a query."""
     if isinstance(query, str):
         return query
     words: list[str] = []
@@ -258,15 +238,8 @@ def words_of(query: object) -> str | None:
 
 
 def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
-    """Return the words of each query: of its first text that is not None, in the arms' order.
-
-    None for what is not a batch of texts.
-
-    Examples
-    --------
-    >>> first_words(["title", "body"], {"body": ["tea", "milk"], "title": [None, "cup"]})
-    ['tea', 'cup']
-    """
+    """Return the words of each query: of its first text that is not None, in the arms' order."""
+    # None for what is not a batch of texts.
     parts = [text[arm] for arm in arms if arm in text] if isinstance(text, Mapping) else [text]
     given = [as_list(part) for part in parts]
     if not given or not all(isinstance(one, list | tuple | np.ndarray) for one in given):
@@ -278,15 +251,8 @@ def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
 
 
 def check_texts(queries: Sequence[object]) -> None:
-    """Refuse queries whose words hold a lone surrogate, which no document and no model has.
-
-    What is too long for a batch is not read; it is refused later.
-
-    Raises
-    ------
-    OptionError
-        It names the first of them: ``text[3]``.
-    """
+    """Refuse queries whose words hold a lone surrogate, which no document and no model has."""
+    # What is too long for a batch is not read; it is refused later.
     for at, query in enumerate(queries if len(queries) < 2**31 else ()):
         words = words_of(query)
         if words is None or words.isascii():

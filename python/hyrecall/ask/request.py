@@ -7,33 +7,20 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scoring import Above
-
-__all__ = ["CallOptions", "Floors", "Request", "Texts", "batch_of_one", "is_empty"]
+from hyrecall.base.arguments import as_int, as_list, python_scalar
+from hyrecall.errors import DTypeError, OptionError, error
 
 Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery | None]] | None
 Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 
 
 class Request(NamedTuple):
-    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking.
-
-    Attributes
-    ----------
-    now : datetime
-        The time of the call, with a time zone.
-    text, vectors, scope, filter, session, candidates, limit, offset : object
-        As the caller gave them. They are checked when the request meets an index.
-    group, surrounding : object
-        Whether a thread has one hit, and how many rows around each hit are shown; not checked yet.
-    columns : tuple of str
-        Row columns that the hits show; checked.
-    query_keys : pyarrow.Array, optional
-        The caller's keys of the queries; checked, except for their number.
-    """
+    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking."""
 
     now: datetime
     text: object = None
@@ -56,12 +43,11 @@ class Request(NamedTuple):
 
 
 class CallOptions(NamedTuple):
-    """The options of ranking of a call without a recipe, not checked yet.
+    """The options of ranking of a call without a recipe, not checked yet."""
 
-    Each option corresponds to the recipe's field of the same name; ``more`` is the call's
-    ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of arms; in
-    a recipe, the arms have them.
-    """
+    # Each option corresponds to the recipe's field of the same name; ``more`` is the call's
+    # ``arms=``. Weights (in ``fusion``), floors and BM25 constants are given by the names of arms;
+    # in a recipe, the arms have them.
 
     fusion: object = None
     more: object = None
@@ -89,16 +75,8 @@ class CallOptions(NamedTuple):
         return not (is_empty(self.more) and is_empty(self.shaping) and is_empty(self.expansion))
 
     def bind(self, *, graphs: object) -> CallOptions:
-        """Return the options with graphs instead of their names.
-
-        Raises
-        ------
-        OptionError
-            A name without a graph, or a graph that no part names.
-        DTypeError
-            ``graphs`` is not a mapping.
-        """
-        from hyrecall.ask.graph_names import check_graphs, names_in, put_graphs
+        """Return the options with graphs instead of their names."""
+        from hyrecall.ask.expansion import check_graphs, names_in, put_graphs
 
         known = check_graphs(graphs, names_in(self))
         return self._replace(**put_graphs(self, known)) if known else self
@@ -117,3 +95,73 @@ def batch_of_one(one: Any) -> Any:
     if not isinstance(one, str | np.ndarray) and isinstance(one, Mapping):
         return {name: [value] for name, value in one.items()}
     return [one]
+
+
+# ---- How hits are shown: one a row or one a thread, and how many rows around each ----
+
+MOST_AROUND = 100
+"""Rows on either side of a hit."""
+
+
+class Grouping(NamedTuple):
+    """How hits are shown: one a thread or one a row, and how many rows on either side of each."""
+
+    by_thread: bool
+    n_around: int
+
+
+def read_grouping(group: object, surrounding: object, *, has_threads: bool) -> Grouping | None:
+    """Read ``group=`` and ``surrounding=``; None: neither is asked for."""
+    if group is not None and not (isinstance(group, str) and group == "thread"):
+        raise error(OptionError, "group", "'thread', or None", repr(group))
+    n_around = read_surrounding("surrounding", surrounding)
+    if group is None and not n_around:
+        return None
+    if not has_threads:
+        argument = "surrounding" if group is None else "group"
+        raise error(OptionError, argument, "a schema with thread=", "one without")
+    return Grouping(group is not None, n_around)
+
+
+def read_surrounding(argument: str, given: object) -> int:
+    """Read how many rows on either side of a hit are shown."""
+    n_around = as_int(given)
+    if n_around is None or not 0 <= n_around <= MOST_AROUND:
+        raise error(OptionError, argument, f"an int in [0, {MOST_AROUND}]", repr(given))
+    return n_around
+
+
+# ---- Checks the caller's keys for the queries of a batch, a column of its hits ----
+
+NAME = "query_key"
+"""The result column with the keys."""
+
+
+def read_query_keys(given: Any, columns: tuple[str, ...]) -> pa.Array | None:
+    """Check one key per query, all str or all int, and convert them to an Arrow array."""
+    # The result is None if the call has no keys.
+    if given is None:
+        return None
+    wish = "a sequence of str or of int keys, one per query"
+    values = as_list(given)
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, list | tuple):
+        raise error(DTypeError, "query_keys", wish, f"{type(given).__name__} {given!r}")
+    keys = [python_scalar(key) for key in values]
+    kind = str if keys and isinstance(keys[0], str) else int
+    for at, key in enumerate(keys):
+        if not isinstance(key, kind) or isinstance(key, bool):
+            raise error(DTypeError, f"query_keys[{at}]", wish, f"{type(key).__name__} {key!r}")
+    if NAME in columns:
+        raise error(OptionError, "query_keys", f"no column of the index named {NAME!r}", "one")
+    try:
+        return pa.array(keys, pa.string() if kind is str else pa.int64())
+    except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
+        raise error(OptionError, "query_keys", wish, fault) from None
+
+
+def keys_of(keys: pa.Array, asked: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the keys with null for all queries that are not `asked`."""
+    # if_else would leave the bytes of the other keys in its buffers.
+    return keys.take(pa.array(np.arange(len(keys)), mask=~asked))

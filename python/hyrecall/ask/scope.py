@@ -13,22 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.arguments import as_items, as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_items, as_list, check_keywords, python_scalar, set_fields
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
-
-__all__ = [
-    "ANY",
-    "CellTypes",
-    "DistinctScopes",
-    "Scope",
-    "distinct_scopes",
-    "encode_part",
-    "read_scopes",
-    "scope_entries",
-    "scope_key",
-    "scope_of",
-]
 
 
 class _Any(Enum):
@@ -118,13 +104,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class ScopePattern:
-    """The result of :meth:`Scope.matching`, allowed wherever a scope is.
-
-    Attributes
-    ----------
-    parts : tuple of (str, value)
-        Each cell column with its value or ANY, sorted by name.
-    """
+    """The result of :meth:`Scope.matching`, allowed wherever a scope is."""
 
     parts: tuple[tuple[str, object], ...]
 
@@ -133,18 +113,9 @@ _NO_COLUMN: Final = (list, tuple, str, int, Scope, ScopePattern)
 
 
 def scope_entries(types: CellTypes, scope: object, per: str = "query") -> Any:
-    """Convert a column of scopes to a list, one per query; return any other scope unchanged.
-
-    A column is a NumPy array, an Arrow array or a series. A struct value is a cell, with a field
-    for each cell column, in any order.
-
-    Raises
-    ------
-    ShapeError
-        An array with several axes, or a table.
-    ScopeError
-        A struct whose fields are not the cell columns.
-    """
+    """Convert a column of scopes to a list, one per query; return any other scope unchanged."""
+    # A column is a NumPy array, an Arrow array or a series. A struct value is a cell, with a field
+    # for each cell column, in any order.
     values = _column_values(scope, per)
     if values is None:
         return scope
@@ -182,11 +153,9 @@ def _cell_of_struct(types: CellTypes, value: dict[str, object], place: int) -> t
 def read_scopes(
     types: CellTypes, snapshot: _core.Snapshot, scope: object, n: int, per: str = "query"
 ) -> _core.Scopes:
-    """Read ``scope=``: one scope for all n queries (or keys), or a list with one for each.
-
-    `types` are the index's cell columns; patterns are resolved on the snapshot. Convert columns
-    with :func:`scope_entries` first.
-    """
+    """Read ``scope=``: one scope for all n queries (or keys), or a list with one for each."""
+    # `types` are the index's cell columns; patterns are resolved on the snapshot. Convert columns
+    # with :func:`scope_entries` first.
     kinds = [str(kind) for kind in types.values()]
     scopes = _core.Scopes(kinds, Scope, _CellReader(types, snapshot))
     if not types:
@@ -269,14 +238,7 @@ def scope_of(scope: object, begin: int, end: int) -> object:
 
 
 class DistinctScopes(NamedTuple):
-    """The distinct scopes of a batch.
-
-    Attributes
-    ----------
-    scopes : list
-    number : ndarray of int64, shape (n_queries,)
-        The scope of each query: a place in ``scopes``.
-    """
+    """The distinct scopes of a batch."""
 
     scopes: list[object]
     number: npt.NDArray[np.int64]
@@ -297,11 +259,9 @@ def distinct_scopes(scope: object, n_queries: int) -> DistinctScopes:
 
 
 def scope_key(scope: object) -> Hashable:
-    """Return a key that two scopes of a call share only if they name the same cells alike.
-
-    It tells 1 from True, which are equal in Python, and does not ask the object how it looks: a
-    string may hide its value. A value of an unknown type is like itself only.
-    """
+    """Return a key that two scopes of a call share only if they name the same cells alike."""
+    # It tells 1 from True, which are equal in Python, and does not ask the object how it looks: a
+    # string may hide its value. A value of an unknown type is like itself only.
     match scope:
         case Scope():
             return ("cells", *map(scope_key, scope.cells))

@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.base.arguments import is_one_of, number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, is_one_of, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["DBSF", "RRF", "Above", "Fusion", "Max", "WeightedSum", "read_floor"]
+from hyrecall.text.bm25 import BM25
 
 
 @check_keywords
@@ -315,3 +313,13 @@ class DBSF:
 
 
 Fusion: TypeAlias = RRF | WeightedSum | Max | DBSF
+
+
+# ---- The default fusion and BM25 constants of a call with several arms that names neither ----
+# ``recipes.default`` uses these two; docs/evaluation.md has the measurements.
+
+DEFAULT_FUSION = WeightedSum(normalize="minmax", balance=0.85)
+"""Fuses the lists of two or more arms."""
+
+DEFAULT_BM25 = BM25("lucene", k1=0.75, b=0.25)
+"""For text arms that are fused with others; a single arm uses the index's constants."""

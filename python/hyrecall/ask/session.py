@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hyrecall.base.ages import utc
-from hyrecall.base.arguments import as_int, as_list, python_scalar, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scalar, set_fields
+from hyrecall.base.times import utc
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["Session"]
 
 MOST_ACCESSED = 512
 LONGEST = timedelta(hours=24)

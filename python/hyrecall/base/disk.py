@@ -12,12 +12,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
 import mmap
 import os
+import re
+import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,27 +31,67 @@ import pyarrow as pa
 import xxhash
 
 from hyrecall import _core
-from hyrecall.base.file_entry import FileEntry
-from hyrecall.base.forks import kept_from_children, locked
-from hyrecall.errors import CorruptIndexError, OptionError, WriterBusyError, error
+from hyrecall.base.forks import Birth, kept_from_children, locked
+from hyrecall.base.malformed import MALFORMED
+from hyrecall.errors import (
+    CorruptIndexError,
+    CorruptRemoteError,
+    OptionError,
+    WriterBusyError,
+    error,
+)
 
-__all__ = [
-    "LateCheck",
-    "block_checksums",
-    "check_blocks",
-    "commit",
-    "late_blocks",
-    "late_checks",
-    "late_ends",
-    "make_folder",
-    "open_to_read",
-    "prepare",
-    "read_bytes",
-    "read_file",
-    "remove",
-    "write_file",
-    "writer_lock",
-]
+# ---- One file of a saved index as its MANIFEST lists it: name, size and checksums ----
+
+FILE_NAME = re.compile(r"[0-9a-f]{16}-[a-z]+(-[0-9a-f]{1,16})?\.arrow")
+"""The only names a MANIFEST may hold: none of them leaves the folder."""
+
+CHECKSUM = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True)
+class FileEnd:
+    """The first bytes of a file, or the last: how many, and their xxh3_64."""
+
+    size: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file: its name, its size in bytes, and checksums."""
+
+    name: str
+    size: int
+    blocks: tuple[str, ...]
+    ends: tuple[FileEnd, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse values that a save cannot have written."""
+        check_text("file name", self.name, FILE_NAME)
+        check_int(f"size of {self.name}", self.size, 1, 2**63 - 1)
+        for block in self.blocks:
+            check_text(f"checksum of {self.name}", block, CHECKSUM)
+        if len(self.ends) not in (0, 2):
+            raise ValueError(f"{len(self.ends)} ends of {self.name}")
+        for end in self.ends:
+            check_int(f"size of an end of {self.name}", end.size, 1, 2**63 - 1)
+            check_text(f"checksum of an end of {self.name}", end.checksum, CHECKSUM)
+
+
+def check_int(what: str, value: object, low: int, high: int) -> None:
+    """Raise ValueError unless a value is an int in [low, high]."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"{what} {value!r}")
+
+
+def check_text(what: str, value: object, pattern: re.Pattern[str] | None = None) -> None:
+    """Raise ValueError unless a value is a string that matches the pattern."""
+    if not isinstance(value, str) or (pattern is not None and not pattern.fullmatch(value)):
+        raise ValueError(f"{what} {value!r}")
+
+
+# ---- Writes, syncs, locks and reads the files of a saved index so that they survive a power cut
 
 BLOCK_BYTES = 4 * 2**20
 WRITE_BYTES = 2**16  # smaller writes are gathered: Arrow pads each buffer with a few bytes
@@ -60,10 +105,8 @@ LOCK = "LOCK"
 
 
 def make_folder(path: Path, *, mode: int = 0o777) -> None:
-    """Make a folder and its parents, and sync each new one so that it survives a power cut.
-
-    A folder that exists already is not synced: its creator does that.
-    """
+    """Make a folder and its parents, and sync each new one so that it survives a power cut."""
+    # A folder that exists already is not synced: its creator does that.
     if path.is_dir():
         return
     parent = path.absolute().parent
@@ -87,13 +130,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
-    """Hold the folder's only writer lock, among threads and processes; a crash releases it.
-
-    Raises
-    ------
-    WriterBusyError
-        Another writer holds it.
-    """
+    """Hold the folder's only writer lock, among threads and processes; a crash releases it."""
     with contextlib.ExitStack() as held:
         # The file is never removed: later writers could not see a lock on an unnamed file.
         how = os.O_RDWR | os.O_CREAT
@@ -142,11 +179,9 @@ class _Sink(io.RawIOBase):
 def write_file(
     path: Path, write: Callable[[BinaryIO], None], *, mode: int = 0o644
 ) -> tuple[int, tuple[str, ...]]:
-    """Write and sync a file; return its size and the checksums of its blocks.
-
-    An existing file of that name (left by a crash, used by no version) is unlinked first, so its
-    bytes are not overwritten.
-    """
+    """Write and sync a file; return its size and the checksums of its blocks."""
+    # An existing file of that name (left by a crash, used by no version) is unlinked first, so its
+    # bytes are not overwritten.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -193,15 +228,7 @@ _NO_FILES = {
 
 
 def open_to_read(path: Path) -> int:
-    """Open a regular file; to read a pipe or a device in its place might never end.
-
-    Raises
-    ------
-    CorruptIndexError
-        It is something else.
-    OSError
-        From the disk.
-    """
+    """Open a regular file; to read a pipe or a device in its place might never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as fault:
@@ -230,16 +257,9 @@ def read_file(
     mapped: list[_core.files.MappedFile] | None = None,
     ends: tuple[int, int] = (0, 0),
 ) -> pa.Buffer:
-    """Map a file (``memory="mmap"``), or read it into new memory.
-
-    A mapped file is also appended to ``mapped``. If only its ``ends`` will be read, so many first
-    and last bytes, the system reads these ahead, and no pages around others.
-
-    Raises
-    ------
-    CorruptIndexError
-        The file is not there, or not of that size.
-    """
+    """Map a file (``memory="mmap"``), or read it into new memory."""
+    # A mapped file is also appended to ``mapped``. If only its ``ends`` will be read, so many first
+    # and last bytes, the system reads these ahead, and no pages around others.
     try:
         handle = open_to_read(path)
     except FileNotFoundError:
@@ -280,13 +300,11 @@ def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
 
 
 def late_blocks(entry: FileEntry) -> range:
-    """Return the blocks of a file that may be checked when they are first read.
-
-    Opening a file follows the Arrow schema and the places of its columns, which lie at both ends.
-    Where these have checksums of their own, no block need be checked, but for a last one that is
-    too short for a late check. Else the first block and the last are, and the one before if the
-    last is so short that some of that may lie before it. A small file is checked as a whole.
-    """
+    """Return the blocks of a file that may be checked when they are first read."""
+    # Opening a file follows the Arrow schema and the places of its columns, which lie at both ends.
+    # Where these have checksums of their own, no block need be checked, but for a last one that is
+    # too short for a late check. Else the first block and the last are, and the one before if the
+    # last is so short that some of that may lie before it. A small file is checked as a whole.
     n_blocks = len(entry.blocks)
     n_last = entry.size - BLOCK_BYTES * (n_blocks - 1)
     if any(late_ends(entry)):
@@ -295,23 +313,15 @@ def late_blocks(entry: FileEntry) -> range:
 
 
 def late_ends(entry: FileEntry) -> tuple[int, int]:
-    """Return how many first and last bytes of a file an open compares in the place of blocks.
-
-    (0, 0) if it compares blocks.
-    """
+    """Return how many first and last bytes of a file an open compares in the place of blocks."""
+    # (0, 0) if it compares blocks.
     if not entry.ends or entry.size <= SMALL_BYTES:
         return 0, 0
     return entry.ends[0].size, entry.ends[1].size
 
 
 def late_checks(path: Path, entry: FileEntry, buffer: pa.Buffer) -> _core.files.BlockChecks | None:
-    """Check what opening a file reads; return the checks of its blocks, if any are left.
-
-    Raises
-    ------
-    CorruptIndexError
-        A block or an end differs; the message names the file and the offset.
-    """
+    """Check what opening a file reads; return the checks of its blocks, if any are left."""
     if any(late_ends(entry)):
         _check_ends(path, entry, buffer)
     left = late_blocks(entry)
@@ -346,13 +356,7 @@ def block_checksums(buffer: pa.Buffer) -> tuple[str, ...]:
 def check_blocks(
     path: Path, entry: FileEntry, buffer: pa.Buffer, numbers: Iterable[int] | None = None
 ) -> None:
-    """Compare blocks of a file with their checksums, by default all blocks.
-
-    Raises
-    ------
-    CorruptIndexError
-        A block differs; the message names the file and the offset.
-    """
+    """Compare blocks of a file with their checksums, by default all blocks."""
     n_blocks = -(-entry.size // BLOCK_BYTES)
     if len(entry.blocks) != n_blocks:
         raise error(CorruptIndexError, str(path), f"{n_blocks} checksums", len(entry.blocks))
@@ -388,3 +392,209 @@ class LateCheck:
             if self._left is not None:
                 self._left()
                 self._left = None
+
+
+# ---- Writes files at paths that a user chose: atomically, and never over files of a
+# store or an index
+# The data goes to a new file with a random name beside the target, which is renamed when it is
+# complete. The random file is created with O_EXCL, so no other existing file is ever touched.
+
+
+@contextmanager
+def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Open a temporary file for writing; it replaces the target if the block ends without an
+    error.
+    """
+    target = resolve_target(argument, path)
+    if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
+        with path.open("wb") as out:
+            yield out
+        return
+    birth = Birth()
+    # A short name, so that a target whose name has the greatest length can be replaced too.
+    part = target.with_name(f".hyrecall-{secrets.token_hex(16)}.tmp")
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as fault:
+        fault.filename = str(path)  # the name that the caller knows
+        raise
+    try:
+        with kept_from_children(handle), open(handle, "wb") as out:
+            yield out
+            out.flush()
+            os.fsync(handle)
+        os.replace(part, target)
+    except BaseException:
+        if birth.is_here:  # else the file is that of the process that forked this one
+            with suppress(OSError):
+                os.unlink(part)
+        raise
+    sync_folder(target.parent)
+
+
+def check_outside(argument: str, path: Path, folder: Path) -> None:
+    """Refuse a target inside `folder`, or one that is a link to a file inside it."""
+    # Files are compared by device and inode, so links and mounts make no difference.
+    target = _followed(argument, path)
+    own = [_identity(one) for one in (folder, *folder.rglob("*"))]
+    if any(_identity(one) in own for one in (target, *target.parents)):
+        raise error(OptionError, argument, f"a file outside {folder}", repr(str(path)))
+
+
+def move_file(source: Path, target: Path) -> None:
+    """Rename a complete file that is already on the disk, and sync its folder."""
+    os.replace(source, target)
+    sync_folder(target.parent)
+
+
+def resolve_target(argument: str, path: Path) -> Path:
+    """Return the file that a path leads to through all symbolic links."""
+    target = _followed(argument, path)
+    if target.is_dir():
+        raise error(OptionError, argument, "a file", f"the folder {path}")
+    return target
+
+
+def _followed(argument: str, path: Path) -> Path:
+    try:
+        path.resolve(strict=True)  # only then does every version of Python tell of a loop
+    except RuntimeError:
+        is_loop = True
+    except OSError as fault:
+        is_loop = fault.errno == errno.ELOOP
+    else:
+        is_loop = False
+    if is_loop:
+        raise error(OptionError, argument, "a file", f"a loop of links {path}") from None
+    return path.resolve()
+
+
+def _identity(path: Path) -> tuple[int, int] | Path:
+    """Return device and inode of a file, or its path if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path
+    return found.st_dev, found.st_ino
+
+
+# ---- The file REMOTE in a folder: where it is pushed to, or which pushed generation it
+# is a copy of
+# A folder is a *source* or a *replica* of one remote place. A source notes which generations it has
+# published, so that it does not replace those of others. A replica notes which one it holds. Both
+# note a new generation before they begin with it, so that an interruption at any point leaves a
+# true file: the version of the content tells which of the noted generations is there.
+
+MARK = "REMOTE"
+FORMAT = 1
+SOURCE, REPLICA = "source", "replica"
+
+_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
+_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Noted:
+    """One generation of a remote place."""
+
+    url: str
+    number: int
+    manifest: str
+    version: str
+    pushed_at: str
+    line: str
+
+    def __post_init__(self) -> None:
+        """Refuse values that no push can have written."""
+        check_text("url", self.url)
+        check_int("generation", self.number, 1, 2**63 - 1)
+        check_text("manifest", self.manifest, _SHA256)
+        check_text("version", self.version)
+        check_text("line", self.line)
+        read_utc(self.pushed_at)
+
+    @property
+    def pushed(self) -> datetime:
+        """When the generation was published."""
+        return read_utc(self.pushed_at)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The content of REMOTE."""
+
+    role: str
+    noted: tuple[Noted, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse values that no push or pull can have written."""
+        check_text("role", self.role, re.compile(f"{SOURCE}|{REPLICA}"))
+        if not self.noted:
+            raise ValueError("no generation")
+
+    def knows(self, manifest: str) -> bool:
+        """Return whether a generation is among those noted."""
+        return any(one.manifest == manifest for one in self.noted)
+
+    def holds(self, version: str) -> Noted | None:
+        """Return the oldest noted generation whose content has this version."""
+        # Of two generations of a store with one version, a pull that was interrupted may have
+        # brought the first only.
+        return next((one for one in self.noted if one.version == version), None)
+
+    def with_coming(self, coming: Noted) -> Mark:
+        """Return the mark with one more generation, which a push or pull begins with."""
+        others = tuple(one for one in self.noted if one.manifest != coming.manifest)
+        return replace(self, noted=(*others, coming))
+
+    def settled(self, done: Noted) -> Mark:
+        """Return the mark with one generation of its place, which a push or pull ended with."""
+        others = tuple(one for one in self.noted if one.url != done.url)
+        return replace(self, noted=(*others, done) if self.role == SOURCE else (done,))
+
+
+def read_mark(folder: Path) -> Mark | None:
+    """Read REMOTE of a folder; None: the folder was neither pushed nor pulled."""
+    path = folder / MARK
+    try:
+        text = read_bytes(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
+    if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+        raise error(CorruptRemoteError, str(path), "a body with its checksum", "another body")
+    try:
+        data: dict[str, Any] = json.loads(body)
+        found = data.pop("format")
+        if found == FORMAT:
+            noted = tuple(Noted(**one) for one in data.pop("noted"))
+            return Mark(noted=noted, **data)
+    except MALFORMED as fault:
+        raise error(CorruptRemoteError, str(path), f"the fields of {MARK}", fault) from fault
+    raise error(CorruptRemoteError, str(path), f"format {FORMAT}", f"format {found!r}")
+
+
+def replica_mark(folder: Path) -> Mark | None:
+    """Read REMOTE of a folder if the folder is a replica, else return None."""
+    mark = read_mark(folder)
+    return mark if mark is not None and mark.role == REPLICA else None
+
+
+def write_mark(folder: Path, mark: Mark) -> None:
+    """Write REMOTE of a folder, durably."""
+    text = json.dumps({"format": FORMAT, **asdict(mark)}, separators=(",", ":")) + "\n"
+    seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
+    prepare(folder, MARK, f"{text}{seal}".encode())
+    commit(folder, MARK)
+
+
+def read_utc(text: str) -> datetime:
+    """Read an ISO 8601 time in UTC."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"time without a zone {text!r}")
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"time outside the years 1 to 9999 {text!r}") from None

@@ -11,8 +11,6 @@ import signal
 import sys
 from pathlib import Path
 
-__all__ = ["end_at_sigterm"]
-
 
 def end_at_sigterm() -> None:
     """End process 1 at SIGTERM as any other process ends, if it is the command."""

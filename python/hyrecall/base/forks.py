@@ -19,18 +19,6 @@ from typing import Any, Protocol, TypeVar
 
 from hyrecall.errors import StoreError, error
 
-__all__ = [
-    "Birth",
-    "Use",
-    "free_in_children",
-    "kept_from_children",
-    "leave_to_parent",
-    "locked",
-    "renew_in_children",
-    "temporary_folder",
-    "uses",
-]
-
 SECONDS_FOR_USES = 0.5
 """So long a fork waits at most for the end of :class:`Use`."""
 
@@ -38,12 +26,7 @@ Lock_ = TypeVar("Lock_")
 
 
 class Birth:
-    """The process that made an object, which alone may use it.
-
-    Attributes
-    ----------
-    pid : int
-    """
+    """The process that made an object, which alone may use it."""
 
     def __init__(self) -> None:
         """Remember this process."""
@@ -55,13 +38,7 @@ class Birth:
         return self.pid == os.getpid()
 
     def check(self, name: str) -> None:
-        """Refuse to use an object in a forked child.
-
-        Raises
-        ------
-        StoreError
-            It is the parent's.
-        """
+        """Refuse to use an object in a forked child."""
         if self.pid != os.getpid():
             wish, got = f"the process that opened it (pid {self.pid})", f"pid {os.getpid()}"
             raise error(StoreError, name, wish, got, "open it again")
@@ -88,23 +65,15 @@ def free_in_children(lock: Lock_) -> Lock_:
 
 
 def leave_to_parent(one: object) -> None:
-    """Keep an inherited object for ever, since its destructor would act on what is the parent's.
-
-    Also at the exit of the interpreter, which clears modules: a destructor may wait for a thread.
-    """
+    """Keep an inherited object for ever, since its destructor would act on what is the parent's."""
+    # Also at the exit of the interpreter, which clears modules: a destructor may wait for a thread.
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
 
 
 class _Uses:
-    """Uses of a library that a fork must not cut in two.
-
-    Attributes
-    ----------
-    was_cut : bool
-        Whether this process was forked while its parent was at one.
-    """
+    """Uses of a library that a fork must not cut in two."""
 
     was_cut = False
 
@@ -145,10 +114,9 @@ uses = _Uses()
 
 
 class Use:
-    """A use of SQLite, which a fork must not cut in two: a ``with`` block, which may be nested.
+    """A use of SQLite, which a fork must not cut in two: a ``with`` block, which may be nested."""
 
-    A fork of another thread waits for its end, for half a second at most.
-    """
+    # A fork of another thread waits for its end, for half a second at most.
 
     def __enter__(self) -> None:
         """Begin it."""
@@ -197,10 +165,8 @@ class _Kept:
 
 @contextmanager
 def kept_from_children(number: int) -> Iterator[None]:
-    """Let a child that is forked in the block have ``/dev/null`` in the place of an open file.
-
-    Else it would hold the parent's lock on the file, or write again what the parent has buffered.
-    """
+    """Let a child that is forked in the block have ``/dev/null`` in the place of an open file."""
+    # Else it would hold the parent's lock on the file, or write again what the parent has buffered.
     kept = _Kept(number)
     try:
         yield
@@ -212,32 +178,7 @@ def kept_from_children(number: int) -> Iterator[None]:
 def locked(
     path: Path, how: int, mode: int = 0o600, *, wait: float | None = None, unlocks: bool = True
 ) -> Iterator[int]:
-    """Hold an exclusive lock on a file or folder; the system frees it when the process dies.
-
-    Parameters
-    ----------
-    path : Path
-    how : int
-        Flags of ``os.open``.
-    mode : int, default 0o600
-        Permissions of a new file.
-    wait : float, optional
-        Seconds to wait for another holder; None: as long as it takes.
-    unlocks : bool, default True
-        False: programs that were started with the file hold the lock on.
-
-    Yields
-    ------
-    int
-        The file.
-
-    Raises
-    ------
-    BlockingIOError
-        Another one holds it still.
-    OSError
-        From the disk.
-    """
+    """Hold an exclusive lock on a file or folder; the system frees it when the process dies."""
     number, birth = os.open(path, how | os.O_CLOEXEC, mode), Birth()
     try:
         with kept_from_children(number):
@@ -269,10 +210,10 @@ def _lock_within(number: int, wait: float) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Make a folder for the block; the process that made it removes it, at its exit at the latest.
-
-    A child that ends while its parent is inside the block leaves the folder alone.
+    """Make a folder for the block; the process that made it removes it, at its exit at the
+    latest.
     """
+    # A child that ends while its parent is inside the block leaves the folder alone.
     import tempfile
 
     folder = Path(tempfile.mkdtemp(prefix="hyrecall-"))

@@ -13,8 +13,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-__all__ = ["Joiner"]
-
 Call_ = TypeVar("Call_")
 Reply_ = TypeVar("Reply_")
 
@@ -27,20 +25,7 @@ class _Waiting(Generic[Call_, Reply_]):
 
 
 class Joiner(Generic[Call_, Reply_]):
-    """Runs calls on a thread, those that wait together as one batch.
-
-    Parameters
-    ----------
-    run : callable
-        ``run(calls) -> replies``, in their order; runs on the executor.
-    executor : Executor
-    max_joined : int
-        Calls in a batch.
-    at_once : int, default 1
-        Batches that run at a time.
-    fails_all : callable, optional
-        Whether an error is not about single calls: then none of its batch is tried again.
-    """
+    """Runs calls on a thread, those that wait together as one batch."""
 
     def __init__(
         self,
@@ -60,11 +45,9 @@ class Joiner(Generic[Call_, Reply_]):
         self.n_calls, self.n_batches = 0, 0
 
     async def call(self, call: Call_, key: Hashable = None) -> Reply_:
-        """Return the reply of one call; only calls of equal keys are joined.
-
-        A caller that is cancelled takes its call out of the queue; in a running batch, its reply
-        is dropped, and the others have theirs.
-        """
+        """Return the reply of one call; only calls of equal keys are joined."""
+        # A caller that is cancelled takes its call out of the queue; in a running batch, its reply
+        # is dropped, and the others have theirs.
         reply: asyncio.Future[Reply_] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(call, key, reply))
         self._start()
@@ -98,11 +81,9 @@ class Joiner(Generic[Call_, Reply_]):
             self._start()
 
     async def _run_batch(self, batch: list[_Waiting[Call_, Reply_]]) -> None:
-        """Answer a batch; if it fails, answer its halves, so that only the wrong calls fail.
-
-        One wrong call of n costs 2 log2(n) batches more, each of which may wait for a shard that
-        hangs. Calls whose callers gave up meanwhile are left out.
-        """
+        """Answer a batch; if it fails, answer its halves, so that only the wrong calls fail."""
+        # One wrong call of n costs 2 log2(n) batches more, each of which may wait for a shard that
+        # hangs. Calls whose callers gave up meanwhile are left out.
         loop = asyncio.get_running_loop()
         self.n_batches += 1
         try:

@@ -7,25 +7,12 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazily"]
-
 
 def lazily(
     package: str, homes: Mapping[str, tuple[str, ...]], modules: tuple[str, ...] = ()
 ) -> Callable[[str], Any]:
-    """Return the function ``__getattr__`` of a package.
-
-    A type checker must know the same names by imports of its own, under ``TYPE_CHECKING``.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping of str to tuple of str
-        Modules of the package, with the names that are found there.
-    modules : tuple of str, default ()
-        Modules of the package that are found as its attributes.
-    """
+    """Return the function ``__getattr__`` of a package."""
+    # A type checker must know the same names by imports of its own, under ``TYPE_CHECKING``.
     home_of = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
 
     def give(name: str) -> Any:

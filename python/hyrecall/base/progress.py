@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from hyrecall.errors import DTypeError, error
-
-__all__ = ["Progress", "ProgressFunction", "read_progress"]
 
 ProgressFunction = Callable[[int, int], object]
 """``progress(done, total)``; both count rows times arms."""
 
 
 class Progress:
-    """Adds up the finished rows of a build's arms, which run one after the other.
-
-    Parameters
-    ----------
-    tell : callable or None
-        Called with (done, total); ``done`` never decreases and ends at ``total``.
-    n_rows, n_arms : int
-        Every arm indexes every row, so the total is their product.
-    """
+    """Adds up the finished rows of a build's arms, which run one after the other."""
 
     def __init__(self, tell: ProgressFunction | None, n_rows: int, n_arms: int) -> None:
         """Start with no finished rows."""
@@ -50,3 +41,25 @@ def read_progress(progress: object, name: str = "progress") -> ProgressFunction 
     if progress is not None and not callable(progress):
         raise error(DTypeError, name, "a callable (done, total), or None", repr(progress))
     return progress
+
+
+# ---- Bounds the characters that a request reads from a store in order to show them ----
+# A reply that would be refused as too long is refused while its memories are read.
+
+
+class Room:
+    """The room that is left in the reply to a request."""
+
+    def __init__(self, n_characters: int, refusal: Callable[[], Exception]) -> None:
+        """Begin with all of it."""
+        self._left, self._refusal = n_characters, refusal
+
+    def take(self, n_characters: int) -> None:
+        """Take some of it, or raise the error."""
+        self._left -= n_characters
+        if self._left < 0:
+            raise self._refusal()
+
+
+ROOM: ContextVar[Room | None] = ContextVar("hyrecall_reply_room", default=None)
+"""The room of the request that runs; None: the call is the program's own and is not bounded."""

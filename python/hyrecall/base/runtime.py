@@ -10,38 +10,13 @@ from hyrecall import _core
 from hyrecall.base.arguments import as_int, is_one_of
 from hyrecall.errors import DeviceUnavailableError, OptionError, error
 
-__all__ = [
-    "CudaReport",
-    "DeviceInfo",
-    "check_device",
-    "choose_threads",
-    "cuda_library_folder",
-    "cuda_report",
-    "devices",
-    "ordinal_of",
-]
-
 LEAST_COMPUTE = (8, 0)
 """Ampere, the first with asynchronous copies and bfloat16 in tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """A CUDA device that this process can see.
-
-    Attributes
-    ----------
-    device : str
-        Its name in ``device=``: ``"cuda:0"``, ``"cuda:1"``, ...
-    name : str
-        Its name in the driver.
-    compute_capability : tuple of int
-        ``(major, minor)``.
-    memory_bytes : int
-        Its total memory, in bytes.
-    n_multiprocessors : int
-        Its number of streaming multiprocessors.
-    """
+    """A CUDA device that this process can see."""
 
     device: str
     name: str
@@ -60,19 +35,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True, slots=True)
 class CudaReport:
-    """The CUDA driver, runtime and devices that this process can use.
-
-    Attributes
-    ----------
-    has_library : bool
-        Whether this build has ``libhyrecall_cuda.so``.
-    driver_version, runtime_version : str or None
-        ``"13.0"``, ...; None if it is not installed.
-    devices : tuple of DeviceInfo
-        By ordinal.
-    problem : str
-        Why there is no device; empty if there is at least one.
-    """
+    """The CUDA driver, runtime and devices that this process can use."""
 
     has_library: bool
     driver_version: str | None
@@ -82,27 +45,15 @@ class CudaReport:
 
 
 def cuda_library_folder() -> str:
-    """Return the folder of ``libhyrecall_cuda.so``: ``HYRECALL_CUDA_LIBRARY`` or the package's own.
-
-    A build without CUDA has no such file there.
+    """Return the folder of ``libhyrecall_cuda.so``: ``HYRECALL_CUDA_LIBRARY`` or the package's
+    own.
     """
+    # A build without CUDA has no such file there.
     return os.environ.get("HYRECALL_CUDA_LIBRARY") or str(Path(_core.__file__).parent)
 
 
 def cuda_report() -> CudaReport:
-    """Look for CUDA devices; loads ``libhyrecall_cuda.so`` on first use and never raises.
-
-    Returns
-    -------
-    CudaReport
-        If the library, the driver or a device is missing, ``problem`` says which.
-
-    Examples
-    --------
-    >>> report = cuda_report()
-    >>> bool(report.devices) == (report.problem == "")
-    True
-    """
+    """Look for CUDA devices; loads ``libhyrecall_cuda.so`` on first use and never raises."""
     found = _core.device.describe(cuda_library_folder())
     return CudaReport(
         has_library=found["has_library"],
@@ -123,13 +74,7 @@ def _version(number: int) -> str | None:
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """List the CUDA devices that this process can see; empty without a driver.
-
-    Examples
-    --------
-    >>> all(found.device.startswith("cuda:") for found in devices())
-    True
-    """
+    """List the CUDA devices that this process can see; empty without a driver."""
     return cuda_report().devices
 
 
@@ -157,15 +102,7 @@ def ordinal_of(device: str) -> int:
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that is not present or a string that is not a device name.
-
-    Raises
-    ------
-    DeviceUnavailableError
-        The named CUDA device is not present; the message names it and says what is missing.
-    OptionError
-        ``device`` is not a name of a device.
-    """
+    """Refuse a device that is not present or a string that is not a device name."""
     if is_one_of(device, ("cpu", "auto")):
         return
     kind, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol
 
-__all__ = ["MEMORY_RECALL", "RECALL", "SpanLike", "record_trace", "span"]
-
 RECALL, MEMORY_RECALL = "hyrecall.recall", "hyrecall.memory.recall"
 """The names of an index's recall and of a store's, whose child the index's is."""
 
@@ -56,11 +54,9 @@ _NO_SPAN: Final = nullcontext()
 def span(
     name: str, attributes: Mapping[str, Any] | None = None
 ) -> AbstractContextManager[SpanLike | None]:
-    """Open a span around a block; gives None where OpenTelemetry is not in use or not recording.
-
-    A program that records spans has imported ``opentelemetry.trace`` before its first recall, so
-    it is not imported here, and other programs pay one look-up.
-    """
+    """Open a span around a block; gives None where OpenTelemetry is not in use or not recording."""
+    # A program that records spans has imported ``opentelemetry.trace`` before its first recall, so
+    # it is not imported here, and other programs pay one look-up.
     api: Any = sys.modules.get("opentelemetry.trace")
     return _NO_SPAN if api is None else _span(api, name, attributes)
 
@@ -81,15 +77,7 @@ def _span(api: Any, name: str, attributes: Mapping[str, Any] | None) -> Iterator
 
 
 def record_trace(made: SpanLike | None, trace: _TraceLike | None, began: int) -> None:
-    """Write how a batch was answered to its span, its steps as events.
-
-    Parameters
-    ----------
-    made : span, optional
-    trace : Trace, optional
-    began : int
-        Nanoseconds of the clock when the steps began; each event has the time of its end.
-    """
+    """Write how a batch was answered to its span, its steps as events."""
     if made is None or trace is None:
         return
     made.set_attributes(

@@ -11,20 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = [
-    "Column",
-    "Line",
-    "Row",
-    "clean",
-    "cut",
-    "fields",
-    "table",
-    "table_text",
-    "visible",
-    "width_of",
-    "wrap",
-]
-
 Style = Literal["heading", "key", "mark", "faint"]
 
 _GAP = "  "
@@ -34,14 +20,7 @@ _LEAST_WRAPPED = 30  # columns: a last column with less room than this goes bene
 
 @dataclass(frozen=True)
 class Line:
-    """A text with styles.
-
-    Attributes
-    ----------
-    text : str
-    spans : tuple of (int, int, str)
-        Begin, end and style of parts of the text, in order, without overlaps.
-    """
+    """A text with styles."""
 
     text: str
     spans: tuple[tuple[int, int, Style], ...] = ()
@@ -68,18 +47,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    name : str
-        Its heading.
-    align : {"left", "right"}
-    style : str or None
-        The style of its cells.
-    wraps : bool
-        Whether its cells may take several lines; only the last column may.
-    """
+    """A column of a table."""
 
     name: str
     align: Literal["left", "right"] = "left"
@@ -89,42 +57,21 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table.
-
-    Attributes
-    ----------
-    cells : sequence of str
-        One per column; an empty cell is not shown beneath its row.
-    below : sequence of Line
-        Texts beneath the row, each wrapped.
-    """
+    """A row of a table."""
 
     cells: Sequence[str]
     below: Sequence[Line] = ()
 
 
 def clean(text: str) -> str:
-    r"""Return a stored text as one line with its control characters escaped.
-
-    Examples
-    --------
-    >>> clean("two\n  lines \x1b[2J")
-    'two lines \\x1b[2J'
-    """
+    r"""Return a stored text as one line with its control characters escaped."""
     return visible(" ".join(text.split()))
 
 
 def visible(text: str) -> str:
-    r"""Return a text with its control characters escaped; line breaks and tabs stay.
-
-    Marks that change the writing direction are escaped too: they could affect text after this one.
-
-    Examples
-    --------
-    >>> print(visible("two\n\tlines \x1b[2J").expandtabs(2))
-    two
-      lines \x1b[2J
-    """
+    r"""Return a text with its control characters escaped; line breaks and tabs stay."""
+    # Marks that change the writing direction are escaped too: they could affect text after this
+    # one.
     if text.isprintable():
         return text
     return "".join(repr(one)[1:-1] if _acts(one) else one for one in text)
@@ -140,13 +87,7 @@ def _acts(character: str) -> bool:
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text in terminal columns.
-
-    Examples
-    --------
-    >>> width_of("tea"), width_of("東京")
-    (3, 4)
-    """
+    """Return the width of a text in terminal columns."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
@@ -157,13 +98,7 @@ def _width(character: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to a width; a cut text ends in an ellipsis.
-
-    Examples
-    --------
-    >>> cut("replication is asynchronous", 15)
-    'replication ...'
-    """
+    """Cut a text to a width; a cut text ends in an ellipsis."""
     if width_of(text) <= width:
         return text
     end = _fitting(text, 0, max(width - 3, 0))
@@ -179,10 +114,8 @@ def _fitting(text: str, begin: int, width: int) -> int:
 
 
 def wrap(line: Line, width: int, *, hang: int = 0) -> list[Line]:
-    """Break a text into lines, at spaces where possible; a word longer than a line is split.
-
-    Lines after the first are shorter by ``hang`` columns.
-    """
+    """Break a text into lines, at spaces where possible; a word longer than a line is split."""
+    # Lines after the first are shorter by ``hang`` columns.
     breaks = _breaks(line.text, max(width, 2), max(width - hang, 2))
     return [line.part(begin, begin + len(line.text[begin:end].rstrip())) for begin, end in breaks]
 
@@ -206,23 +139,7 @@ def _breaks(text: str, width: int, later: int) -> Iterator[tuple[int, int]]:
 def table(
     columns: Sequence[Column], rows: Sequence[Row], *, width: int, keep: int = 2
 ) -> list[Line]:
-    """Lay out rows in columns.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-    rows : sequence of Row
-    width : int
-        Width of the terminal in columns.
-    keep : int, default 2
-        Number of first columns (names, ids) that are never cut and never go beneath their row, even
-        if the line becomes too long.
-
-    Returns
-    -------
-    list of Line
-        A heading, a rule, and the rows.
-    """
+    """Lay out rows in columns."""
     widths = [
         max(width_of(one) for one in (column.name, *(row.cells[at] for row in rows)))
         for at, column in enumerate(columns)
@@ -288,21 +205,7 @@ def fields(pairs: Sequence[tuple[str, str]], *, width: int) -> list[Line]:
 
 
 def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 80) -> str:
-    """Lay out rows in columns as one string; all columns but the first are right-aligned.
-
-    Examples
-    --------
-    >>> print(table_text(["setting", "AP", "p"], [["bm25", "0.5", ""], ["dense", "0.25", "0.01"]]))
-    setting    AP     p
-    -------  ----  ----
-    bm25      0.5
-    dense    0.25  0.01
-    >>> print(table_text(["setting", "AP", "p"], [["dense", "0.25", "0.01"]], width=16))
-    setting    AP
-    -------  ----
-    dense    0.25
-             p 0.01
-    """
+    """Lay out rows in columns as one string; all columns but the first are right-aligned."""
     columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
     made = table(columns, [Row(row) for row in rows], width=width)
     return "\n".join(line.text for line in made)

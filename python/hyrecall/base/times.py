@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 
-from hyrecall.errors import OptionError, error
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-__all__ = ["as_moment", "read_moment", "read_time"]
+from hyrecall.errors import DTypeError, OptionError, error
 
 
 def as_moment(text: str) -> date:
-    """Return a date of a date alone, and a datetime of what names a time too.
-
-    Raises
-    ------
-    ValueError
-        It is neither; digits alone are not, which may count seconds as well as name a day.
-
-    Examples
-    --------
-    >>> as_moment("2026-11-28"), as_moment("2026-11-28T04:00")
-    (datetime.date(2026, 11, 28), datetime.datetime(2026, 11, 28, 4, 0))
-    """
+    """Return a date of a date alone, and a datetime of what names a time too."""
     if text.isdecimal():
         raise ValueError("digits alone")
     with suppress(ValueError):
@@ -31,13 +22,7 @@ def as_moment(text: str) -> date:
 
 
 def read_moment(argument: str, value: str | None) -> date | None:
-    """Read an end of a range of times.
-
-    Raises
-    ------
-    OptionError
-        It is no ISO 8601 time.
-    """
+    """Read an end of a range of times."""
     if value is None:
         return None
     try:
@@ -47,14 +32,62 @@ def read_moment(argument: str, value: str | None) -> date | None:
 
 
 def read_time(argument: str, value: str | None) -> datetime | None:
-    """Read a time; a date alone is its midnight, and without a zone it is UTC.
-
-    Raises
-    ------
-    OptionError
-        It is no ISO 8601 time.
-    """
+    """Read a time; a date alone is its midnight, and without a zone it is UTC."""
     found = read_moment(argument, value)
     if found is None or isinstance(found, datetime):
         return found
     return datetime(found.year, found.month, found.day)
+
+
+# ---- Computes ages of documents at the time of a call, and importances from ratings ----
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
+    """Return ``now - time`` in seconds, NaN for a null. Naive times are UTC."""
+    # The difference is an integer number of microseconds, or of nanoseconds if the column has them.
+    # It is exact for every value of the column and every `now`; only the conversion to float64 and
+    # the division round.
+    kind = times.type
+    missing = times.is_null().to_numpy(zero_copy_only=False)
+    count = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    ticks = times.view(count).cast(pa.int64()).fill_null(0).to_numpy()
+    tick = _NANOSECONDS[_unit(kind)]
+    fine = min(tick, _NANOSECONDS["us"])
+    instant = (now - _EPOCH) // timedelta(microseconds=1) * (_NANOSECONDS["us"] // fine)
+    per_tick = tick // fine
+    # Correct modulo 2^64, so correct where the difference itself fits int64.
+    wrapped = np.uint64(instant % 2**64) - ticks.view(np.uint64) * np.uint64(per_tick)
+    difference = wrapped.view(np.int64).astype(np.float64)
+    low, high = -((2**63 - 1 - instant) // per_tick), (instant + 2**63) // per_tick
+    fits = (ticks >= max(low, -(2**63))) & (ticks <= min(high, 2**63 - 1))
+    for row in np.flatnonzero(~fits):
+        difference[row] = float(instant - int(ticks[row]) * per_tick)
+    return np.where(missing, np.nan, difference / (10**9 // fine))
+
+
+def _unit(kind: pa.DataType) -> str:
+    if pa.types.is_date32(kind):
+        return "D"
+    return "ms" if pa.types.is_date64(kind) else str(kind.unit)
+
+
+def importances(ratings: pa.Array, default: float, scale: float) -> npt.NDArray[np.float64]:
+    """Return ``rating / scale`` clipped to [0, 1]; null and NaN count as `default`."""
+    given = ratings.cast(pa.float64()).fill_null(default).to_numpy()
+    worth = np.where(np.isnan(given), default, given) / scale
+    return np.asarray(np.clip(worth, 0.0, 1.0), np.float64)
+
+
+def utc(argument: str, time: object) -> datetime:
+    """Check a datetime and return it with a time zone; a naive one is UTC."""
+    if not isinstance(time, datetime):
+        raise error(DTypeError, argument, "a datetime", type(time).__name__)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
+
+
+def call_time(now: datetime | None) -> datetime:
+    """Return the given time of a call, by default the current time."""
+    return datetime.now(UTC) if now is None else utc("now", now)

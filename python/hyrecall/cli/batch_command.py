@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import TracebackType
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
+import numpy as np
+import pyarrow as pa
 import typer
 import xxhash
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 
 from hyrecall.ask.scope import CellTypes, Scope
-from hyrecall.base.output_files import check_outside, open_replacement, resolve_target
+from hyrecall.base.disk import check_outside, open_replacement, resolve_target
 from hyrecall.base.version import __version__
-from hyrecall.cli.batch import OPTIONS, Batch, run
-from hyrecall.cli.batch_crew import crew_of
-from hyrecall.cli.batch_formats import OUTPUT_KINDS, STDOUT, check_types, output_kind
-from hyrecall.cli.batch_output import Output, Stream, Unfinished
-from hyrecall.cli.opening_options import Memory, Pin, Verify, opening_of
+from hyrecall.cli.batch_output import (
+    OUTPUT_KINDS,
+    STDOUT,
+    Output,
+    Refused,
+    Stream,
+    Unfinished,
+    check_types,
+    output_kind,
+)
 from hyrecall.cli.options import (
     Bm25,
     Depth,
@@ -32,24 +47,466 @@ from hyrecall.cli.options import (
     MinScore,
     Normalize,
     Offset,
+    Pin,
     RecipeName,
     Scopes,
     Threads,
+    Verify,
+    by_arm,
     embedded_arm,
+    names,
+    opening_of,
+    read_scope,
     recall_options,
 )
-from hyrecall.cli.progress import Progress
-from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
+from hyrecall.cli.options import OpenedMemory as Memory
+from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile, QueryRows
 from hyrecall.cli.show import say
-from hyrecall.cli.values import by_arm, names, read_scope
-from hyrecall.distributed.query_columns import QueryColumns
-from hyrecall.distributed.saved import check_seals, facts_of, open_saved, seals_of
+from hyrecall.distributed.batch_recall import (
+    MAX_QUERIES,
+    QueryColumns,
+    answered,
+    renumber,
+    renumbered,
+    slice_size,
+    with_keys,
+)
+from hyrecall.distributed.ray_cluster import RayWorkers
+from hyrecall.distributed.saved import (
+    Opened,
+    check_seals,
+    facts_of,
+    n_shards,
+    open_saved,
+    reasons_in,
+    recall_whole,
+    seals_of,
+    with_reasons,
+)
+from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.shards import ShardOpening
 from hyrecall.embed import StaticEmbedder
-from hyrecall.errors import OptionError, error
-from hyrecall.recall.embedders import embedders_at_open
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.recall.embedders import Embedders, embedders_at_open
+from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["batch"]
+# ---- Who answers the slices of a batch: this process, threads that await shards, or Ray actors
+
+Answer = Callable[[pa.Table, int], pa.Table]
+"""Returns the hits of some queries, of which the first has that number."""
+
+
+class Workers(Protocol):
+    """Answers slices, some of them ahead of what is written."""
+
+    @property
+    def n_ahead(self) -> int:
+        """How many slices may be in work while the one before them is awaited."""
+
+    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
+        """Begin to answer rows; return what waits for their hits or raises why there are none."""
+
+
+class Here:
+    """Answers in this process, when the hits are wanted."""
+
+    n_ahead = 0
+
+    def __init__(self, answer: Answer) -> None:
+        """Take what answers."""
+        self._answer = answer
+
+    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
+        """Return what answers the rows."""
+        return lambda: self._answer(rows.table(), first)
+
+
+class InThreads:
+    """Answers in threads: shards of other processes search one slice while another is merged."""
+
+    n_ahead = 1
+
+    def __init__(self, answer: Answer) -> None:
+        """Take what answers."""
+        self._answer = answer
+        self._pool = ThreadPoolExecutor(self.n_ahead + 1, "hyrecall-batch")
+
+    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
+        """Begin to answer the rows."""
+        table = _parsed(rows)
+        if not isinstance(table, pa.Table):
+            return table
+        return self._pool.submit(self._answer, table, first).result
+
+    def close(self) -> None:
+        """End the threads; what no thread has begun is dropped."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+class OnRay:
+    """Answers in Ray actors, each of which opens all shards."""
+
+    def __init__(self, make: Callable[[], Answer], **how: Any) -> None:
+        """Start the actors, with the options of :class:`RayWorkers`; ``make`` is called in each."""
+        self._actors = RayWorkers(make, **how)
+        self.n_ahead = self._actors.n_ahead
+
+    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
+        """Give the rows to an actor."""
+        table = _parsed(rows)
+        return self._actors.ask(table, first) if isinstance(table, pa.Table) else table
+
+    def close(self) -> None:
+        """End the actors."""
+        self._actors.close()
+
+
+def _parsed(rows: QueryRows) -> pa.Table | Callable[[], pa.Table]:
+    """Return the table of rows, or what raises why they cannot be read, when it is their turn."""
+    try:
+        return rows.table()
+    except HyrecallError as fault:
+        kept = fault
+
+        def refuse() -> pa.Table:
+            raise kept
+
+        return refuse
+
+
+# ---- Answers queries slice by slice in bounded memory, and isolates queries that are refused ----
+
+OPTIONS = {
+    "text": "--query-text", "vectors": "--query-vector", "scope": "--query-scope",
+    "key": "--query-key",
+}  # fmt: skip
+"""What the command calls the columns of queries."""
+
+_DEGRADED = "degraded"  # the column of reasons
+_MOST_QUERIES = 2**31  # in a file: query numbers of hits are int32
+_MAX_QUERIES = MAX_QUERIES  # in a slice
+_REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice is smaller
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The settings of all slices of a run."""
+
+    index: Opened
+    asked: QueryColumns
+    scope: Scope | None  # of all queries; None if columns hold the scopes or there are no cells
+    options: dict[str, Any]
+    embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors come from the texts
+    embedders: Embedders  # which the files name
+
+    def n_queries(self) -> int:
+        """Return the number of queries whose lists fit into the memory limit."""
+        return slice_size(facts_of(self.index), self.options, n_shards(self.index), _MAX_QUERIES)
+
+    def answer(self, queries: pa.Table, first: int) -> pa.Table:
+        """Return the hits of queries; `first` is the number of the first query in the file."""
+        named = OPTIONS.__getitem__
+        has_texts = bool(facts_of(self.index).text_arms)
+        given = self.asked.arguments(
+            queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
+        )
+        found, why = recall_whole(self.index, given, self.options, self.embedders)
+        hits = _with_degraded(found.to_arrow(), why)
+        if self.asked.key is not None:
+            key = self.asked.key
+            hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
+        reasons = {
+            first + query: [f"query {first + query}: {one}" for one in told]
+            for query, told in why.items()
+        }
+        return with_reasons(renumbered(hits, first), reasons)
+
+
+def _with_degraded(hits: pa.Table, why: Mapping[int, Sequence[str]]) -> pa.Table:
+    """Add a column of reasons; a degraded query without hits gets a row that has nothing else."""
+    if _DEGRADED in hits.column_names:
+        raise error(OptionError, "--columns", f"no column named {_DEGRADED}", "one")
+    told = {query: "; ".join(reasons) for query, reasons in why.items()}
+    missing = np.setdiff1d(np.array(list(told), np.int32), hits.column("query").to_numpy())
+    if len(missing):
+        rows = pa.table({"query": missing})
+        hits = pa.concat_tables([hits, rows], promote_options="default")
+        hits = hits.take(np.argsort(hits.column("query").to_numpy(), kind="stable"))
+    reasons = [told.get(query) for query in hits.column("query").to_pylist()] if told else None
+    column = pa.nulls(len(hits), pa.string()) if reasons is None else pa.array(reasons, pa.string())
+    return hits.append_column(_DEGRADED, column)
+
+
+class _Asked(NamedTuple):
+    """A slice whose answer is awaited."""
+
+    rows: QueryRows
+    first: int  # the number of its first query in the file
+    answer: Callable[[], pa.Table]
+
+
+def run(
+    job: Batch,
+    source: QueryFile,
+    output: Output,
+    advance: Callable[[int, int], None],
+    *,
+    workers: Workers,
+    empty: pa.Table,
+    skips: bool,
+) -> dict[str, list[str]]:
+    """Answer the queries of a file that are not finished yet, in file order.
+
+    Return why queries were not answered as asked, by their numbers.
+
+    Parameters
+    ----------
+    advance : callable
+        Called with the numbers of (queries, hits) after each slice.
+    workers : Workers
+        Who answers; they may be a few slices ahead of what is written.
+    empty : pyarrow.Table
+        The columns of the hits, written if no query is answered.
+    skips : bool
+        Continue after a refused query and pass it to the output. If False, write the queries before
+        it and raise its error.
+    """
+    _check_count(source.n_rows or 0, source.name)  # Parquet has the count at once
+    step = job.n_queries()
+    first = output.n_queries
+    asked: deque[_Asked] = deque()
+    reasons: dict[str, list[str]] = {}
+
+    def write_next() -> None:
+        nonlocal step
+        n_done, hits = _write(asked.popleft(), job, workers, output, source.name, reasons, skips)
+        advance(n_done, 0 if hits is None else len(hits) - hits.column("rank").null_count)
+        if hits is not None and hits.nbytes > _REPLY_BYTES:
+            step = max(1, step // 2)
+
+    for rows in source.slices(step, first=first):
+        begin = 0
+        while begin < rows.n_rows:
+            some = rows.slice(begin, step)
+            _check_count(first + some.n_rows, source.name)
+            asked.append(_Asked(some, first, workers.ask(some, first)))
+            begin += some.n_rows
+            first += some.n_rows
+            while len(asked) > workers.n_ahead:
+                write_next()
+    while asked:
+        write_next()
+    if output.schema is None:  # no query was answered: write the columns without rows
+        output.write(empty, (), 0)
+    return reasons
+
+
+def _write(
+    asked: _Asked,
+    job: Batch,
+    workers: Workers,
+    output: Output,
+    name: str,
+    reasons: dict[str, list[str]],
+    skips: bool,
+) -> tuple[int, pa.Table | None]:
+    """Write the answer to a slice; return how many queries it has, and their hits."""
+    made: list[pa.Table] = []
+    refused: list[Refused] = []
+    fault: Refused | None = None
+    for one in _answered(asked, job, workers, output.schema):
+        if isinstance(one, pa.Table):
+            reasons |= reasons_in([one])
+            made.append(one.replace_schema_metadata(None))
+        elif skips:
+            refused.append(one)
+        else:
+            fault = one
+            break
+    n_done = asked.rows.n_rows if fault is None else fault.query - asked.first
+    hits = pa.concat_tables(made) if made else None
+    if n_done:
+        output.write(hits, refused, n_done)
+    if fault is not None:
+        raise _named(fault, name)
+    return n_done, hits
+
+
+def _check_count(n_rows: int, name: str) -> None:
+    if n_rows > _MOST_QUERIES:
+        wish = f"at most {_MOST_QUERIES:,} queries in a file"
+        raise error(OptionError, name, wish, f"{n_rows:,} or more")
+
+
+def _answered(
+    asked: _Asked, job: Batch, workers: Workers, schema: pa.Schema | None
+) -> Iterator[pa.Table | Refused]:
+    """Answer a slice; if it is refused, its halves are asked, down to single queries."""
+    rows, first = asked.rows, asked.first
+    known = schema
+
+    def answer(begin: int, n_rows: int) -> pa.Table:
+        nonlocal known
+        if n_rows == rows.n_rows:
+            hits = asked.answer()
+        else:
+            hits = workers.ask(rows.slice(begin, n_rows), first + begin)()
+        _check_same(known, hits.schema)
+        known = known or hits.schema
+        return hits
+
+    for one in answered(answer, 0, rows.n_rows):
+        if isinstance(one, pa.Table):
+            yield one
+        else:
+            begin, fault = one
+            key = None if job.asked.key is None else rows.slice(begin, 1).key(job.asked.key)
+            yield Refused(first + begin, key, renumber(fault, first + begin))
+
+
+def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
+    """Refuse hits with other types than before: only the type of query keys can change."""
+    for old, new in zip(first or (), now, strict=first is not None):
+        if old.type != new.type:
+            got = f"{new.type} after {old.type}"
+            raise error(DTypeError, "--query-key", "keys of one type", got)
+
+
+def _named(refused: Refused, name: str) -> Exception:
+    """Return the error of a query, with its number, its key and the file in the message."""
+    key = "" if refused.key is None else f", key {refused.key!r},"
+    fault = refused.fault
+    fault.args = (f"{fault} (query {refused.query}{key} of {name}; the first is 0)",)
+    vars(fault)["query"] = refused.query
+    return fault
+
+
+# ---- Chooses who answers a batch: this process, threads that await shards, or actors of Ray ----
+
+
+@contextmanager
+def crew_of(
+    job: Batch,
+    folders: Sequence[Path],
+    seals: Sequence[str],
+    opening: ShardOpening,
+    *,
+    actors: Mapping[str, Any] | None,
+) -> Iterator[Workers]:
+    """Start who answers the slices, and end them; ``actors``: options of those on Ray, if any."""
+    with ExitStack() as ended:
+        if actors is not None:
+            how = {name: getattr(job, name) for name in ("asked", "scope", "options")}
+            arm = None if job.embed is None else job.embed[0]
+            absolute = [one.absolute() for one in folders]
+            once = replace(opening.once_checked, threads=opening.threads or 1)
+            make = partial(_answerer, absolute, tuple(seals), once, arm, how)
+            ray = OnRay(make, **actors)
+            ended.callback(ray.close)
+            yield ray
+        elif isinstance(job.index, ShardedIndex):
+            crew = InThreads(job.answer)
+            ended.callback(job.index.close)  # last
+            ended.callback(crew.close)
+            yield crew
+        else:
+            yield Here(job.answer)
+
+
+def _answerer(
+    folders: Sequence[Path],
+    seals: Sequence[str],
+    opening: ShardOpening,
+    arm: str | None,
+    how: dict[str, Any],
+) -> Answer:
+    """Open an index, whose version was checked here, in an actor; return what answers there."""
+    index = open_saved(folders, opening)
+    check_seals(folders, seals)
+    embed = None if arm is None else (arm, StaticEmbedder())
+    embedders = embedders_at_open(None, facts_of(index))
+    return Batch(index=index, embed=embed, embedders=embedders, **how).answer
+
+
+# ---- Shows the progress of a batch on stderr: a bar in a terminal, otherwise a line at intervals
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Counts queries and hits, and shows the progress.
+
+    Parameters
+    ----------
+    total : int or None
+        Queries in the file; None if the number is not known, so that there is no ETA.
+    done : int, default 0
+        Queries that an earlier run answered; they count for the progress, not for the rate.
+    """
+
+    def __init__(self, total: int | None, *, done: int = 0) -> None:
+        """Start the clock."""
+        self._total = total
+        self._done = done
+        self._n_queries = 0
+        self._n_hits = 0
+        self._started = self._told = time.perf_counter()
+        self._bar: Bar | None = None
+        if sys.stderr.isatty():
+            self._bar = Bar(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TextColumn("ETA"),
+                TimeRemainingColumn(),
+                console=Console(file=sys.stderr),
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=total, completed=done)
+
+    def __enter__(self) -> Progress:
+        """Show the bar."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, n_queries: int, n_hits: int) -> None:
+        """Count an answered slice of queries."""
+        self._n_queries += n_queries
+        self._n_hits += n_hits
+        now = time.perf_counter()
+        rate = self._n_queries / max(now - self._started, 1e-9)
+        at = self._done + self._n_queries
+        if self._bar is not None:
+            self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
+        elif now - self._told >= _SECONDS_BETWEEN_LINES:
+            self._told = now
+            eta = "?" if self._total is None else f"{(self._total - at) / rate:,.0f} s"
+            of = "" if self._total is None else f" of {self._total:,}"
+            say(f"{at:,}{of} queries, {rate:,.0f} queries/s, ETA {eta}")
+
+    def summary(self) -> str:
+        """Return the totals in one line."""
+        seconds = max(time.perf_counter() - self._started, 1e-9)
+        rate = self._n_queries / seconds
+        before = f" after {self._done:,} of an earlier run" if self._done else ""
+        return (
+            f"{self._n_queries:,} queries{before}, {self._n_hits:,} hits in {seconds:.1f} s "
+            f"({rate:,.0f} queries/s)"
+        )
+
+
+# ---- ``hyrecall batch``: answers a file of queries of any size and writes a file of hits ----
 
 _END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies it
 

@@ -24,8 +24,6 @@ from hyrecall.index import Index
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["demo"]
-
 # The same words mean different things in each cell; some questions share no word with the answer.
 _QUESTIONS = (
     ("alice", "why did the database replica stop?"),

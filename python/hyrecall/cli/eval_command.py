@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -11,11 +11,10 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from hyrecall import recipes
-from hyrecall.cli.memory_options import EmbedderName, bar
-from hyrecall.cli.options import Bm25, Threads
+from hyrecall.cli.memory_options import EmbedderName, Org, User, Workspace, bar, now_ready, opened
+from hyrecall.cli.options import Bm25, Threads, by_arm, names, read_analyzer, read_bm25, read_recipe
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, say, screen_width
-from hyrecall.cli.values import by_arm, names, read_analyzer, read_bm25
 from hyrecall.embed import Embedder
 from hyrecall.embed.choose import NAMES
 from hyrecall.embed.choose import embedder as choose
@@ -27,12 +26,16 @@ from hyrecall.evaluate import (
     Check,
     Dataset,
     Indexes,
+    Learnt,
     Setting,
     Study,
     ablate,
     check,
     difference_table,
     embed_dataset,
+    learn_from_feedback,
+    learnt_text,
+    learnt_to_dict,
     load_dataset,
     plot_study,
     read_baseline,
@@ -41,31 +44,23 @@ from hyrecall.evaluate import (
     setting_code,
     study_text,
     study_to_dict,
+    tuned_text,
+    tuned_to_dict,
     write_baseline,
 )
+from hyrecall.evaluate import learn as run_learn
+from hyrecall.evaluate import tune as run_tune
+from hyrecall.evaluate.compare import require_extra
 from hyrecall.evaluate.data import VECTOR
-from hyrecall.evaluate.extras import require_extra
-from hyrecall.evaluate.plot import plot_format
-from hyrecall.evaluate.report import best_setting, checks_text, differences_text, winner_text
-from hyrecall.evaluate.settings import BUILT_IN
+from hyrecall.evaluate.report import (
+    best_setting,
+    checks_text,
+    differences_text,
+    plot_format,
+    winner_text,
+)
+from hyrecall.evaluate.run import BUILT_IN
 from hyrecall.text.analyzer import Analyzer
-
-__all__ = [
-    "AnalyzerName",
-    "Data",
-    "Markdown",
-    "Place",
-    "Qrels",
-    "Stopwords",
-    "Thread",
-    "check_one_form",
-    "evaluate",
-    "given_analyzer",
-    "read_data",
-    "threaded",
-    "tokenizer_code",
-    "with_vectors",
-]
 
 _FELL = 1  # the exit code if a measure fell below its baseline
 _MEASURABLE = [  # a set cannot have a column named key, which hits have
@@ -374,3 +369,188 @@ def _show(
     for one in moved:
         print(f"\n{one['measure']}, {one['before']} -> {one['after']}\n")
         print(differences_text(one["table"], one["table"].num_rows, **how))
+
+
+# ---- ``hyrecall learn``: fits a recipe's weights to judged queries: of a set, or of a store's user
+
+_NOT_BETTER = 1  # the exit code if nothing was written
+
+
+def learn(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR, "
+            "or of a store.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the recipe here, in JSON, if it is better; otherwise the exit code is 1.",
+        ),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            "--recipe",
+            metavar="NAME",
+            show_default="default; of a store, the recipe of the settings",
+            help="The recipe to start from: a name, or a .json file.",
+        ),
+    ] = None,
+    user: User = None,
+    org: Org = None,
+    workspace: Workspace = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            metavar="FEATURE",
+            show_default="none",
+            help="One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE), shared(COLUMN) for "
+            "tags, or ARM_rank. Repeat the option for several.",
+        ),
+    ] = None,
+    thread: Thread = None,
+    place: Place = None,
+    measure: Annotated[
+        str, typer.Option("--measure", metavar="NAME", help="The measure that is compared.")
+    ] = "nDCG@10",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
+    ] = False,
+    markdown: Markdown = False,
+    analyzer: AnalyzerName = None,
+    stopwords: Stopwords = None,
+    qrels: Qrels = None,
+    embedder: EmbedderName = None,
+    threads: Threads = None,
+) -> None:
+    """Learn a recipe's weights on the even half of the queries and compare it on the odd half.
+
+    Of a store, the queries and judgements are what --user said by hyrecall feedback. Nothing of
+    other users is read.
+
+    The recipe is written only if it is better than the one it starts from on queries that it did
+    not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
+    the extra [eval].
+    """  # fmt: skip
+    check_one_form(as_json=as_json, markdown=markdown)
+    asked: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
+    fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
+    if (data / "memory.db").is_file():
+        of_a_set = {
+            "--thread": thread, "--place": place, "--analyzer": analyzer, "--embedder": embedder,
+            "--stopwords": stopwords, "--qrels": qrels,
+        }  # fmt: skip
+        _check_absent(of_a_set, "none with a store, whose own holds")
+        with opened(data, recipe=recipe, read_only=True) as memory:
+            learnt = learn_from_feedback(now_ready(memory), threads=threads, **asked, **fits)
+    else:
+        of_a_store = {"--user": user, "--org": org, "--workspace": workspace}
+        _check_absent(of_a_store, "none with a retrieval set")
+        learnt = _of_a_set(
+            data, recipe or "default", qrels=qrels, embedder=embedder, threads=threads,
+            analyzer=given_analyzer(analyzer, stopwords), thread=thread, place=place, **fits,
+        )  # fmt: skip
+    if as_json:
+        print_json(learnt_to_dict(learnt))
+    else:
+        how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
+        print(learnt_text(learnt, **how))
+    if output is None:
+        return
+    if not learnt.is_better:
+        start = learnt.base.name
+        say(f"not written to {output}: not better than {start} on the odd queries (p < .05)")
+        raise typer.Exit(_NOT_BETTER)
+    output.write_text(learnt.recipe.to_json() + "\n", encoding="utf-8")
+    say(f"written to {output}: hyrecall recall --recipe {output}")
+
+
+def _check_absent(given: Mapping[str, object], wish: str) -> None:
+    """Refuse options that would have no effect."""
+    for name, value in given.items():
+        if value is not None:
+            raise error(OptionError, name, wish, repr(value))
+
+
+def _of_a_set(
+    data: Path,
+    recipe: str,
+    *,
+    qrels: str | None,
+    embedder: str | None,
+    threads: int | None,
+    analyzer: Analyzer | None,
+    thread: str | None,
+    place: str | None,
+    **fits: Any,
+) -> Learnt:
+    dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
+    base = _base(recipe, dataset.has_vectors)
+    own = analyzer or base.analyzer
+    base = replace(base, analyzer=own, **threaded(dataset, thread, place))
+    return run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
+
+
+def _base(recipe: str, has_vectors: bool) -> Setting:
+    """Return the setting to start from; a set without vectors has words alone."""
+    if recipe in recipes.__all__:
+        made = read_setting(recipe)
+    else:
+        found = read_recipe("--recipe", recipe, recipes.__all__)
+        made = Setting(found.name, {"recipe": found})
+    return made if has_vectors else replace(made, arms=("text",))
+
+
+# ---- ``hyrecall tune``: chooses fusion, weights and BM25 constants on half of a retrieval set ----
+
+_ASKED = ("rrf",)  # a setting that needs vectors, because tuning fuses words and vectors
+
+
+def tune(
+    data: Data,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
+    ] = False,
+    markdown: Markdown = False,
+    measure: Annotated[
+        str, typer.Option("--measure", metavar="NAME", help="The measure that chooses the winner.")
+    ] = "nDCG@10",
+    analyzer: AnalyzerName = None,
+    stopwords: Stopwords = None,
+    qrels: Qrels = None,
+    embedder: EmbedderName = None,
+    threads: Threads = None,
+) -> None:
+    """Search settings on the even half of the queries and report them on the odd half.
+
+    First k1 and b of BM25 alone, then the kind of fusion and its weights, then k1 and b within
+    that fusion. The winner is compared with the single arms and shown as Python code. A set without
+    vectors is embedded first. It needs the extra [eval].
+    """
+    check_one_form(as_json=as_json, markdown=markdown)
+    dataset = with_vectors(read_data(data, qrels), embedder, _ASKED)
+    tuned = run_tune(
+        Indexes(dataset, threads=threads),
+        dataset,
+        measure=measure,
+        analyzer=given_analyzer(analyzer, stopwords),
+        tell=lambda name: say(f"asking: {name}"),
+    )
+    code = setting_code(
+        tuned.winner, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells
+    )
+    if as_json:
+        print_json({**tuned_to_dict(tuned), "python": code})
+        return
+    how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
+    print(tuned_text(tuned, **how))
+    by = f"{tuned.measure} on the even queries"
+    print(f"\n{winner_text(tuned.winner, by, code, **how)}")

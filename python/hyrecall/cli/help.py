@@ -16,8 +16,6 @@ from hyrecall.base.arguments import home_path
 from hyrecall.base.text_tables import Line, wrap
 from hyrecall.cli.show import screen_width
 
-__all__ = ["Command", "Group"]
-
 _WIDEST = 120  # columns: longer lines are hard to read
 _NAMES = 30  # columns: the text of a longer name begins on the next line
 

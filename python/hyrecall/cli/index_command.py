@@ -2,41 +2,340 @@
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias, get_args
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
-from hyrecall.cli.index_in_parts import index_in_parts
-from hyrecall.cli.options import Threads
-from hyrecall.cli.schema_options import (
-    Analyzers,
-    Attributes,
-    Bm25OfArms,
-    Cells,
-    Cluster,
-    Key,
-    NoCell,
-    Place,
-    Stopwords,
-    Stored,
-    TextArms,
-    ThreadColumn,
-    VectorArms,
-    check_cells,
-    read_schema,
-    wanted_columns,
+from hyrecall.cli.options import Threads, by_arm, names, read_analyzer, read_bm25
+from hyrecall.cli.query_files import (
+    INPUT_KINDS,
+    STDIN,
+    check_columns,
+    corpus_files,
+    is_packed,
+    kind_of,
+    read_corpora,
+    reading,
 )
 from hyrecall.cli.show import say
-from hyrecall.cli.tables import INPUT_KINDS, STDIN, corpus_files, read_corpora
-from hyrecall.cli.values import names
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
+from hyrecall.table.schema import Schema, Text, Vector, VectorDtype
+from hyrecall.text.analyzer import Analyzer
 
-__all__ = ["index"]
+# ---- ``hyrecall index --memory``: indexes a Parquet file in parts that fit a limit of memory ----
+
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)")
+_BATCH_ROWS = 4096
+
+
+def read_size(option: str, text: str) -> int:
+    """Return a number of bytes from text such as 2GB or 1.5GiB.
+
+    Raises
+    ------
+    OptionError
+        Something else.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    unit = None if found is None else _UNITS.get(found[2].upper())
+    if found is None or unit is None:
+        raise error(OptionError, option, "a size such as 2GB or 512MiB", repr(text))
+    return int(float(found[1]) * unit)
+
+
+def index_in_parts(
+    files: Sequence[Path],
+    output: Path,
+    schema: Schema,
+    wanted: Mapping[str, str],
+    memory: str,
+    *,
+    resume: bool,
+    join: bool,
+    threads: int | None,
+) -> None:
+    """Index the columns of Parquet files, part by part, and say how far it is after each.
+
+    Raises
+    ------
+    OptionError
+        Another kind of file, or one of :meth:`hyrecall.Index.build_in_parts`.
+    """
+    limit = read_size("--memory", memory)
+    for one in files:
+        if one == STDIN or is_packed(one) or kind_of(one) != "parquet":
+            wish = "a .parquet file, which can be read in parts"
+            raise error(OptionError, "--memory", wish, repr(str(one)))
+    started = time.perf_counter()
+
+    def tell(done: int, total: int, what: str = "rows") -> None:
+        seconds = time.perf_counter() - started
+        say(f"{done:,} of {total:,} {what}, {seconds:.1f} s")
+
+    n_rows = 0
+    for one in files:
+        with reading(one, "parquet"):
+            metadata = pq.read_metadata(one)
+            check_columns(one, metadata.schema.to_arrow_schema().names, wanted)
+            n_rows += metadata.num_rows
+    with reading(files[0], "parquet"):
+        made = Index.build_in_parts(
+            _batches(files, list(wanted)),
+            schema,
+            output,
+            memory_limit=limit,
+            threads=threads,
+            resume=resume,
+            join=join,
+            total_rows=n_rows,
+            progress=tell,
+            join_progress=partial(tell, what="rows joined by cell"),
+        )
+    n_segments = made.stats()["n_segments"]
+    told = f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s"
+    say(f"{told}, {n_segments} segments")
+    say(f"written to {output}")
+
+
+def _batches(files: Sequence[Path], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    for one in files:
+        with reading(one, "parquet"), pq.ParquetFile(one, pre_buffer=False) as file:
+            yield from file.iter_batches(_BATCH_ROWS, columns=columns)
+
+
+# ---- The options that name the columns of an index, and the schema that they make ----
+
+_EMBEDDED = "static"  # the arm of --embed without a name
+
+Key: TypeAlias = Annotated[
+    str, typer.Option("--key", metavar="COLUMN", help="The column of the ids.")
+]
+Cells: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cell",
+        metavar="COLUMN",
+        help="A column whose values are the cells; repeat the option for several. Either this "
+        "or --no-cell is required.",
+    ),
+]
+NoCell: TypeAlias = Annotated[
+    bool,
+    typer.Option("--no-cell", help="Without cells: every query may see every document."),
+]
+TextArms: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="[ARM=]COLUMN[+COLUMN]",
+        help="Text columns to search by words; repeat the option for another arm.",
+    ),
+]
+VectorArms: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vector",
+        metavar="[ARM=]COLUMN[:DTYPE]",
+        help="A column of vectors; repeat the option for another arm.",
+    ),
+]
+Attributes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="COLUMN",
+        help="A column to filter by; repeat the option or use commas for several.",
+    ),
+]
+Cluster: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="COLUMN",
+        help="The column that sorts the rows of a cell, so that range filters on it read less.",
+    ),
+]
+ThreadColumn: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--thread",
+        metavar="COLUMN",
+        help="The column of each row's thread (a session, a document cut into rows).",
+    ),
+]
+Place: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--place",
+        metavar="COLUMN",
+        show_default="order of insertion",
+        help="The column that orders the rows of a thread.",
+    ),
+]
+Stored: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stored",
+        metavar="COLUMN",
+        show_default="the text columns",
+        help="A column that hits can show; repeat the option or use commas for several.",
+    ),
+]
+Analyzers: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--analyzer",
+        metavar="[ARM=]NAME",
+        show_default="unicode",
+        help="How texts are split into words: unicode, unicode:LANGUAGE (with stemming), word, "
+        "unicode61, porter, snowball:LANGUAGE, or a tokenizer's .json.",
+    ),
+]
+Stopwords: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--stopwords",
+        metavar="WORDS",
+        show_default="none",
+        help="Words to leave out: english, or a,list,of,words (a single word: de,).",
+    ),
+]
+Bm25OfArms: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bm25",
+        metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
+        show_default="lucene:1.2:0.75",
+        help="The BM25 variant and constants of recalls that name none: lucene:1.2:0.75, "
+        "okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0 or bm25l.",
+    ),
+]
+
+
+def check_cells(cell: list[str] | None, *, no_cell: bool) -> None:
+    """Refuse both or neither of ``--cell`` and ``--no-cell``."""
+    if bool(cell) == no_cell:
+        wish = "--cell COLUMN, or --no-cell for a table with one audience"
+        raise error(OptionError, "--cell", wish, "both" if cell else "neither")
+
+
+def read_schema(
+    *,
+    text: list[str] | None,
+    vector: list[str] | None,
+    embed: list[str] | None,
+    analyzer: list[str] | None,
+    stopwords: str | None,
+    bm25: list[str] | None,
+    **rest: Any,
+) -> tuple[Schema, dict[str, list[str]]]:
+    """Return the schema, and the columns of each arm that is embedded."""
+    texts = _arms("--text", text)
+    read = partial(read_analyzer, stopwords=stopwords)
+    analyzers = by_arm("--analyzer", analyzer or [], read)
+    if stopwords is not None and not isinstance(analyzers, Analyzer):
+        # Stop words apply to every arm, also to those that --analyzer does not name.
+        plain = read("--stopwords", "unicode")
+        analyzers = {**dict.fromkeys(texts, plain), **(analyzers or {})}
+    scorings = by_arm("--bm25", bm25, read_bm25)
+    for option, given in (("--analyzer", analyzers), ("--bm25", scorings)):
+        for arm in given if isinstance(given, dict) else ():
+            if arm not in texts:
+                raise error(OptionError, option, f"a text arm of {list(texts)}", repr(arm))
+        if given is not None and not texts:
+            raise error(OptionError, option, "a text arm (--text)", "none")
+
+    def of(given: Any, arm: str) -> Any:
+        return given.get(arm) if isinstance(given, dict) else given
+
+    text_arms = {
+        arm: Text(*columns, analyzer=of(analyzers, arm), bm25=of(scorings, arm))
+        for arm, columns in texts.items()
+    }
+    vector_arms = {arm: _vector(value) for arm, value in _named("--vector", vector).items()}
+    embedded = _arms("--embed", embed, default=_EMBEDDED)
+    for arm in embedded:
+        if arm in vector_arms:
+            raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
+        vector_arms[arm] = Vector(arm)
+    return Schema(text=text_arms, vector=vector_arms, **rest), embedded
+
+
+def _named(option: str, values: list[str] | None) -> dict[str, str]:
+    """Split ``[ARM=]REST``; the default name of an arm is its column."""
+    arms: dict[str, str] = {}
+    for value in values or ():
+        arm, equals, rest = value.partition("=")
+        name = arm if equals else _vector(value).column
+        if not name or (equals and not rest):
+            raise error(OptionError, option, "[ARM=]COLUMN", repr(value))
+        if name in arms:
+            raise error(OptionError, option, "each arm once", f"{name!r} twice")
+        arms[name] = rest if equals else value
+    return arms
+
+
+def _arms(
+    option: str, values: list[str] | None, default: str | None = None
+) -> dict[str, list[str]]:
+    """Split ``[ARM=]COLUMN+COLUMN``; the default name of an arm is `default` or its column."""
+    arms: dict[str, list[str]] = {}
+    for value in values or ():
+        arm, equals, rest = value.partition("=")
+        columns = (rest if equals else value).split("+")
+        if not equals:
+            if len(columns) > 1 and default is None:
+                raise error(OptionError, option, f"a name for several columns, ARM={value}", "none")
+            arm = default or columns[0]
+        if not arm or not all(columns):
+            raise error(OptionError, option, "[ARM=]COLUMN[+COLUMN]", repr(value))
+        if arm in arms:
+            raise error(OptionError, option, "each arm once", f"{arm!r} twice")
+        arms[arm] = columns
+    return arms
+
+
+def _vector(value: str) -> Vector:
+    column, colon, dtype = value.rpartition(":")
+    if colon and dtype in get_args(VectorDtype):
+        return Vector(column, dtype=dtype)  # type: ignore[arg-type]
+    return Vector(value)
+
+
+def wanted_columns(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:
+    """Return the columns to read, each with the first option that names it."""
+    asked: list[tuple[str, Sequence[str]]] = [
+        ("--key", (schema.key,)),
+        ("--cell", schema.cell_columns),
+        ("--text", schema.text_columns),
+        ("--embed", [c for columns in embedded.values() for c in columns]),
+        ("--vector", [v.column for arm, v in schema.vector_arms.items() if arm not in embedded]),
+        ("--stored", schema.stored_columns),
+        ("--cluster", () if schema.cluster is None else (schema.cluster,)),
+        ("--thread", () if schema.thread is None else (schema.thread,)),
+        ("--place", () if schema.place is None else (schema.place,)),
+        ("--attribute", schema.row_columns),
+    ]
+    wanted: dict[str, str] = {}
+    for option, columns in asked:
+        for column in columns:
+            wanted.setdefault(column, option)
+    return wanted
+
+
+# ---- ``hyrecall index``: builds an index from a file of documents and saves it to a folder ----
 
 
 def index(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hyrecall.memory import Memory, MemorySync
     from hyrecall.serve import Caller, ServiceOptions
 
-__all__ = ["caller_of", "mcp"]
 
 _PORT = 8766
 

@@ -24,10 +24,9 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.shaping import Composite
 from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.cli.recipe_files import read_recipe
+from hyrecall.cli.options import read_filter, read_recipe
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
-from hyrecall.cli.values import read_filter
 from hyrecall.embed import choose
 from hyrecall.errors import OptionError, StoreMismatchError, StoreNotFoundError, error
 
@@ -35,26 +34,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.filters import Filter
     from hyrecall.memory import Degradation, MemorySync
 
-__all__ = [
-    "SECONDS_FOR_A_WRITER",
-    "AsJson",
-    "EmbedderName",
-    "Org",
-    "StoreFilters",
-    "StorePath",
-    "Tags",
-    "User",
-    "Workspace",
-    "bar",
-    "given_text",
-    "now_ready",
-    "opened",
-    "opening_options",
-    "read_store_filter",
-    "recipe_named",
-    "store_path",
-    "tell_reasons",
-]
 
 SECONDS_FOR_A_WRITER = 5.0
 _SECONDS_TO_WARM = 60.0
@@ -269,7 +248,7 @@ def now_ready(memory: MemorySync) -> MemorySync:
 
     A store whose owner has another index can be written all the same; a search reports it.
     """
-    from hyrecall.memory.derived.readiness import IndexNotReadyError
+    from hyrecall.memory.derived.layout import IndexNotReadyError
     from hyrecall.memory.keeping.tasks import CatchUp
 
     with contextlib.suppress(IndexNotReadyError, StoreMismatchError):  # the answer reports it

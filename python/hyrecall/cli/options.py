@@ -2,42 +2,235 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
+import numpy as np
+import pyarrow as pa
 import typer
 
 from hyrecall import recipes
-from hyrecall.cli.recipe_files import read_recipe
-from hyrecall.cli.values import (
-    by_arm,
-    number,
-    read_bm25,
-    read_filter,
-    read_fusion,
-)
+from hyrecall.ask.filter_json import FILTER_FORM, filter_from_json
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import CellTypes, Scope
+from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
+from hyrecall.base.arguments import home_path
 from hyrecall.embed import StaticEmbedder
-from hyrecall.errors import OptionError, error
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
+from hyrecall.segments.opening import PINNED_PARTS
+from hyrecall.segments.segments import IndexFacts
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Bm25",
-    "Depth",
-    "Embed",
-    "Filters",
-    "Folder",
-    "FusionName",
-    "Limit",
-    "MinFused",
-    "MinScore",
-    "Normalize",
-    "Offset",
-    "RecipeName",
-    "Scopes",
-    "Threads",
-    "embedded_arm",
-    "recall_options",
-]
+if TYPE_CHECKING:
+    from hyrecall.distributed.shards import ShardOpening
+
+
+# ---- Recipes by name, or from a file in JSON that ``hyrecall learn`` has written ----
+
+
+def read_recipe(argument: str, name: str, allowed: Sequence[str]) -> Recipe:
+    """Return the recipe of a name, or of a file whose name ends in ``.json``.
+
+    Raises
+    ------
+    OptionError
+        Neither a name that is allowed nor such a file, or a file that holds no recipe.
+    """
+    if name in allowed:
+        recipe: Recipe = getattr(recipes, name)
+        return recipe
+    if not name.endswith(".json"):
+        wish = f"one of {', '.join(allowed)}, or a file that ends in .json"
+        raise error(OptionError, argument, wish, repr(name))
+    try:
+        return Recipe.from_json(Path(home_path(argument, name)).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise error(OptionError, argument, "a file with a recipe in JSON", fault) from None
+
+
+# ---- Parses values of options, such as ``lucene:1.2:0.75``, ``rrf:alpha=0.5`` and JSON ----
+
+T_ = TypeVar("T_")
+
+
+def names(values: Sequence[str] | None) -> list[str]:
+    """Split column names from an option that is repeated or has names separated by commas."""
+    return [name.strip() for value in values or () for name in value.split(",") if name.strip()]
+
+
+def number(option: str, value: str) -> float:
+    """Read a finite number."""
+    try:
+        made = float(value)
+    except ValueError:
+        made = math.nan
+    if not math.isfinite(made):
+        raise error(OptionError, option, "a number", repr(value))
+    return made
+
+
+def by_arm(
+    option: str, values: Sequence[str] | None, read: Callable[[str, str], T_]
+) -> T_ | dict[str, T_] | None:
+    """Read ``value`` for all arms, or ``arm=value`` once per arm."""
+    if not values:
+        return None
+    arms: dict[str, T_] = {}
+    for value in values:
+        arm, equals, rest = value.partition("=")
+        if not equals:
+            if len(values) > 1:
+                wish = "one value, or ARM=VALUE for each arm"
+                raise error(OptionError, option, wish, repr(value))
+            return read(option, value)
+        if arm in arms:
+            raise error(OptionError, option, "each arm once", f"{arm!r} twice")
+        arms[arm] = read(option, rest)
+    return arms
+
+
+def read_bm25(option: str, value: str) -> BM25:
+    """Read ``variant[:k1[:b[:delta]]]``."""
+    variant, *numbers = value.split(":")
+    constants_in_order = ("k1", "b", "delta")
+    if len(numbers) > len(constants_in_order):
+        wish = "VARIANT[:K1[:B[:DELTA]]], as lucene:1.2:0.75"
+        raise error(OptionError, option, wish, repr(value))
+    constants = {
+        name: number(option, one) for name, one in zip(constants_in_order, numbers, strict=False)
+    }
+    return _named(option, lambda: BM25(variant, **constants))  # type: ignore[arg-type]
+
+
+def read_analyzer(option: str, value: str, stopwords: str | None = None) -> Analyzer:
+    """Read a preset's name or the path of a tokenizer's JSON."""
+    if value.endswith(".json"):
+        if stopwords is not None:
+            raise error(OptionError, "--stopwords", "none with a tokenizer", repr(stopwords))
+        return _named(option, lambda: Analyzer.from_tokenizer(Path(home_path(option, value))))
+    listed: Any = stopwords
+    if stopwords is not None and stopwords != "english":
+        if "," not in stopwords:
+            wish = f"english, or words separated by commas ('{stopwords},' is a list of one)"
+            raise error(OptionError, "--stopwords", wish, repr(stopwords))
+        listed = names([stopwords])
+    return _named(option, lambda: Analyzer(value, stopwords=listed))
+
+
+def read_fusion(option: str, value: str) -> Fusion:
+    """Read ``rrf``, ``rrf:60``, ``rrf:alpha=0.5``, ``sum:text=0.7,embedding=0.3``, ``max:none``,
+    ``dbsf``.
+
+    After the colon come options separated by commas: a number is RRF's rank constant, ``none`` or
+    ``minmax`` the scaling of sum and max, ``complete=no`` turns off completion (except in RRF),
+    ``alpha=`` is for RRF, and any other ``name=number`` is the weight of an arm.
+    """
+    kind, _, rest = value.partition(":")
+    kinds: dict[str, Callable[..., Fusion]] = {
+        "rrf": RRF,
+        "sum": WeightedSum,
+        "max": Max,
+        "dbsf": DBSF,
+    }
+    made = kinds.get(kind)
+    if made is None:
+        raise error(OptionError, option, "rrf, sum, max or dbsf, with :options", repr(value))
+    weights: dict[str, float] = {}
+    options: dict[str, Any] = {}
+    for part in names([rest]):
+        name, equals, given = part.partition("=")
+        if made is RRF and (name == "alpha" or not equals):
+            options[name if equals else "rank_constant"] = number(option, given if equals else part)
+        elif made in (WeightedSum, Max) and not equals and part in ("minmax", "none"):
+            options["normalize"] = part
+        elif made is not RRF and name == "complete" and given in ("yes", "no"):
+            options["complete"] = given == "yes"
+        elif equals:
+            weights[name] = number(option, given)
+        else:
+            raise error(OptionError, option, "options as ARM=WEIGHT", repr(part))
+    return _named(option, lambda: made(weights or None, **options))
+
+
+def read_vector(option: str, value: str) -> Any:
+    """Read a vector: a JSON list, or ``@FILE`` with a JSON list or a ``.npy`` array."""
+    if value.startswith("@"):
+        path = Path(home_path(option, value[1:]))
+        if path.suffix == ".npy":
+            try:
+                return np.load(path, allow_pickle=False)
+            except ValueError as fault:
+                raise error(OptionError, option, "a .npy array", fault) from None
+        value = path.read_text()
+    made = _json(option, value, "a JSON list of numbers, or @FILE")
+    if not isinstance(made, list):
+        raise error(OptionError, option, "a JSON list of numbers, or @FILE", repr(made))
+    return made
+
+
+def read_scope(values: Sequence[str] | None, types: CellTypes) -> Scope | None:
+    """Read ``--scope``: a value of the only cell column, or a JSON list with one per cell column.
+
+    If the option is repeated, the query sees all of these cells.
+    """
+    if not types:
+        if values:
+            wish = "no --scope (the index has one audience: --no-cell)"
+            raise error(ScopeError, "--scope", wish, values[0])
+        return None
+    if not values:
+        wish = f"--scope, a cell of ({', '.join(types)}); the option can be repeated"
+        raise error(ScopeError, "--scope", wish, "none")
+    return Scope([_cell(value, types) for value in values])
+
+
+def _cell(value: str, types: CellTypes) -> tuple[object, ...]:
+    if value.startswith("["):
+        made = _json("--scope", value, "a JSON list with a value per cell column")
+        return tuple(made)
+    if len(types) > 1:
+        wish = f"a JSON list with a value for each of ({', '.join(types)})"
+        raise error(ScopeError, "--scope", wish, repr(value))
+    (kind,) = types.values()
+    if pa.types.is_large_string(kind):
+        return (value,)
+    return (_json("--scope", value, f"a {kind}"),)
+
+
+def read_filter(values: Sequence[str] | None, types: dict[str, pa.DataType]) -> Filter | None:
+    """Read ``--filter``: JSON objects from columns to predicates; all must hold."""
+    made: Filter | None = None
+    for value in values or ():
+        asked = _json("--filter", value, FILTER_FORM)
+        if not isinstance(asked, dict):
+            raise error(OptionError, "--filter", FILTER_FORM, repr(value))
+        one = filter_from_json(asked, types, "--filter")
+        made = one if made is None else made & one
+    return made
+
+
+def _json(option: str, value: str, wish: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise error(OptionError, option, wish, repr(value)) from None
+
+
+def _named(option: str, make: Callable[[], T_]) -> T_:
+    """Call `make`; put the option's name before the message of an error."""
+    try:
+        return make()
+    except HyrecallError as fault:
+        fault.args = (f"{option}: {fault}",)
+        raise
+
+
+# ---- Defines the options that ``recall`` and ``batch`` share, and reads them for a recall ----
 
 Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")]
 Scopes: TypeAlias = Annotated[
@@ -182,3 +375,50 @@ def embedded_arm(facts: IndexFacts, embedder: StaticEmbedder) -> str:
         wish = f"an index with one vector arm of {embedder.dim} dimensions"
         raise error(OptionError, "--embed", wish, dims or "no vector arm")
     return str(fitting[0])
+
+
+# ---- Options of the commands that open a saved index, or the shards of one, to answer queries ----
+
+OpenedMemory: TypeAlias = Annotated[
+    Literal["mmap", "ram"] | None,
+    typer.Option(
+        "--memory",
+        metavar="mmap|ram",
+        show_default="mmap",
+        help="Map the files of the index, or read them whole into memory.",
+    ),
+]
+Verify: TypeAlias = Annotated[
+    Literal["full", "structure"] | None,
+    typer.Option(
+        "--verify",
+        metavar="full|structure",
+        show_default="full below 8 GB",
+        help="Compare all checksums of the index at the start, or most of them when they are "
+        "first read.",
+    ),
+]
+Pin: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pin",
+        metavar="PART",
+        help=f"Lock a part of the mapped index in memory: {', '.join(PINNED_PARTS)}; repeat the "
+        "option or use commas for several.",
+    ),
+]
+
+
+def opening_of(
+    threads: int | None, memory: str | None, verify: str | None, pin: list[str] | None
+) -> ShardOpening:
+    """Return how a command opens an index.
+
+    Raises
+    ------
+    OptionError
+        Wrong threads or parts.
+    """
+    from hyrecall.distributed.shards import ShardOpening
+
+    return ShardOpening(threads=threads, memory=memory or "mmap", verify=verify, pin=names(pin))

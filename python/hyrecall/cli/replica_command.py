@@ -33,8 +33,6 @@ from hyrecall.replicas import prune as prune_url
 from hyrecall.replicas import pull as pull_url
 from hyrecall.replicas import push as push_folder
 
-__all__ = ["follow", "pull", "push"]
-
 Url: TypeAlias = Annotated[
     str,
     typer.Argument(

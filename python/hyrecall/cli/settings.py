@@ -21,13 +21,10 @@ from hyrecall.base import disk
 from hyrecall.base.arguments import home_path, number
 from hyrecall.base.forks import locked
 from hyrecall.cli.show import say
-from hyrecall.embed.choose import NAMES
-from hyrecall.embed.durations import duration
+from hyrecall.embed.choose import NAMES, duration
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
-from hyrecall.text.named_analyzer import read_analyzer
-
-__all__ = ["KEYS", "read_settings", "remove_setting", "set_setting", "settings_path"]
+from hyrecall.text.analyzer import read_analyzer
 
 _LARGEST = 2**20  # bytes of the file
 _MOST_WEIGHT = 1e6

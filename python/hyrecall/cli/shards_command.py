@@ -13,10 +13,7 @@ import typer
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.text_tables import Column, Row
 from hyrecall.cli.help import Command, Group
-from hyrecall.cli.index_in_parts import read_size
-from hyrecall.cli.memory_options import AsJson
-from hyrecall.cli.options import Threads
-from hyrecall.cli.schema_options import (
+from hyrecall.cli.index_command import (
     Analyzers,
     Attributes,
     Bm25OfArms,
@@ -32,16 +29,114 @@ from hyrecall.cli.schema_options import (
     VectorArms,
     check_cells,
     read_schema,
+    read_size,
 )
-from hyrecall.cli.shards_serve import serve
+from hyrecall.cli.memory_options import AsJson
+from hyrecall.cli.options import OpenedMemory, Pin, Threads, Verify, names, opening_of
+from hyrecall.cli.serve_command import (
+    AllowedHosts,
+    AllowedOrigins,
+    EngineThreads,
+    Host,
+    LogLevel,
+    MoreOptions,
+    NoJoin,
+    Port,
+    Tokens,
+    check_log_level,
+    log_to_stderr,
+    options_of,
+    service_fields,
+)
 from hyrecall.cli.show import print_json, print_table, say
-from hyrecall.cli.values import names
 from hyrecall.distributed import ShardEntry, Shards, build_shards
 from hyrecall.distributed import rebalance as rebalance_shards
-from hyrecall.distributed.placed import verify_shards
+from hyrecall.distributed.shards_file import verify_shards
 from hyrecall.errors import OptionError, error
 
-__all__ = ["shards"]
+# ---- ``hyrecall shards serve``: serves the shards of an index over HTTP ----
+
+
+def serve(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR",
+            help="A folder of shards, or folders of saved indexes that are shards of one.",
+        ),
+    ],
+    processes: Annotated[
+        bool, typer.Option("--processes", help="Open each shard in a process of its own.")
+    ] = False,
+    replicas: Annotated[
+        int,
+        typer.Option(
+            "--replicas",
+            metavar="N",
+            help="Processes for each shard, which share its questions; 2 or more mean --processes.",
+        ),
+    ] = 1,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            show_default="a third of the deadline of a request",
+            help="The longest that a process may take for an answer; then its shard is lost.",
+        ),
+    ] = None,
+    hedge: Annotated[
+        float | None,
+        typer.Option(
+            "--hedge",
+            metavar="SECONDS",
+            show_default="never",
+            help="Ask a second replica if the first takes longer.",
+        ),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    tokens: Tokens = None,
+    allowed_hosts: AllowedHosts = None,
+    allowed_origins: AllowedOrigins = None,
+    threads: EngineThreads = None,
+    memory: OpenedMemory = None,
+    verify: Verify = None,
+    pin: Pin = None,
+    no_join: NoJoin = False,
+    options: MoreOptions = None,
+    log_level: LogLevel = "info",
+) -> None:
+    """Serve the shards of an index over HTTP until SIGTERM or an interrupt, read-only.
+
+    Replies are those of one index with all documents. Saved indexes are loaded again when they are
+    saved anew, a folder of shards when it is rebalanced or built anew. A reply that lacks a shard
+    says so; GET /readyz names the shards that are lost.
+    """
+    check_log_level(log_level)
+    fields = service_fields(host, port, tokens, allowed_hosts, allowed_origins, no_join, options)
+    service = options_of(fields)
+    opening = opening_of(threads, memory, verify, pin)
+    from hyrecall.distributed import ShardedIndex
+    from hyrecall.serve import create_app, run
+
+    log_to_stderr(log_level)
+    is_apart = processes or replicas > 1
+    index = ShardedIndex.open(
+        paths,
+        processes=is_apart,
+        replicas=replicas,
+        timeout=service.deadline / 3 if is_apart and timeout is None else timeout,
+        hedge=hedge,
+        **opening.options,
+    )
+    with index:
+        index.reload()  # processes start, and open their shards, before the first request comes
+        told = f"serving {len(index)} shards"
+        run(create_app(index, service), started=lambda url: say(f"{told} at {url}"))
+
+
+# ---- ``hyrecall shards``: builds the shards of a large table, shows, rebalances and serves them
 
 Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the shards.")]
 Number: TypeAlias = Annotated[

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING
 from hyrecall.base.lazily import lazily
 from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.dataset import DatasetHits, recall_dataset
-from hyrecall.distributed.placement import Placement
-from hyrecall.distributed.sharded import ShardedIndex
-from hyrecall.distributed.shards_file import ShardEntry, Shards
-from hyrecall.distributed.upkeep import ShardHealth
+from hyrecall.distributed.sharded import ShardedIndex, ShardHealth
+from hyrecall.distributed.shards_file import Placement, ShardEntry, Shards
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
 from hyrecall.parts.part import Part

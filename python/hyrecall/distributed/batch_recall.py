@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
 
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import Scope
-from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import as_items, one_of
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_items, check_keywords, one_of
+from hyrecall.base.disk import open_replacement
+from hyrecall.base.times import call_time
 from hyrecall.base.version import __version__
-from hyrecall.distributed.query_columns import QueryColumns, with_keys
 from hyrecall.distributed.saved import (
+    DEGRADED,
     Opened,
     check_seals,
     facts_of,
@@ -28,25 +33,217 @@ from hyrecall.distributed.saved import (
     seals_of,
     with_reasons,
 )
-from hyrecall.distributed.saved_folders import read_folders
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.slices import answered, renumber, slice_size
-from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.parts.plain import decode, encode
+from hyrecall.distributed.shards import ShardOpening
+from hyrecall.distributed.shards_file import read_folders
+from hyrecall.distributed.source_files import PARQUET, ending, has_rows
+from hyrecall.embed import StaticEmbedder
+from hyrecall.embed.protocol import composed
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, ScopeError, ShapeError, error
+from hyrecall.parts.frames import decode, encode
 from hyrecall.recall.embedders import Embedders, embedders_at_open
+from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hyrecall.ask.arms import Arm
-    from hyrecall.ask.filter_like import FilterLike
+    from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import Floors
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.ask.shaping import Stage
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["BatchOptions", "BatchRecall"]
+
+# ---- Turns a table of queries into the arguments of a recall, by the roles of its columns ----
+
+QUERY_KEY = "query_key"
+
+Named = Callable[[str], str]
+"""Maps the name of an argument here to the caller's name for it, for errors."""
+
+
+@dataclass(frozen=True)
+class QueryColumns:
+    """The roles of columns in a table of queries; a str applies to all arms."""
+
+    text: str | dict[str, str] | None = None
+    vectors: str | dict[str, str] | None = None
+    scope: tuple[str, ...] = ()
+    key: str | None = None
+    equals: Mapping[str, str] = field(default_factory=dict)
+
+    def wanted(self, named: Named = str) -> dict[str, str]:
+        """Return the columns to read, each with the first argument that names it."""
+        wanted: dict[str, str] = {}
+        for role, given in (("text", self.text), ("vectors", self.vectors)):
+            for column in given.values() if isinstance(given, dict) else [given]:
+                if column is not None:
+                    wanted.setdefault(column, named(role))
+        for column in self.scope:
+            wanted.setdefault(column, named("scope"))
+        if self.key is not None:
+            wanted.setdefault(self.key, named("key"))
+        for column in self.equals.values():
+            wanted.setdefault(column, named("equals"))
+        return wanted
+
+    def arguments(
+        self,
+        queries: pa.Table,
+        *,
+        has_texts: bool,
+        scope: Scope | None,
+        embed: tuple[str, StaticEmbedder] | None = None,
+        named: Named = str,
+    ) -> dict[str, Any]:
+        """Return the texts, vectors and scopes of a recall."""
+        made: dict[str, Any] = {"scope": self._scopes(queries, named) if self.scope else scope}
+        text, vectors = self.text, self.vectors
+        if isinstance(text, dict):
+            made["text"] = {arm: _strings(queries, one, named) for arm, one in text.items()}
+        elif text is not None and (has_texts or embed is None):
+            made["text"] = _strings(queries, text, named)
+        if embed is not None and isinstance(text, str):
+            arm, embedder = embed
+            texts = [composed(one or "") for one in _strings(queries, text, named)]
+            made["vectors"] = {arm: embedder.embed(texts)}
+        elif isinstance(vectors, dict):
+            made["vectors"] = {arm: queries.column(column) for arm, column in vectors.items()}
+        elif vectors is not None:
+            made["vectors"] = queries.column(vectors)
+        return made
+
+    def filters(
+        self, queries: pa.Table, every: Any, *, named: Named = str
+    ) -> list[Filter | None] | None:
+        """Return a filter for each query, joined with ``every``; None: no column is a filter."""
+        # A null in a column lets every document pass; a list lets any of its values pass.
+        if not self.equals:
+            return None
+        columns = {of: _values(queries, name, named("equals")) for of, name in self.equals.items()}
+        given = []
+        for values in zip(*columns.values(), strict=True):
+            tests = {of: one for of, one in zip(columns, values, strict=True) if one is not None}
+            own = Filter(**tests) if tests else None
+            given.append(own if every is None else every if own is None else own & every)
+        return given
+
+    def _scopes(self, queries: pa.Table, named: Named) -> list[Any]:
+        columns = [_values(queries, name, named("scope")) for name in self.scope]
+        if len(columns) > 1:
+            return [tuple(parts) for parts in zip(*columns, strict=True)]
+        return [_scope(value) for value in columns[0]]
+
+
+def with_keys(
+    hits: pa.Table, queries: pa.Table, key: str, *, argument: str, columns: str
+) -> pa.Table:
+    """Add the column ``query_key`` after ``query``, which is a row number of ``queries``."""
+    # ``argument`` and ``columns`` are the caller's names for the key and the documents' columns.
+    if QUERY_KEY in hits.column_names:
+        raise error(OptionError, columns, f"no column named {QUERY_KEY}", "one")
+    keys = queries.column(key).combine_chunks()
+    keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid as fault:
+        raise error(DTypeError, argument, f"UTF-8 in column {key!r}", fault) from None
+    return hits.add_column(1, QUERY_KEY, keys.take(hits.column("query").combine_chunks()))
+
+
+def _scope(value: Any) -> Any:
+    """Convert a list to a Scope of cells, each a value, or a list or struct for several columns."""
+    if not isinstance(value, list):
+        return value
+    return Scope([_parts(cell) for cell in value])
+
+
+def _parts(cell: Any) -> Any:
+    if isinstance(cell, dict):
+        return tuple(cell.values())
+    return tuple(cell) if isinstance(cell, list) else cell
+
+
+def _strings(queries: pa.Table, name: str, named: Named) -> list[str | None]:
+    column = queries.column(name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_null(kind)
+    ):
+        raise error(DTypeError, named("text"), f"strings in column {name!r}", column.type)
+    return _values(queries, name, named("text"))
+
+
+def _values(queries: pa.Table, name: str, argument: str) -> list[Any]:
+    try:
+        values: list[Any] = queries.column(name).to_pylist()
+    except UnicodeDecodeError as fault:
+        raise error(DTypeError, argument, f"UTF-8 in column {name!r}", fault) from None
+    return values
+
+
+def renumbered(hits: pa.Table, first: int) -> pa.Table:
+    """Return hits whose first query has the number ``first``."""
+    numbers = hits.column("query").to_numpy() + np.int32(first)
+    return hits.set_column(0, "query", pa.array(numbers))
+
+
+# ---- Cuts a batch into slices that fit into memory, and finds the queries that are refused ----
+
+T_ = TypeVar("T_")
+
+MAX_QUERIES = 4096
+"""Largest number of queries in a slice: enough to keep all threads busy."""
+
+_ARM_BYTES = 256  # upper estimate for a document in an arm's list during a batch
+_WORK_BYTES = 96 << 20  # for the arms' lists of a slice
+_SHARED_BYTES = 256 << 20  # the same over several shards, where each slice costs extra
+_OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
+
+
+def slice_size(
+    facts: IndexFacts, options: Mapping[str, Any], n_shards: int, most: int = MAX_QUERIES
+) -> int:
+    """Return the number of queries whose lists fit into the memory of a slice."""
+    recipe = options.get("recipe")
+    held = max(options.get("depth", 100), options.get("offset", 0) + options.get("limit", 10))
+    held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
+    lists = n_shards * held * _ARM_BYTES * (len(facts.arms) + n_more)
+    work = _WORK_BYTES if n_shards == 1 else _SHARED_BYTES
+    return max(1, min(most, int(work // (lists + 4 * sum(facts.dims.values())))))
+
+
+def answered(
+    answer: Callable[[int, int], T_], first: int, n_queries: int
+) -> Iterator[T_ | tuple[int, HyrecallError]]:
+    """Answer a slice at once; if it is refused, answer each half, down to single queries."""
+    # A reply does not depend on the other queries of its slice, so splitting does not change it.
+    try:
+        made = answer(first, n_queries)
+    except _OF_A_QUERY as fault:
+        if not n_queries:
+            raise
+        if n_queries == 1:
+            yield first, fault
+            return
+    else:
+        yield made
+        return
+    half = n_queries // 2
+    yield from answered(answer, first, half)
+    yield from answered(answer, first + half, n_queries - half)
+
+
+def renumber(fault: HyrecallError, query: int) -> HyrecallError:
+    """Replace the query number 0 in an error by the number in the file; return the error."""
+    text = re.sub(r"\bquery 0\b", f"query {query}", str(fault), count=1)
+    fault.args = (re.sub(r"^(\w+)\[0\]", rf"\1[{query}]", text),)
+    return fault
+
+
+# ---- Recall as a function from a table of queries to a table of hits, for other engines ----
 
 ERROR = "error"
 """The column with the reason of a refusal, with ``on_error="column"``."""
@@ -405,3 +602,181 @@ def _by_arm(argument: str, value: object) -> Any:
     if not isinstance(value, Mapping):
         raise error(OptionError, argument, "a column, or a column for each arm", repr(value))
     return {_name(argument, arm): _name(argument, one) for arm, one in value.items()}
+
+
+# ---- Cuts a dataset of queries in Parquet files into parts of a given number of rows ----
+
+_HASHED_BYTES = 1 << 20  # at a time
+
+
+class QueryPart(NamedTuple):
+    """Consecutive rows of a file."""
+
+    number: int
+    path: str
+    first: int
+    n_rows: int
+
+    @property
+    def output(self) -> str:
+        """The name of the file with the hits of this part: the same for each try."""
+        return f"part-{self.number:06d}.parquet"
+
+    def __str__(self) -> str:
+        """Name the rows in a message."""
+        return f"rows {self.first:,} to {self.first + self.n_rows - 1:,} of {self.path}"
+
+
+def query_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the Parquet files of paths, and those in folders at any depth, sorted by name."""
+    # Names that begin with a dot or an underscore are skipped, as other readers do.
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = sorted(one for one in path.rglob("*") if one.is_file())
+            found = [one for one in found if not _is_hidden(one.relative_to(path))]
+            others = [one for one in found if has_rows(one)]
+            if others:  # their queries would not be answered
+                raise error(OptionError, "queries", "Parquet files alone", str(others[0]))
+            files += [one for one in found if ending(one) == PARQUET]
+        else:
+            files.append(path)
+    absolute = [one.absolute() for one in files]
+    if not files or len(set(absolute)) < len(files):
+        got = "one of them twice" if files else f"none in {', '.join(map(str, paths))}"
+        raise error(OptionError, "queries", "Parquet files, each once", got)
+    return absolute
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(one.startswith((".", "_")) for one in path.parts)
+
+
+def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
+    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one."""
+    parts: list[QueryPart] = []
+    for path in files:
+        try:
+            footer = pq.read_metadata(path)
+        except pa.ArrowInvalid as fault:
+            raise error(DTypeError, str(path), "a Parquet file", fault) from None
+        names = footer.schema.to_arrow_schema().names
+        missing = [one for one in columns if one not in names]
+        if missing:
+            raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
+        begin = size = 0
+        for group in range(footer.num_row_groups):
+            own = footer.row_group(group).num_rows
+            if size and size + own > n_rows:
+                parts.append(QueryPart(len(parts), str(path), begin, size))
+                begin, size = begin + size, 0
+            size += own
+            while size > n_rows:
+                parts.append(QueryPart(len(parts), str(path), begin, n_rows))
+                begin, size = begin + n_rows, size - n_rows
+        if size:
+            parts.append(QueryPart(len(parts), str(path), begin, size))
+    return parts
+
+
+def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of a part, at most ``n_rows`` at a time."""
+    try:
+        yield from _read(part, columns, n_rows)
+    except (pa.ArrowInvalid, OSError) as fault:
+        if isinstance(fault, OSError) and fault.errno is not None:  # an error of the file system
+            raise
+        raise error(DTypeError, part.path, "rows that can be read", fault) from None
+
+
+def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+    begin, left = part.first, part.n_rows
+    # Buffered and without prefetch: the whole file may be one row group.
+    with pq.ParquetFile(part.path, pre_buffer=False, buffer_size=1 << 20) as file:
+        groups: list[int] = []
+        n_read = 0
+        for group in range(file.num_row_groups):
+            own = file.metadata.row_group(group).num_rows
+            if not groups and begin >= own:
+                begin -= own
+            elif n_read < begin + left:
+                groups.append(group)
+                n_read += own
+        batches = file.iter_batches(n_rows, row_groups=groups, columns=list(columns))
+        for batch in batches:
+            passed = min(begin, batch.num_rows)
+            begin -= passed
+            rows = batch.slice(passed, left)
+            left -= rows.num_rows
+            if rows.num_rows:
+                yield pa.Table.from_batches([rows])
+            if not left:
+                return
+
+
+def identity_of(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Return the names, sizes and hashes of files; all bytes are read once."""
+    out = []
+    for path in files:
+        found = xxhash.xxh3_128()
+        with path.open("rb") as file:
+            while piece := file.read(_HASHED_BYTES):
+                found.update(piece)
+            size = file.tell()
+        out.append({"name": str(path), "bytes": size, "xxh3_128": found.hexdigest()})
+    return out
+
+
+# ---- Answers one part of a dataset of queries and writes its hits to a file, once ----
+
+COUNTS = b"hyrecall.counts"
+"""The key of a part's counts, as JSON, in the footer of its file."""
+
+Counts = Mapping[str, int]
+"""Numbers of queries, hits and refused queries of a part."""
+
+Answer = tuple[int, Counts | None, HyrecallError | None]
+"""A part's number, with its counts, or the error if it was not answered."""
+
+
+def answer_part(recall: BatchRecall, part: QueryPart, folder: Path) -> Answer:
+    """Answer a part and write its file unless it exists; return its counts or its error."""
+    # Errors of other classes, such as a full disk, are raised: the part does not cause them.
+    try:
+        return part.number, write_answer(recall, part, folder / part.output), None
+    except HyrecallError as fault:
+        return part.number, None, fault
+
+
+def write_answer(recall: BatchRecall, part: QueryPart, path: Path) -> Counts:
+    """Answer a part slice by slice; its file appears when it is complete. Return its counts."""
+    if path.exists():  # an earlier try wrote it before it ended
+        return counts_of(path)
+    counts = {"queries": 0, "hits": 0, "refused": 0}
+    reasons: dict[str, list[str]] = {}
+    writer: pq.ParquetWriter | None = None
+    with open_replacement("output", path) as file:
+        for queries in read_part(part, recall.columns, MAX_QUERIES):
+            hits = recall(queries)
+            if writer is None:
+                schema = hits.schema.remove_metadata()
+                writer = pq.ParquetWriter(file, schema, compression="zstd")
+            writer.write_table(hits.replace_schema_metadata(None))
+            n_refused = 0
+            if ERROR in hits.column_names:
+                n_refused = hits.num_rows - hits.column(ERROR).null_count
+            counts["queries"] += queries.num_rows
+            counts["hits"] += hits.num_rows - n_refused
+            counts["refused"] += n_refused
+            reasons |= reasons_in([hits])
+        assert writer is not None  # a part has rows
+        told = {DEGRADED: json.dumps(reasons)} if reasons else {}
+        writer.add_key_value_metadata({COUNTS: json.dumps(counts).encode(), **told})
+        writer.close()
+    return counts
+
+
+def counts_of(path: Path) -> Counts:
+    """Return the counts of a part's file."""
+    counts: Counts = json.loads(pq.read_metadata(path).metadata[COUNTS])
+    return counts

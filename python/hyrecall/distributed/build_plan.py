@@ -11,14 +11,12 @@ from typing import Any
 import xxhash
 
 from hyrecall.base import disk
-from hyrecall.distributed.placement import Placement
+from hyrecall.distributed.shards_file import Placement
 from hyrecall.distributed.source_files import SourceFile, Unit
 from hyrecall.errors import OptionError, error
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
-
-__all__ = ["ASKED", "WORKERS", "BuildPlan", "Laid"]
 
 ASKED = "asked.json"
 LAID = "placement.json"
@@ -28,18 +26,7 @@ WORKERS = "WORKERS"
 
 @dataclass(frozen=True, eq=False)
 class BuildPlan:
-    """The arguments of a build.
-
-    Attributes
-    ----------
-    files, units
-        The source files, and the pieces in which they are read.
-    schema, analyzer, bm25
-        As in :meth:`hyrecall.Index.build`.
-    n_shards : int
-    memory, threads : int
-        For each worker: the bytes that it may use while it indexes, and its threads.
-    """
+    """The arguments of a build."""
 
     files: Sequence[SourceFile]
     units: Sequence[Unit]
@@ -56,13 +43,7 @@ class BuildPlan:
         return sum(one.rows for one in self.files)
 
     def check(self) -> None:
-        """Refuse analyzers with callables, which cannot be sent to workers.
-
-        Raises
-        ------
-        OptionError
-            An analyzer has a callable.
-        """
+        """Refuse analyzers with callables, which cannot be sent to workers."""
         of_arms = (text.analyzer for text in self.schema.text_arms.values())
         for one in (self.analyzer, *of_arms):
             if one is not None and one.has_callable:
@@ -94,13 +75,7 @@ class BuildPlan:
         return xxhash.xxh3_128_hexdigest(json.dumps(self._asked(), sort_keys=True).encode())
 
     def check_same(self, work: Path) -> None:
-        """Refuse to resume a build that had other arguments.
-
-        Raises
-        ------
-        OptionError
-            Another source, schema or number of shards.
-        """
+        """Refuse to resume a build that had other arguments."""
         found = _read(work, ASKED)
         asked = self._asked()
         other = [name for name, value in asked.items() if found.get(name) != value]
@@ -108,13 +83,7 @@ class BuildPlan:
             raise _others("unfinished", f" ({', '.join(other)})", work.parent)
 
     def check_done(self, folder: Path, digest: str) -> None:
-        """Refuse the result of a complete build that had other arguments.
-
-        Raises
-        ------
-        OptionError
-            Another source, schema or number of shards.
-        """
+        """Refuse the result of a complete build that had other arguments."""
         if digest != self.digest:
             raise _others("complete", "", folder)
 
@@ -141,17 +110,7 @@ class BuildPlan:
 
 @dataclass(frozen=True)
 class Laid:
-    """The shards of the rows, as chosen from their counts.
-
-    Attributes
-    ----------
-    placement : Placement
-    rows : tuple of int
-        The number of rows of each shard.
-    dims : mapping of str to int
-        The dimension of each vector arm whose column type does not have it, for shards without
-        any vector.
-    """
+    """The shards of the rows, as chosen from their counts."""
 
     placement: Placement
     rows: tuple[int, ...]

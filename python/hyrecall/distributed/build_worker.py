@@ -9,31 +9,129 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import numpy as np
+import pyarrow as pa
+
+from hyrecall.base import disk
 from hyrecall.distributed.build_plan import BuildPlan, Laid
-from hyrecall.distributed.pipes import PipeClosed, plain_error, read_frames, write_frames
-from hyrecall.distributed.shard_folders import described
-from hyrecall.distributed.shards_file import folder_name
-from hyrecall.distributed.source_files import columns_of, nothing_of
-from hyrecall.distributed.spilling import (
-    count_unit,
-    remove_rows_of_shard,
-    rows_of_shard,
-    seq_column,
-    spill_unit,
-)
+from hyrecall.distributed.channel import PipeClosed, plain_error, read_frames, write_frames
+from hyrecall.distributed.row_places import RowCounts, rows_of
+from hyrecall.distributed.shards_file import Placement, described, folder_name
+from hyrecall.distributed.source_files import Unit, batches_of_unit, columns_of, nothing_of
 from hyrecall.segments import writer
+from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.parts import PartsBuild
-from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.saving import save_index
+from hyrecall.table.schema import Schema
 
-__all__ = ["do_task", "main"]
+# ---- Writes the rows of source files to a file on disk for each shard ----
+
+COUNTED_ROWS = 65_536
+"""Rows that are counted at a time; the distinct cells of a batch are found once."""
+
+
+def seq_column(names: Sequence[str]) -> str:
+    """Return a name for the column of insertion numbers that is not a column of the table."""
+    name = "seq"
+    while name in names:
+        name += "_"
+    return name
+
+
+def unit_folder(work: Path, number: int) -> Path:
+    """Return the folder with the rows of a unit."""
+    return work / f"rows-{number:06d}"
+
+
+def _shard_file(folder: Path, shard: int) -> Path:
+    return folder / f"{shard:04d}.arrows"
+
+
+def count_unit(
+    unit: Unit, schema: Schema, heavy: Collection[int], large: Collection[bytes]
+) -> RowCounts:
+    """Count the rows of a unit by slot, by cell in heavy slots, and by part of large cells."""
+    thread = () if schema.thread is None else (schema.thread,)
+    names = tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
+    counts = RowCounts()
+    held: list[pa.RecordBatch] = []
+    for _, batch in batches_of_unit(unit, names):
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= COUNTED_ROWS:
+            counts.add(rows_of(pa.Table.from_batches(held), schema), heavy, large)
+            held = []
+    if held:
+        counts.add(rows_of(pa.Table.from_batches(held), schema), heavy, large)
+    return counts
+
+
+def spill_unit(number: int, unit: Unit, schema: Schema, placement: Placement, work: Path) -> None:
+    """Write the rows of a unit to a file for each shard, in a folder that is renamed at the end."""
+    folder = unit_folder(work, number)
+    if folder.exists():
+        return
+    names = columns_of(schema)
+    begun = folder.with_name(f"{folder.name}.tmp")
+    shutil.rmtree(begun, ignore_errors=True)
+    begun.mkdir()
+    with ExitStack() as stack:
+        files: dict[int, tuple[BinaryIO, pa.ipc.RecordBatchStreamWriter]] = {}
+        for first_seq, batch in batches_of_unit(unit, names):
+            for shard, part in _by_shard(first_seq, batch, schema, placement):
+                if shard not in files:
+                    opened = stack.enter_context(_shard_file(begun, shard).open("wb"))
+                    files[shard] = opened, pa.ipc.new_stream(opened, part.schema)
+                files[shard][1].write_batch(part)
+        for file, writer in files.values():
+            writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+    disk.sync_folder(begun)
+    os.rename(begun, folder)
+    disk.sync_folder(work)
+
+
+def _by_shard(
+    first_seq: int, batch: pa.RecordBatch, schema: Schema, placement: Placement
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a batch for each shard, with their insertion numbers as last column."""
+    shards = rows_of(pa.Table.from_batches([batch]), schema).shards(placement)
+    seqs = np.arange(first_seq, first_seq + batch.num_rows, dtype=np.int64)
+    batch = batch.append_column(seq_column(batch.schema.names), pa.array(seqs))
+    order = np.argsort(shards, kind="stable")
+    table = pa.Table.from_batches([batch]).take(pa.array(order)).combine_chunks()
+    ends = np.cumsum(np.bincount(shards, minlength=1))
+    begin = 0
+    for shard, end in enumerate(ends.tolist()):
+        for part in table.slice(begin, end - begin).to_batches() if end > begin else ():
+            yield shard, part
+        begin = end
+
+
+def rows_of_shard(work: Path, shard: int, n_units: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a shard in the order of their insertion numbers."""
+    for number in range(n_units):
+        path = _shard_file(unit_folder(work, number), shard)
+        if path.exists():
+            with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
+                yield from reader
+
+
+def remove_rows_of_shard(work: Path, shard: int, n_units: int) -> None:
+    """Remove the rows of an indexed shard; the units' folders stay as a sign that they are done."""
+    disk.remove([_shard_file(unit_folder(work, number), shard) for number in range(n_units)])
+
+
+# ---- A worker of a build of shards: ``python -m hyrecall.distributed.build_worker FOLDER`` ----
 
 
 def main() -> None:

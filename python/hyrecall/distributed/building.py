@@ -2,42 +2,214 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import queue
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
 
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_int, read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, read_path
+from hyrecall.base.forks import locked
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
-from hyrecall.distributed.build_plan import ASKED, BuildPlan, Laid
-from hyrecall.distributed.crew import Crew
-from hyrecall.distributed.packing import heavy_slots, large_cells, most_rows, pack
-from hyrecall.distributed.placement import Placement, slot_of
-from hyrecall.distributed.row_places import RowCounts, cell_kinds
-from hyrecall.distributed.shard_folders import described, make_empty, opened
+from hyrecall.distributed.build_plan import ASKED, WORKERS, BuildPlan, Laid
+from hyrecall.distributed.channel import (
+    PipeClosed,
+    read_frames,
+    rebuild,
+    system_error,
+    write_frames,
+)
+from hyrecall.distributed.row_places import (
+    RowCounts,
+    cell_kinds,
+    heavy_slots,
+    large_cells,
+    most_rows,
+    pack,
+)
 from hyrecall.distributed.shards_file import (
     SHARDS,
     WORK,
+    Placement,
     ShardEntry,
     Shards,
+    described,
     folder_name,
+    make_empty,
+    opened,
     remove_unused,
+    slot_of,
     write_shards,
 )
 from hyrecall.distributed.source_files import dims_of, nothing_of, source_files, units_of
-from hyrecall.distributed.split_keys import check_split_keys
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import (
+    DTypeError,
+    KeyConflictError,
+    OptionError,
+    ShardLostError,
+    WriterBusyError,
+    error,
+)
 from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
 from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["MOST_SHARDS", "build_shards", "read_sizes"]
+# ---- Worker processes of a build of shards, which run tasks in parallel ----
+
+MOST_WAIT = 10.0  # seconds to wait for the workers of a killed build; they end at once
+
+
+class Crew:
+    """Processes that run the tasks of one build; use it in a with statement."""
+
+    def __init__(self, work: Path, n_workers: int) -> None:
+        """Start processes that read the plan of a folder."""
+        command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
+        with _alone(work) as lock:
+            # Each worker inherits the lock, so it holds it from its start.
+            self._all = [
+                subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[lock]
+                )
+                for _ in range(n_workers)
+            ]
+        self._free: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        for one in self._all:
+            self._free.put(one)
+        self._threads = ThreadPoolExecutor(n_workers, "hyrecall-build")
+
+    def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
+        """Run tasks; yield the number and the answer of each when it is done."""
+        numbers = {self._threads.submit(self._do, task): at for at, task in enumerate(tasks)}
+        try:
+            for done in as_completed(numbers):
+                yield numbers[done], done.result()
+        finally:
+            for one in numbers:
+                one.cancel()
+
+    def _do(self, task: Mapping[str, Any]) -> Any:
+        worker = self._free.get()
+        try:
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            write_frames(worker.stdin, json.dumps(task).encode())
+            kind, answer = read_frames(worker.stdout)
+        except (OSError, PipeClosed, ValueError) as fault:
+            got = f"a worker that ended (exit code {worker.poll()})"
+            remedy = "go on with resume=True and less memory_limit= or fewer workers="
+            raise error(ShardLostError, "workers", "an answer", got, remedy) from fault
+        finally:
+            self._free.put(worker)
+        if kind != b"answer":
+            raise system_error(answer) or rebuild(answer)
+        return json.loads(answer)
+
+    def __enter__(self) -> Self:
+        """Use the workers in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """End the workers, even during a task."""
+        for one in self._all:
+            one.kill()
+        self._threads.shutdown(cancel_futures=True)
+        for one in self._all:
+            for pipe in (one.stdin, one.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+            one.wait()
+
+
+@contextlib.contextmanager
+def _alone(work: Path) -> Iterator[int]:
+    """Wait until no worker of an earlier, killed build is left; yield the lock for new workers."""
+    with contextlib.ExitStack() as held:
+        try:
+            how = os.O_RDWR | os.O_CREAT
+            handle = held.enter_context(
+                locked(work / WORKERS, how, 0o644, wait=MOST_WAIT, unlocks=False)
+            )
+        except BlockingIOError:
+            wish, got = "no worker of another build", "one"
+            raise error(WriterBusyError, str(work), wish, got) from None
+        yield handle
+
+
+# ---- Checks that keys are unique in a cell whose rows are split over shards by thread ----
+
+
+def check_split_keys(
+    folder: Path, schema: Schema, placement: Placement, entries: Mapping[int, ShardEntry]
+) -> None:
+    """Refuse a key that two threads of a split cell have in two shards."""
+    # In other cells all rows with a key lie in one shard, whose build refuses duplicate keys. This
+    # check needs 8 bytes a row of the largest split cell.
+    if schema.thread is None:
+        return
+    for cell, parts in placement.split:
+        hashes = [
+            np.array([_hash(one) for one in keys.to_pylist()], np.uint64)
+            for shard in sorted(set(parts))
+            for keys in _keys(folder / entries[shard].folder, cell)
+        ]
+        found, counts = np.unique(
+            np.concatenate([*hashes, np.zeros(0, np.uint64)]), return_counts=True
+        )
+        twice = set(found[counts > 1].tolist())
+        if not twice:
+            continue
+        seen: set[object] = set()  # keys with repeated hashes, which may still differ
+        for shard in sorted(set(parts)):
+            for keys in _keys(folder / entries[shard].folder, cell):
+                for key in keys.to_pylist():
+                    if _hash(key) not in twice:
+                        continue
+                    if key in seen:
+                        wish = "keys unique within a cell"
+                        raise error(KeyConflictError, schema.key, wish, f"{key!r} in two threads")
+                    seen.add(key)
+
+
+def _hash(key: str | int) -> int:
+    return xxhash.xxh3_64_intdigest(key.encode() if isinstance(key, str) else str(key).encode())
+
+
+def _keys(folder: Path, cell: tuple[object, ...]) -> Iterator[pa.Array]:
+    """Yield the keys of a cell in a saved shard."""
+    facts, state = opened(folder)
+    schema = facts.schema
+    for segment in state.segments:
+        kept: npt.NDArray[np.bool_] = np.ones(segment.rows.num_rows, np.bool_)
+        for name, value in zip(schema.cell_columns, cell, strict=True):
+            column = segment.column(name)
+            same = (
+                column.is_null()
+                if value is None
+                else pc.equal(column, pa.scalar(value, column.type))
+            )
+            kept &= pc.fill_null(same, False).to_numpy(zero_copy_only=False)
+        yield segment.column(schema.key).filter(pa.array(kept))
+
+
+# ---- Builds the shards of a large table from Parquet files, in worker processes, placed by cell
 
 MEMORY = 2 * 2**30
 """Bytes that each worker may use, unless ``memory_limit`` is given."""
@@ -170,13 +342,7 @@ def build_shards(
 
 
 def read_sizes(shards: object, shard_rows: object, n_rows: int = 0) -> int:
-    """Return the number of shards that a caller asks for.
-
-    Raises
-    ------
-    OptionError
-        Both or none are given, or one of them is out of range.
-    """
+    """Return the number of shards that a caller asks for."""
     if (shards is None) == (shard_rows is None):
         got = "none" if shards is None else "both"
         raise error(OptionError, "shards", "shards= or shard_rows=", got)

@@ -11,18 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_int, read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, read_path
+from hyrecall.base.disk import open_replacement
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.base.output_files import open_replacement
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.distributed.batch_recall import BatchRecall
-from hyrecall.distributed.part_answers import Answer, Counts, answer_part, counts_of
-from hyrecall.distributed.query_parts import QueryPart, identity_of, parts_of, query_files
-from hyrecall.distributed.saved_folders import read_folders
+from hyrecall.distributed.batch_recall import (
+    Answer,
+    BatchRecall,
+    Counts,
+    QueryPart,
+    answer_part,
+    counts_of,
+    identity_of,
+    parts_of,
+    query_files,
+)
+from hyrecall.distributed.shards_file import read_folders
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
-
-__all__ = ["DatasetHits", "recall_dataset"]
 
 JOB, DONE = "_job", "_done.json"  # readers of datasets skip names with an underscore
 ROWS = 65_536

@@ -13,39 +13,27 @@ from hyrecall.ask.expansion import read_expansion
 from hyrecall.base.arguments import as_int, as_items, number
 from hyrecall.distributed.generations import Opener, OpenShards
 from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.saved_folders import SavedFolders, find_folders, read_folders
-from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
 from hyrecall.distributed.shards import (
     MOST_SECONDS,
+    CheckedVersion,
     LocalShard,
     OpenShard,
     ProcessShard,
     SavedShard,
     Shard,
+    ShardOpening,
     read_timeout,
 )
-from hyrecall.distributed.shards_file import SHARDS
+from hyrecall.distributed.shards_file import SHARDS, SavedFolders, find_folders, read_folders
 from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
-from hyrecall.parts.placing import check_shards
+from hyrecall.parts.merging import check_shards
 from hyrecall.parts.request import Request
-from hyrecall.parts.tag_rounds import has_tags
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.parts.spreading import has_tags
 from hyrecall.segments.manifest import MANIFEST, read_seal
-from hyrecall.table.source import open_source
+from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.columns import open_source
 from hyrecall.text.analyzer import Analyzer
-
-__all__ = [
-    "Replication",
-    "check_alike",
-    "names_of",
-    "open_apart",
-    "open_found",
-    "open_here",
-    "process_shards",
-    "read_request",
-    "read_tables",
-]
 
 MOST_REPLICAS = 64
 
@@ -85,10 +73,8 @@ def open_here(
     opening: ShardOpening,
     analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
 ) -> OpenShards:
-    """Open indexes in this process and check that they are shards of one.
-
-    A shard of ``kept`` stays as it is; where another process has it, it is opened here, too.
-    """
+    """Open indexes in this process and check that they are shards of one."""
+    # A shard of ``kept`` stays as it is; where another process has it, it is opened here, too.
     fresh: list[LocalShard] = []
     shards: list[LocalShard] = []
     try:
@@ -117,12 +103,7 @@ def open_here(
 
 
 def _check_seal(index: Index, folder: Path, seal: str | None) -> None:
-    """Refuse an index that was saved since ``shards.json`` was read.
-
-    Raises
-    ------
-    CorruptIndexError
-    """
+    """Refuse an index that was saved since ``shards.json`` was read."""
     found = index._lineage.seals
     if found != (seal,):
         wish = f"the version {seal} that {SHARDS} names"
@@ -136,11 +117,9 @@ Maker = Callable[[Sequence[SavedShard], IndexFacts], list[Shard]]
 def open_apart(
     found: SavedFolders, kept: Mapping[Path, Shard], *, opening: ShardOpening, make: Maker
 ) -> OpenShards:
-    """Check indexes here, and let other processes open them.
-
-    With ``verify="full"``, every block is compared here; otherwise each process compares what it
-    opens first.
-    """
+    """Check indexes here, and let other processes open them."""
+    # With ``verify="full"``, every block is compared here; otherwise each process compares what it
+    # opens first.
     is_full = opening.verify == "full"
     here = ShardOpening("cpu", opening.threads, verify="full" if is_full else "structure")
     looked = open_here(found, kept, opening=here)
@@ -227,10 +206,8 @@ _REFUSED = {"surrounding": 0}
 
 
 def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Request:
-    """Make the request of a call; options that shards do not support are refused.
-
-    ``has_graphs``: the options have names of graphs, which the caller of the shards reads.
-    """
+    """Make the request of a call; options that shards do not support are refused."""
+    # ``has_graphs``: the options have names of graphs, which the caller of the shards reads.
     given = dict(options)
     for name, nothing in _REFUSED.items():
         value = given.pop(name, nothing)

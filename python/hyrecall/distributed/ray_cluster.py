@@ -6,25 +6,13 @@ reserve is compared with the nodes before they are started, and their start has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 from hyrecall.base.arguments import number
+from hyrecall.distributed.shards import read_timeout
 from hyrecall.errors import MissingExtraError, OptionError, ShardLostError, error
-
-__all__ = [
-    "Node",
-    "Reserved",
-    "check_room",
-    "connect",
-    "default_gpus",
-    "first_line",
-    "most_actors",
-    "nodes_of",
-    "read_reserved",
-    "shown",
-    "wait_for_start",
-]
 
 START_SECONDS = 120.0
 """Within which all actors must start on nodes that have room for them."""
@@ -51,13 +39,7 @@ class Node(NamedTuple):
 
 
 def connect(argument: str) -> Any:
-    """Return the module ray, connected to a cluster; a local one is started if there is none.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed; ``argument`` is the option that needs it.
-    """
+    """Return the module ray, connected to a cluster; a local one is started if there is none."""
     try:
         import ray
     except ModuleNotFoundError as fault:
@@ -75,13 +57,7 @@ def nodes_of(ray: Any) -> list[Node]:
 
 
 def read_reserved(num_cpus: object, num_gpus: object) -> Reserved:
-    """Check what is to be reserved for each actor.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A negative number, or GPUs that are neither a part of one nor a whole number.
-    """
+    """Check what is to be reserved for each actor."""
     cpus = number("num_cpus", num_cpus, 0, MOST_RESERVED, "a number of cores, 0 or more")
     wish = "a number from 0 to 1, or a whole number of GPUs"
     gpus = number("num_gpus", num_gpus, 0, MOST_RESERVED, wish)
@@ -96,25 +72,16 @@ def most_actors(nodes: Sequence[Node], reserved: Reserved) -> int:
 
 
 def default_gpus(nodes: Sequence[Node], n: int, device: str, num_cpus: float) -> float:
-    """Return how many GPUs each of `n` actors reserves if the caller does not say.
-
-    An actor sees only the GPUs that are reserved for it. A named CUDA device needs one; ``"auto"``
-    gets one where every actor can have its own.
-    """
+    """Return how many GPUs each of `n` actors reserves if the caller does not say."""
+    # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
+    # ``"auto"`` gets one where every actor can have its own.
     if device == "auto":
         return float(most_actors(nodes, Reserved(num_cpus, 1)) >= n)
     return float(device.startswith("cuda"))
 
 
 def check_room(nodes: Sequence[Node], n: int, reserved: Reserved) -> None:
-    """Check that the nodes have room for `n` actors.
-
-    Raises
-    ------
-    OptionError
-        They have not: Ray would queue the last actors for ever. The message has the largest
-        number that each may reserve.
-    """
+    """Check that the nodes have room for `n` actors."""
     if most_actors(nodes, reserved) >= n:
         return
     cpus_fit = most_actors(nodes, reserved._replace(num_gpus=0)) >= n
@@ -135,13 +102,7 @@ def check_room(nodes: Sequence[Node], n: int, reserved: Reserved) -> None:
 
 
 def wait_for_start(ray: Any, actors: Sequence[Any], seconds: float | None) -> None:
-    """Wait until all actors have started; None: for :data:`START_SECONDS`.
-
-    Raises
-    ------
-    ShardLostError
-        Some have not, since other programs hold what they need, or cannot start.
-    """
+    """Wait until all actors have started; None: for :data:`START_SECONDS`."""
     limit = START_SECONDS if seconds is None else seconds
     asked = [one.__ray_ready__.remote() for one in actors]
     ready, late = ray.wait(asked, num_returns=len(asked), timeout=limit)
@@ -194,3 +155,93 @@ def _largest(nodes: Sequence[Node], n: int, given: Reserved, argument: str) -> f
     if argument == "num_gpus" and low > UNITS:
         low -= low % UNITS
     return low / UNITS
+
+
+# ---- Runs Ray actors that answer one question after another (extra ``[ray]``) ----
+
+IN_WORK = 2
+"""Questions sent to an actor at a time: the one that it answers, and the next one."""
+
+NUM_CPUS = 1.0
+"""CPUs that Ray reserves for each actor."""
+
+
+class _Actor:
+    """Calls ``make`` at the first question, and answers with the function that it returns."""
+
+    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
+        self._make = make
+        self._answer: Callable[..., Any] | None = None
+
+    def ask(self, *given: Any) -> tuple[Any, Exception | None]:
+        """Return the answer, or the error."""
+        try:
+            if self._answer is None:
+                self._answer = self._make()
+            return self._answer(*given), None
+        except Exception as fault:
+            return None, fault
+
+
+class RayWorkers:
+    """Actors that take turns; Ray repeats questions that an actor did not answer before it
+    ended.
+    """
+
+    # So a question must be safe to ask twice.
+
+    def __init__(
+        self,
+        make: Callable[[], Callable[..., Any]],
+        workers: int | None,
+        *,
+        num_gpus: float | None = None,
+        start_timeout: float | None = None,
+    ) -> None:
+        """Start the actors."""
+        seconds = read_timeout(start_timeout, "start_timeout")
+        self._ray = ray = connect("ray")
+        nodes = nodes_of(ray)
+        reserved = read_reserved(NUM_CPUS, num_gpus or 0)
+        most = most_actors(nodes, reserved)
+        n = max(1, most) if workers is None else workers
+        if num_gpus is None:
+            reserved = reserved._replace(num_gpus=default_gpus(nodes, n, "auto", NUM_CPUS))
+        if seconds is None:
+            if 0 < most < n:
+                actors = "1 actor" if most == 1 else f"{most} actors"
+                each = f"{NUM_CPUS:g} CPU and {shown(num_gpus or 0)} GPUs"
+                wish = f"at most {actors} of {each} in this cluster"
+                raise error(OptionError, "workers", wish, n)
+            check_room(nodes, n, reserved)
+        actor = ray.remote(**reserved._asdict(), max_restarts=-1, max_task_retries=3)(_Actor)
+        self.actors = [actor.remote(make) for _ in range(n)]
+        try:
+            wait_for_start(ray, self.actors, seconds)
+        except BaseException:
+            self.close()
+            raise
+        self._turns = cycle(self.actors)
+        self.n_ahead = n * IN_WORK - 1
+
+    def ask(self, *given: Any) -> Callable[[], Any]:
+        """Ask the next actor; return a function that waits for its answer or raises its error."""
+        asked = next(self._turns).ask.remote(*given)
+
+        def wait() -> Any:
+            try:
+                answer, fault = self._ray.get(asked)
+            except self._ray.exceptions.RayError as lost:
+                wish = "an answer of an actor"
+                raise error(ShardLostError, "ray", wish, first_line(lost)) from lost
+            if fault is not None:
+                raise fault
+            return answer
+
+        return wait
+
+    def close(self) -> None:
+        """End the actors."""
+        if self._ray.is_initialized():
+            for one in self.actors:
+                self._ray.kill(one)

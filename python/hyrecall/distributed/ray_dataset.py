@@ -9,10 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.distributed.batch_recall import BatchRecall
-from hyrecall.distributed.part_answers import Answer, answer_part
-from hyrecall.distributed.pipes import plain_error, rebuild
-from hyrecall.distributed.query_parts import QueryPart
+from hyrecall.distributed.batch_recall import Answer, BatchRecall, QueryPart, answer_part
+from hyrecall.distributed.channel import plain_error, rebuild
 from hyrecall.distributed.ray_cluster import (
     connect,
     default_gpus,
@@ -22,17 +20,14 @@ from hyrecall.distributed.ray_cluster import (
 )
 from hyrecall.errors import ShardLostError, error
 
-__all__ = ["ray_answers"]
-
 LEAST_CPUS = 0.01  # of an actor, where the number of actors follows from the cluster's cores
 
 
 class _Parts:
-    """An actor that opens the index with its first part and answers one part after another.
+    """An actor that opens the index with its first part and answers one part after another."""
 
-    Only names of parts and counts go through Ray; the actor reads queries from files and writes
-    hits to files.
-    """
+    # Only names of parts and counts go through Ray; the actor reads queries from files and writes
+    # hits to files.
 
     def __init__(self, recall: BatchRecall, folder: str) -> None:
         self._recall = recall
@@ -63,13 +58,7 @@ def ray_answers(
     num_cpus: float,
     num_gpus: float | None,
 ) -> Iterator[Answer]:
-    """Yield the answer of each part, in any order.
-
-    Raises
-    ------
-    MissingExtraError
-        Ray is not installed.
-    """
+    """Yield the answer of each part, in any order."""
     reserved = read_reserved(num_cpus, num_gpus or 0)
     ray = connect("on_ray")
     from ray.data import ActorPoolStrategy, from_arrow

@@ -12,19 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.ask.joinable import is_joinable
+from hyrecall.ask.recipe import is_joinable
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
+from hyrecall.base.arguments import check_keywords, same_options
 from hyrecall.base.joining import Joiner
-from hyrecall.base.keywords import check_keywords, same_options
-from hyrecall.distributed.newer_versions import NewerVersions
-from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.sharded import NewerVersions, ShardedIndex
 from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits
-from hyrecall.hits.single_query import single_query
+from hyrecall.hits.hits import Hits, QueryHits, single_query
 from hyrecall.index import Index
-from hyrecall.parts.plain import encode
+from hyrecall.parts.frames import encode
 
 if TYPE_CHECKING:
     from ray.serve import Application

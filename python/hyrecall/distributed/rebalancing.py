@@ -13,34 +13,38 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_int, read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
 from hyrecall.distributed.building import read_sizes
-from hyrecall.distributed.packing import heavy_slots, large_cells, most_rows, pack
-from hyrecall.distributed.placed import PlacedShards
-from hyrecall.distributed.placement import N_PARTS, Placement
-from hyrecall.distributed.row_places import RowCounts, rows_of
-from hyrecall.distributed.shard_folders import described, opened
+from hyrecall.distributed.row_places import (
+    RowCounts,
+    heavy_slots,
+    large_cells,
+    most_rows,
+    pack,
+    rows_of,
+)
 from hyrecall.distributed.shards_file import (
     GENERATOR,
+    N_PARTS,
+    PlacedShards,
+    Placement,
     ShardEntry,
     Shards,
+    described,
     folder_name,
+    opened,
     remove_unused,
     write_shards,
 )
 from hyrecall.errors import OptionError, error
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.merging import merge_order, take_rows
+from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import Opening, open_index
 from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
-from hyrecall.segments.saved_versions import Lineage
 from hyrecall.segments.saving import save_index
-from hyrecall.segments.segments import Segment, State, seqs_of
-
-__all__ = ["rebalance"]
+from hyrecall.segments.segments import IndexFacts, Segment, State, seqs_of
+from hyrecall.segments.writer import merge_order, take_rows
 
 MEMORY = 2 * 2**30
 """Bytes that a rebalancing may use, unless ``memory_limit`` is given."""

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hyrecall.base.forks import renew_in_children
 from hyrecall.base.threads import start
-from hyrecall.distributed.replica import Replica
 from hyrecall.distributed.shards import OpenShard, closed
 from hyrecall.errors import (
     CorruptIndexError,
@@ -31,9 +31,41 @@ from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["ReplicatedShard"]
+# ---- The state of one replica of a shard, as its sharded index knows it ----
+
+
+@dataclass(eq=False)
+class Replica:
+    """A replica and its last known state."""
+
+    shard: OpenShard
+    number: int
+    state: str | None = None  # the name of its last state; None: not known
+    stamp: str | None = None  # the saved version that it has loaded
+    n_asked: int = 0  # outstanding questions
+    last: int = 0  # the number of its last question
+    refused: str | None = None  # the saved version that it could not read
+    is_lost: bool = False
+    is_damaged: bool = False  # its last answer said that its files are damaged
+    is_reloading: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether it did not answer its last question."""
+        return self.is_lost or self.is_damaged
+
+    def is_due(self, stamp: str | None) -> bool:
+        """Whether it should load a saved version, which it has not found damaged before."""
+        # A replica that found damage after it opened a version tries again: the read may have
+        # failed only once.
+        is_behind = self.is_damaged or self.stamp != stamp
+        return self.is_lost or (is_behind and (stamp is None or self.refused != stamp))
+
+
+# ---- A shard with several replicas: replies need one of them, and do not depend on
+# which one answers
 
 T_ = TypeVar("T_")
 
@@ -60,10 +92,8 @@ class ReplicatedShard:
         *,
         hedge: float | None = None,
     ) -> None:
-        """Take replicas, and a function that returns the version in their folder, or None.
-
-        ``hedge``: seconds after which an unanswered question is also sent to a second replica.
-        """
+        """Take replicas, and a function that returns the version in their folder, or None."""
+        # ``hedge``: seconds after which an unanswered question is also sent to a second replica.
         self.name = name
         self._replicas = [Replica(one, number) for number, one in enumerate(replicas)]
         self._stamp = stamp
@@ -187,17 +217,8 @@ class ReplicatedShard:
             raise error(ShardLostError, self.name, wish, "none")
 
     def _ask(self, call: Callable[[Replica], T_], rank: Rank) -> T_:
-        """Return the first answer; each replica is asked once at most.
-
-        Questions change nothing, and one answer is used, so nothing is counted twice.
-
-        Raises
-        ------
-        ShardLostError, CorruptIndexError
-            No replica answers; the files of all replicas are damaged.
-        StaleStatisticsError
-            No replica has the counted state any more.
-        """
+        """Return the first answer; each replica is asked once at most."""
+        # Questions change nothing, and one answer is used, so nothing is counted twice.
         if self._threads is not None:
             return self._hedged(self._threads, call, rank)
         asked: list[Replica] = []
@@ -292,20 +313,7 @@ class ReplicatedShard:
         return any(one.is_due(stamp) for one in self._replicas)
 
     def reload(self) -> str:
-        """Load the version that the folder holds, in one replica after another.
-
-        Returns
-        -------
-        str
-            The name of the state that serves now.
-
-        Raises
-        ------
-        ShardLostError
-            No replica answers.
-        CorruptIndexError, IndexNotFoundError
-            As :meth:`hyrecall.Index.open`; the replicas stay as they were.
-        """
+        """Load the version that the folder holds, in one replica after another."""
         with self._taking_up:
             lost = []
             for one in self._replicas:
@@ -319,10 +327,8 @@ class ReplicatedShard:
             return self._serving
 
     def _take_up(self, one: Replica) -> None:
-        """Let a replica load the saved version; others answer meanwhile.
-
-        The new state serves once at least half of the running replicas have it.
-        """
+        """Let a replica load the saved version; others answer meanwhile."""
+        # The new state serves once at least half of the running replicas have it.
         with self._drained(one):
             stamp = self._stamp()
             try:

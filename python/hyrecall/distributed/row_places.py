@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall.ask.scope import encode_part
-from hyrecall.distributed.placement import (
+from hyrecall.distributed.shards_file import (
     N_PARTS,
     N_SLOTS,
     Placement,
@@ -24,26 +25,13 @@ from hyrecall.segments.segments import one_array
 from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 
-__all__ = ["Placed", "RowCounts", "cell_kinds", "rows_of"]
-
 Numbers = npt.NDArray[np.int64]
 Kinds = Sequence[tuple[str, str]]
 
 
 @dataclass
 class RowCounts:
-    """Numbers of rows by slot, cell and part.
-
-    Attributes
-    ----------
-    slots : ndarray of int64, shape (4096,)
-    cells : dict of bytes to int
-        For the cells of slots that ``add`` got as heavy.
-    parts : dict of bytes to ndarray of int64, shape (256,)
-        For the cells that ``add`` got as large.
-    values : dict of bytes to tuple
-        The values of the cells of ``cells`` and ``parts``.
-    """
+    """Numbers of rows by slot, cell and part."""
 
     slots: Numbers = field(default_factory=lambda: np.zeros(N_SLOTS, np.int64))
     cells: dict[bytes, int] = field(default_factory=dict)
@@ -97,19 +85,7 @@ class RowCounts:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The cells of a table's rows.
-
-    Attributes
-    ----------
-    codes : ndarray of int64, shape (n_rows,)
-        The number of each row's cell among the table's distinct cells.
-    cells : list of bytes
-        The distinct cells.
-    values : list of tuple
-        Their values.
-    slots : ndarray of int64
-        Their slots.
-    """
+    """The cells of a table's rows."""
 
     codes: Numbers
     cells: list[bytes]
@@ -168,13 +144,7 @@ def cell_kinds(
 
 
 def rows_of(table: pa.Table, schema: Schema) -> Placed:
-    """Return the places of a table's rows; only its cells, keys and threads are read.
-
-    Raises
-    ------
-    DTypeError, KeyConflictError, OptionError
-        A column that the schema cannot take.
-    """
+    """Return the places of a table's rows; only its cells, keys and threads are read."""
     thread = () if schema.thread is None else (schema.thread,)
     names = tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
     columns = read_rows(table, schema, names)
@@ -201,3 +171,91 @@ def _distinct(
             (*values[pair // len(named)], named[pair % len(named)]) for pair in pairs.tolist()
         ]
     return codes, values
+
+
+# ---- Chooses the shard of each slot, and of each part of a split cell, by numbers of rows ----
+
+SLACK = 1.1
+"""How much larger than the mean a shard may stay before a rebalancing takes rows from it."""
+
+
+class _Item(NamedTuple):
+    """A slot, or a part of a split cell: its rows lie in one shard."""
+
+    rows: int
+    number: int  # of the slot; parts of split cells have the numbers after the slots
+    shard: int | None  # the shard that holds it now
+
+
+def most_rows(n_rows: int, n_shards: int) -> int:
+    """Return the largest number of rows of a cell that is not split: the mean of a shard."""
+    return max(1, -(-n_rows // n_shards))
+
+
+def heavy_slots(counts: RowCounts, most: int) -> set[int]:
+    """Return the slots that may hold a cell of more than ``most`` rows."""
+    return set(np.flatnonzero(counts.slots > most).tolist())
+
+
+def large_cells(counts: RowCounts, most: int) -> set[bytes]:
+    """Return the cells that have more than ``most`` rows."""
+    return {cell for cell, n_rows in counts.cells.items() if n_rows > most}
+
+
+def pack(
+    kinds: Sequence[tuple[str, str]],
+    counts: RowCounts,
+    n_shards: int,
+    before: Placement | None = None,
+) -> Placement:
+    """Distribute slots, and the parts of the cells in ``counts.parts``, evenly over shards."""
+    # The largest goes first, into the shard with the fewest rows. Slots and parts stay in their
+    # shard of ``before``, unless that shard is too large or does not exist any more.
+    split = sorted(counts.parts)
+    loads = [counts.slots.copy(), *(counts.parts[cell] for cell in split)]
+    for cell in split:
+        loads[0][slot_of(cell)] -= counts.parts[cell].sum()
+    rows = np.concatenate(loads)
+    at = _current(split, before)
+    items = [_Item(int(n), number, at[number]) for number, n in enumerate(rows.tolist())]
+    chosen = _assign(items, n_shards)
+    slots, rest = chosen[:N_SLOTS], chosen[N_SLOTS:]
+    parts = {
+        counts.values[cell]: rest[place * N_PARTS : (place + 1) * N_PARTS]
+        for place, cell in enumerate(split)
+    }
+    return Placement(dict(kinds), slots, parts)
+
+
+def _current(split: Sequence[bytes], before: Placement | None) -> list[int | None]:
+    """Return the shard of each item in a placement; a newly split cell still lies in one shard."""
+    if before is None:
+        return [None] * (N_SLOTS + N_PARTS * len(split))
+    out: list[int | None] = list(before.slots)
+    for cell in split:
+        out += before.parts.get(cell, (before.slots[slot_of(cell)],) * N_PARTS)
+    return out
+
+
+def _assign(items: Sequence[_Item], n_shards: int) -> list[int]:
+    """Return the shard of each item, in the order of the items."""
+    most = SLACK * sum(one.rows for one in items) / n_shards
+    loads = [0] * n_shards
+    out = [one.number % n_shards for one in items]
+    moving = []
+    for one in sorted(items, key=lambda item: (-item.rows, item.number)):
+        if one.shard is None or one.shard >= n_shards:
+            moving.append(one)
+        elif not one.rows or loads[one.shard] + one.rows <= most:
+            loads[one.shard] += one.rows
+            out[one.number] = one.shard
+        else:
+            moving.append(one)
+    room = [(load, shard) for shard, load in enumerate(loads)]
+    heapq.heapify(room)
+    for one in moving:
+        if one.rows:
+            load, shard = heapq.heappop(room)
+            out[one.number] = shard
+            heapq.heappush(room, (load + one.rows, shard))
+    return out

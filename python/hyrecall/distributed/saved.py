@@ -11,28 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.ask.request import CallOptions, Request
-from hyrecall.distributed.saved_folders import find_folders
-from hyrecall.distributed.shard_opening import ShardOpening
 from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.shards import ShardOpening
+from hyrecall.distributed.shards_file import find_folders
 from hyrecall.errors import IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders
-from hyrecall.segments.facts import IndexFacts
-
-__all__ = [
-    "DEGRADED",
-    "Opened",
-    "check_seals",
-    "facts_of",
-    "n_shards",
-    "open_saved",
-    "reasons_in",
-    "reasons_of",
-    "recall_whole",
-    "seals_of",
-    "with_reasons",
-]
+from hyrecall.segments.segments import IndexFacts
 
 Opened = Index | ShardedIndex
 
@@ -70,13 +56,7 @@ def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
 
 
 def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
-    """Refuse folders that got another version since a batch began.
-
-    Raises
-    ------
-    IndexMismatchError
-        The output would mix hits of two versions.
-    """
+    """Refuse folders that got another version since a batch began."""
     if seals_of(folders) != tuple(seals):
         wish = "the version with which the batch began, until it ends"
         raise error(IndexMismatchError, "index", wish, "another, saved since")
@@ -85,15 +65,10 @@ def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
 def recall_whole(
     index: Opened, given: Mapping[str, Any], options: Mapping[str, Any], embedders: Embedders
 ) -> tuple[Hits, dict[int, list[str]]]:
-    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or none.
-
-    Return the hits, and why queries were not answered as asked.
-
-    Raises
-    ------
-    ShardLostError
-        A shard did not answer; its name is in the message.
+    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or
+    none.
     """
+    # Return the hits, and why queries were not answered as asked.
     fusion, recipe = options.get("fusion"), options.get("recipe")
     how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
     before = Request(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))

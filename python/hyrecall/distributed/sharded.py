@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
-from hyrecall.base.keywords import check_keywords, same_options
-from hyrecall.base.workers import off_loop
-from hyrecall.distributed.asking import NO_GRAPHS
-from hyrecall.distributed.generations import Generation, Generations, Opener
-from hyrecall.distributed.graph_calls import Graphs, take_graphs
-from hyrecall.distributed.lost_shards import told_of
+from hyrecall.base.arguments import check_keywords, check_methods, same_options
+from hyrecall.base.threads import off_loop
+from hyrecall.distributed.asking import NO_GRAPHS, Graphs, take_graphs
+from hyrecall.distributed.generations import Generation, Generations, Opener, n_replicas
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -25,17 +27,21 @@ from hyrecall.distributed.opening import (
     read_request,
     read_tables,
 )
-from hyrecall.distributed.shard_opening import ShardOpening
-from hyrecall.distributed.shards import LocalShard, Shard
-from hyrecall.distributed.turns import turns
-from hyrecall.distributed.upkeep import ShardUpkeep
-from hyrecall.errors import OptionError, ShardLostError, StaleStatisticsError, error
-from hyrecall.graph.asked import nodes_of
-from hyrecall.hits.hit import QueryHits
-from hyrecall.hits.hits import Hits
+from hyrecall.distributed.replicated import ReplicatedShard
+from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, ShardOpening, told_of, turns
+from hyrecall.errors import (
+    CorruptIndexError,
+    OptionError,
+    ShardLostError,
+    StaleStatisticsError,
+    error,
+)
+from hyrecall.graph.graph import nodes_of
+from hyrecall.hits.hits import Hits, QueryHits
 from hyrecall.index import Index
 from hyrecall.parts.lookups import lookup_keys
 from hyrecall.parts.request import Request
+from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +51,145 @@ if TYPE_CHECKING:
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["ShardedIndex"]
+
+# ---- The methods of a sharded index besides recalls: health checks, new versions and closing ----
+
+
+class ShardHealth(NamedTuple):
+    """The number of replicas of a shard, and how many of them do not answer."""
+
+    n_replicas: int
+    n_lost: int
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no replica answers."""
+        return self.n_lost == self.n_replicas
+
+
+@check_methods
+class ShardUpkeep:
+    """The methods of a sharded index besides recalls."""
+
+    _generations: Generations
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``.
+
+        A :meth:`reload` may replace them.
+        """
+        return self._generations.current.shards
+
+    @property
+    def _facts(self) -> IndexFacts:
+        return self._generations.current.facts
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of all shards."""
+        return self._facts.schema
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether there is a newer version that only :meth:`reload` loads.
+
+        For a folder that :func:`build_shards` wrote: whether ``shards.json`` names another
+        generation than the open one, or is gone. For saved indexes: whether a shard in this process
+        holds another version than its folder. Shards in other processes, and replicas, load new
+        versions of saved indexes by themselves.
+        """
+        if self._generations.current.placed is not None:
+            return self._generations.is_stale
+        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self.shards)
+
+    def reload(self) -> None:
+        """Load the versions that the folders of the shards hold now.
+
+        The replicas of a shard load the new version one after another, while the others answer. The
+        new version answers once at least half of the running replicas have it; all of them have it
+        when this returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard.
+
+        For a folder that :func:`build_shards` wrote, this reads ``shards.json`` again. If a
+        rebalancing or another build replaced it, the new shards are opened while the old generation
+        answers, and then replace it in one step. A recall uses the generation with which it began,
+        to its end; shards that only the old generation has are closed after its last recall.
+
+        Raises
+        ------
+        ShardLostError
+            No replica of a shard answers. If the shard belongs to a new generation, the old
+            generation stays.
+        CorruptIndexError, IndexNotFoundError
+            As :meth:`hyrecall.Index.open`; the shard, or the old generation, stays as it was.
+        OptionError
+            The folder holds shards of another schema; or as :meth:`hyrecall.Index.reload`, for
+            shards in this process.
+        WriterBusyError
+            As :meth:`hyrecall.Index.reload`, for shards in this process.
+        """
+        self._generations.take_up()
+        with self._generations.used() as one:
+            one.reload(one.shards)
+
+    def health(self) -> Mapping[str, ShardHealth]:
+        """Return how many replicas each shard has, and how many of them do not answer.
+
+        A replica that is answering a question counts as one that answers.
+
+        Returns
+        -------
+        mapping of str to ShardHealth
+            By the names of shards in ``degraded``: ``(n_replicas, n_lost)``, and ``is_lost``.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> import hyrecall as hr
+        >>> from hyrecall.distributed import ShardedIndex
+        >>> table = pa.table({"id": ["a"], "text": ["tea"]})
+        >>> index = ShardedIndex.build([table], hr.Schema(key="id", cell=None, text="text"))
+        >>> index.health()
+        {'shard 0': ShardHealth(n_replicas=1, n_lost=0)}
+        """
+
+        def ask(one: Shard) -> ShardHealth:
+            is_lost = False
+            try:
+                if isinstance(one, OpenShard):
+                    one.check()
+            except (ShardLostError, CorruptIndexError):
+                is_lost = True
+            n = n_replicas(one)
+            return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
+
+        with self._generations.used() as now:
+            names = [one.name for one in now.shards]
+            run = map if now.checks is None else now.checks.map
+            return dict(zip(names, run(ask, now.shards), strict=True))
+
+    def close(self) -> None:
+        """Close every shard. Closing twice is allowed; hits stay usable."""
+        self._generations.close()
+
+    def __enter__(self) -> Self:
+        """Use the index in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the index."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return len(self.shards)
+
+    def __repr__(self) -> str:
+        """Show the names of the shards."""
+        return f"<{type(self).__name__}: {', '.join(one.name for one in self.shards)}>"
+
+
+# ---- An index split into shards, with the replies of a single index of all documents ----
 
 MOST_TRIES = 5
 """Number of tries of a call when documents change while it is answered."""
@@ -366,3 +510,42 @@ class ShardedIndex(ShardUpkeep):
                     if not left:
                         raise
         raise AssertionError("unreachable")
+
+
+# ---- Loads newer versions of an index, or of its shards, while it answers requests ----
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a request lets the folder be looked at again."""
+
+
+class NewerVersions:
+    """Looks for newer versions of an index, and loads them in a thread."""
+
+    def __init__(self, index: Index | ShardedIndex, threads: Executor, log: logging.Logger) -> None:
+        """Count the open version as looked at now."""
+        self._index, self._threads, self._log = index, threads, log
+        self._looked = time.monotonic()
+        self._is_after_pause = False
+        self.loading: Future[None] | None = None
+
+    async def look_again(self) -> None:
+        """Load a newer version if the last look is long ago."""
+        # Requests go on meanwhile. The first ones after a pause wait for it, at most LOOK_AGAIN:
+        # nobody has looked during the pause, so the open version may be as old as the pause is
+        # long.
+        now = time.monotonic()
+        is_busy = self.loading is not None and not self.loading.done()
+        if not is_busy and now >= self._looked + LOOK_AGAIN:
+            self._is_after_pause = now >= self._looked + 2 * LOOK_AGAIN
+            self._looked = now
+            self.loading = self._threads.submit(self._load)
+        if self._is_after_pause and self.loading is not None and not self.loading.done():
+            await asyncio.wait([asyncio.wrap_future(self.loading)], timeout=LOOK_AGAIN)
+
+    def _load(self) -> None:
+        try:
+            if self._index.is_stale and self._index.reload() is not False:
+                self._log.info("index: took up the version that was saved anew")
+        except Exception as fault:  # also those of the file system; nothing reads the Future
+            kind = type(fault).__name__
+            self._log.error("index: the new version cannot be read (%s)", kind)

@@ -2,45 +2,311 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from weakref import WeakKeyDictionary
 
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import convert_field, number
 from hyrecall.base.forks import renew_in_children
-from hyrecall.distributed.asked_shard import AskedShard
-from hyrecall.distributed.channel import Channel, Ended, Late, Pending
-from hyrecall.distributed.lost_shards import Fault
-from hyrecall.distributed.pipes import rebuild
-from hyrecall.distributed.question import Question
-from hyrecall.distributed.shard_opening import CheckedVersion, ShardOpening
-from hyrecall.distributed.turns import turns
-from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.base.runtime import choose_threads
+from hyrecall.distributed.channel import Channel, Ended, Late, Pending, rebuild
+from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Looked, Lookup
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.opening import Opening, read_pin
+from hyrecall.segments.segments import IndexFacts
+from hyrecall.text.analyzer import Analyzer
 
-__all__ = [
-    "Ask",
-    "AskedAlone",
-    "LocalShard",
-    "LooksUp",
-    "Named",
-    "OpenShard",
-    "ProcessShard",
-    "SavedShard",
-    "Shard",
-    "closed",
-    "read_timeout",
-]
+# ---- A question to a shard, which may be sent before a thread waits for its answer ----
+
+T_ = TypeVar("T_")
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[T_]):
+    """A question and the function that returns its answer."""
+
+    answer: Callable[[], T_]
+    is_under_way: bool = False
+
+
+# ---- Lets threads that ask shards take turns with the interpreter (GIL), and release it to wait
+# Python runs one thread at a time. Threads that pack, unpack and merge at the same time hand the
+# interpreter over at every call that releases it, some twenty times a question; each handover wakes
+# a thread. So a thread takes a turn for its work between two waits.
+#
+# A thread that has waited for its turn for ``PATIENCE`` seconds goes on without one. So foreign
+# code that runs in a turn (arrays of a request may be of any class) cannot make threads wait for
+# one another forever.
+
+PATIENCE = 1.0
+"""Seconds after which a thread goes on without a turn."""
+
+
+class _Own(threading.local):
+    """The turn state of the running thread."""
+
+    depth = 0  # of nested :meth:`_Turns.kept`
+    has = False
+
+
+class _Turns:
+    """Gives turns to the threads of this process; renewed in a forked child."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Forget whose turn it is."""
+        self._lock = threading.Lock()
+        self._own = _Own()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep a turn that is taken inside this block until its end, or until the thread waits."""
+        own = self._own  # a child that is forked meanwhile has another one
+        own.depth += 1
+        try:
+            yield
+        finally:
+            own.depth -= 1
+            if not own.depth:
+                self.leave()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Run this block in a turn, or without one after ``PATIENCE`` seconds."""
+        own = self._own
+        with self.kept():
+            if not own.has:
+                own.has = True  # set first: a turn taken just before an interrupt is still ended
+                own.has = self._lock.acquire(timeout=PATIENCE)
+            yield
+
+    def leave(self) -> None:
+        """End the turn of this thread, if it has one. Called before each wait."""
+        if self._own.has:
+            # Released first: after an interrupt in between, the turn can still be ended.
+            with contextlib.suppress(RuntimeError):  # not taken, after an interrupt
+                self._lock.release()
+            self._own.has = False
+
+
+turns = _Turns()
+
+
+# ---- A shard in another process: requests and answers are sent as bytes ----
+
+
+class _Packing:
+    """Packs requests to bytes, each in one thread only; a forked child makes new locks."""
+
+    def __init__(self) -> None:
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Create the locks."""
+        self._lock = threading.Lock()
+        self._of_requests: WeakKeyDictionary[Request, threading.Lock] = WeakKeyDictionary()
+
+    def packed(self, request: Request) -> bytes:
+        """Return the bytes of a request; one thread packs it."""
+        # Threads wait only for the same request, because its arrays may run any code, even another
+        # recall.
+        with self._lock:
+            own = self._of_requests.setdefault(request, threading.Lock())
+        with own:
+            return request.to_bytes()
+
+
+_packing = _Packing()
+
+
+class AskedShard:
+    """A shard in another process, which takes and returns bytes."""
+
+    facts: IndexFacts
+
+    def _ask(self, *frames: bytes) -> bytes:
+        """Return the answer to a question."""
+        raise NotImplementedError  # implemented for processes and actors
+
+    def _begin(self, *frames: bytes) -> Question[bytes]:
+        """Send a question if this is possible without waiting for its answer."""
+        return Question(partial(self._ask, *frames))
+
+    def begin_statistics(self, request: Request) -> Question[Statistics]:
+        """Send the question of :meth:`statistics`."""
+        return self._counted(b"statistics", request)
+
+    def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
+        """Send the question of :meth:`candidates`."""
+        asked = _packing.packed(request)
+        with turns.taken():
+            given = asked, statistics.to_bytes()
+        return self._found(b"candidates", *given)
+
+    def begin_alone(self, request: Request) -> Question[Part]:
+        """Send the question of :meth:`alone`."""
+        return self._found(b"alone", _packing.packed(request))
+
+    def begin_lookup(self, lookup: Lookup) -> Question[Looked]:
+        """Send the question of :meth:`lookup`."""
+        # A question that names states needs no newer version.
+        return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
+
+    def statistics(self, request: Request) -> Statistics:
+        """Return the shard's counts for BM25."""
+        return self.begin_statistics(request).answer()
+
+    def count(self, request: Request) -> Statistics:
+        """Return the same as :meth:`statistics`, but load no newer version first."""
+        return self._counted(b"count", request).answer()
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        return self.begin_candidates(request, statistics).answer()
+
+    def alone(self, request: Request) -> Part:
+        """Return each arm's best documents, scored with the counts of this shard alone."""
+        return self.begin_alone(request).answer()
+
+    def alone_as_it_is(self, request: Request) -> Part:
+        """Return the same as :meth:`alone`, but load no newer version first."""
+        return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
+
+    def lookup(self, lookup: Lookup) -> Looked:
+        """Answer a question about the documents that some queries may see."""
+        return self.begin_lookup(lookup).answer()
+
+    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+        """Return the same as :meth:`lookup`, but load no newer version first."""
+        return self._looked(b"lookup_as_it_is", lookup).answer()
+
+    def reload(self) -> str:
+        """Load the version that the folder holds now; return the name of its state."""
+        return self._ask(b"reload").decode()
+
+    def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
+        return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
+
+    def _looked(self, verb: bytes, lookup: Lookup) -> Question[Looked]:
+        with turns.taken():
+            asked = lookup.to_bytes()
+        return _read(self._begin(verb, asked), Looked.from_bytes)
+
+    def _found(self, *frames: bytes) -> Question[Part]:
+        return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
+
+
+def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
+    """Return a question that decodes the answer of another one."""
+
+    def answer() -> T_:
+        data = asked.answer()
+        with turns.taken():
+            return read(data)
+
+    return Question(answer, is_under_way=asked.is_under_way)
+
+
+# ---- Why shards are lost: the messages of replies without them, and the error if no shard answers
+
+Fault: TypeAlias = ShardLostError | CorruptIndexError
+"""Why a shard has no answer; the reply then comes from the other shards."""
+
+
+def told_of(lost: Mapping[str, Fault]) -> list[str]:
+    """Return the messages about lost shards for ``degraded``."""
+    told = {name: _why_lost(fault) for name, fault in lost.items()}
+    return [f"{name}: its documents are missing ({why})" for name, why in told.items()]
+
+
+def all_lost(faults: Iterable[Fault]) -> Fault:
+    """Return the error of a call that no shard answers: CorruptIndexError if all are damaged."""
+    faults = list(faults)
+    if faults and all(isinstance(one, CorruptIndexError) for one in faults):
+        return faults[0]
+    got = "; ".join(map(_why_lost, faults))
+    return error(ShardLostError, "shards", "an answer of at least one", got)
+
+
+def _why_lost(fault: Fault) -> str:
+    """Return why the documents of a shard are missing."""
+    return f"its files are damaged: {fault}" if isinstance(fault, CorruptIndexError) else str(fault)
+
+
+# ---- The options with which the saved index of each shard is opened, here or in another process
+
+
+@dataclass(frozen=True)
+class ShardOpening:
+    """Options of :meth:`hyrecall.Index.open` that hold for each shard, with the same names."""
+
+    device: str = "auto"
+    threads: int | None = None
+    memory: str = "mmap"
+    verify: str | None = None
+    pin: Sequence[str] | str = ()
+
+    def __post_init__(self) -> None:
+        """Check the options, except the device, which may be that of another machine."""
+        convert_field(self, "pin", lambda _, pin: read_pin(pin))
+        Opening(memory=self.memory, verify=self.verify, pin=read_pin(self.pin))
+        choose_threads(self.threads)
+
+    def open(
+        self, path: str | Path, analyzer: Analyzer | Mapping[str, Analyzer] | None = None
+    ) -> Index:
+        """Open a saved index in this process."""
+        return Index.open(path, analyzer=analyzer, embed={}, **self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options by name, as :meth:`hyrecall.Index.open` takes them."""
+        return asdict(self)
+
+    @property
+    def once_checked(self) -> ShardOpening:
+        """The options for a version whose checksums were compared before: ``"structure"``."""
+        return replace(self, verify="structure")
+
+    def to_json(self) -> str:
+        """Return the options for the command line of another process."""
+        return json.dumps(self.options)
+
+    @classmethod
+    def from_json(cls, text: str) -> ShardOpening:
+        """Read the options that :meth:`to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+class CheckedVersion:
+    """The version of a folder that was opened last, with the checks that ``verify`` asks for."""
+
+    # The processes of a shard share it: one that takes the place of another one does not compare
+    # the same version with its checksums again.
+
+    def __init__(self, seal: str | None = None) -> None:
+        """Take the seal of a version that was checked."""
+        self.seal = seal
+
+
+# ---- The shards that a :class:`hyrecall.distributed.ShardedIndex` asks: here, or in a process ----
 
 MOST_SECONDS = 1e6  # of a timeout; locks refuse much longer ones
 
@@ -55,15 +321,13 @@ class Named(Protocol):
 
 
 N_ = TypeVar("N_", bound=Named)
-T_ = TypeVar("T_")
 
 
 class Shard(Protocol):
-    """The methods that a sharded index calls on each shard.
+    """The methods that a sharded index calls on each shard."""
 
-    ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
-    CorruptIndexError if its files are damaged, and the index's own errors.
-    """
+    # ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
+    # CorruptIndexError if its files are damaged, and the index's own errors.
 
     @property
     def name(self) -> str:
@@ -144,17 +408,7 @@ class Ask(Protocol):
 
 
 class SavedShard(NamedTuple):
-    """The saved index of a shard that another process opens.
-
-    Attributes
-    ----------
-    path : Path
-    seal : str or None
-        The seal of the only version that may be opened; None: the newest, loaded again when a
-        newer one was saved.
-    checked : CheckedVersion
-        The version whose checksums were compared last.
-    """
+    """The saved index of a shard that another process opens."""
 
     path: Path
     seal: str | None
@@ -219,12 +473,11 @@ class _Sent(NamedTuple):
 
 
 class ProcessShard(AskedShard):
-    """A shard in its own process, which opens the index of a path.
+    """A shard in its own process, which opens the index of a path."""
 
-    A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the question
-    after the unanswered one. The new process does not compare the same version with its checksums
-    again. A forked child starts its own processes.
-    """
+    # A process that ended is replaced: at once if ``tries`` is 2; if ``tries`` is 1, at the
+    # question after the unanswered one. The new process does not compare the same version with its
+    # checksums again. A forked child starts its own processes.
 
     def __init__(
         self,
@@ -242,7 +495,7 @@ class ProcessShard(AskedShard):
         self._timeout = read_timeout(timeout)
         self._tries = tries
         self._command = [
-            *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(saved.path)),
+            *(sys.executable, "-m", "hyrecall.distributed.ray_shards", os.path.abspath(saved.path)),
             *("--opening", opening.to_json()),
             *(() if saved.seal is None else ("--seal", saved.seal)),
         ]
@@ -285,33 +538,19 @@ class ProcessShard(AskedShard):
             channel.forget()
 
     def _ask(self, *frames: bytes) -> bytes:
-        """Return the answer to a question.
-
-        Raises
-        ------
-        ShardLostError
-            The process ended in every try, or took too long.
-        """
+        """Return the answer to a question."""
         return self._begin(*frames).answer()
 
     def _begin(self, *frames: bytes) -> Question[bytes]:
-        """Send a question; start a process if none runs.
-
-        Raises
-        ------
-        ShardLostError
-            No process runs, and another replica can answer.
-        """
+        """Send a question; start a process if none runs."""
         sent = self._sent(frames)
         return Question(
             partial(self._answer, frames, sent), is_under_way=sent.question.is_under_way
         )
 
     def _answer(self, frames: Sequence[bytes], sent: _Sent) -> bytes:
-        """Return the answer to a question that was sent; if its process ended, ask a new one.
-
-        Questions change nothing, so asking twice counts nothing twice.
-        """
+        """Return the answer to a question that was sent; if its process ended, ask a new one."""
+        # Questions change nothing, so asking twice counts nothing twice.
         left = self._tries
         while True:
             turns.leave()
@@ -341,14 +580,7 @@ class ProcessShard(AskedShard):
                 return _Sent(channel, channel.send(*frames))
 
     def _started(self, *, may_wait: bool) -> Channel:
-        """Return the channel to a process that runs, as far as is known.
-
-        Raises
-        ------
-        ShardLostError
-            The process ended while it had no question, and this call may not wait for a start,
-            since another replica can answer.
-        """
+        """Return the channel to a process that runs, as far as is known."""
         with self._starting:
             if self._is_closed:
                 raise closed()

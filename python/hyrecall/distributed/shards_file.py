@@ -9,34 +9,244 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import xxhash
 
+from hyrecall import _core
+from hyrecall.ask.scope import encode_part
 from hyrecall.base import disk
-from hyrecall.base.arguments import read_path
-from hyrecall.base.file_entry import check_int, check_text
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, as_items, check_keywords, read_path, set_fields
+from hyrecall.base.disk import check_int, check_text
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.version import __version__
-from hyrecall.distributed.placement import Placement
-from hyrecall.errors import CorruptIndexError, IndexNotFoundError, error
-from hyrecall.segments.manifest import MANIFEST, SHARDS, read_seal
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, ScopeError, error
+from hyrecall.parts.part import hash_of
+from hyrecall.segments.manifest import MANIFEST, SHARDS, Lineage, Manifest, read_seal
+from hyrecall.segments.opening import Opening, open_index
+from hyrecall.segments.parts import UNFINISHED
+from hyrecall.segments.saving import save_index
+from hyrecall.segments.segments import IndexFacts, Segment, State
+from hyrecall.segments.writer import take_rows
 
 __all__ = [
     "GENERATOR",
+    "N_PARTS",
+    "N_SLOTS",
     "SHARDS",
     "WORK",
+    "PlacedShards",
+    "Placement",
+    "SavedFolders",
     "ShardEntry",
     "Shards",
+    "cells_of",
     "check_seals",
+    "described",
+    "find_folders",
     "folder_name",
+    "make_empty",
+    "opened",
+    "part_of",
+    "read_folders",
     "remove_unused",
+    "slot_of",
+    "verify_shards",
     "write_shards",
 ]
+
+
+# ---- Maps each cell to its shards: a frozen table of slots, and the cells that are split ----
+
+N_SLOTS = 4096
+"""Slots of a placement. More slots even out sizes better; fewer make a smaller manifest."""
+
+N_PARTS = 256
+"""Parts of a cell that is split over several shards."""
+
+_KINDS = {"large_string": pa.large_string(), "int64": pa.int64(), "bool": pa.bool_()}
+
+Cell = tuple[object, ...]
+
+
+def slot_of(cell: bytes) -> int:
+    """Return the slot of an encoded cell: its XXH3-64 (seed 0) modulo the number of slots."""
+    return xxhash.xxh3_64_intdigest(cell) % N_SLOTS
+
+
+def part_of(cell: bytes, member: bytes) -> int:
+    """Return the part of a split cell in which a row lies, by its encoded thread or key."""
+    return xxhash.xxh3_64_intdigest(cell + member) % N_PARTS
+
+
+@check_keywords
+@dataclass(frozen=True, init=False)
+class Placement:
+    """Maps each cell to the shards that hold its documents.
+
+    A cell is encoded as bytes: for each of its columns a byte for the type (0 null, 1 bool, 2 int,
+    3 string) and the value (1 byte; 8 bytes, little-endian; 4 bytes of length and UTF-8). So
+    cells that look alike differ: "1" and 1, None and "", ("a", "bc") and ("ab", "c"). The XXH3-64
+    of these bytes (seed 0) modulo 4,096 is the slot, and each slot has a shard.
+
+    A cell with more documents than a shard should have is split into 256 parts, each of which has
+    a shard. The part of a document is the XXH3-64, modulo 256, of the cell's bytes followed by
+    those of the document's thread, or of its key if it has no thread. So a thread, and each key
+    without a thread, lies in one shard.
+
+    Parameters
+    ----------
+    columns : mapping of str to str, or pairs
+        The type of each cell column: "large_string", "int64" or "bool". Empty: a single cell.
+    slots : sequence of int
+        The shard of each of the 4,096 slots.
+    split : mapping of tuple to sequence of int, or pairs, default ()
+        For each split cell, the shard of each of its 256 parts.
+
+    Raises
+    ------
+    OptionError
+        Another number of slots or parts, or another type.
+    ScopeError
+        A split cell that does not fit the columns.
+
+    Examples
+    --------
+    >>> placement = Placement({"user": "large_string"}, [slot % 3 for slot in range(4096)])
+    >>> placement.shards_of("ann")
+    (0,)
+    >>> placement.n_shards
+    3
+    """
+
+    columns: tuple[tuple[str, str], ...]
+    slots: tuple[int, ...]
+    split: tuple[tuple[Cell, tuple[int, ...]], ...]
+
+    def __init__(
+        self,
+        columns: Mapping[str, str] | Iterable[tuple[str, str]],
+        slots: Sequence[int],
+        split: Mapping[Cell, Sequence[int]] | Iterable[tuple[Cell, Sequence[int]]] = (),
+    ) -> None:
+        """Check the arguments."""
+        columns, parts = dict(columns), dict(split)
+        for name, kind in columns.items():
+            if kind not in _KINDS:
+                raise error(OptionError, f"columns[{name!r}]", f"one of {list(_KINDS)}", repr(kind))
+        set_fields(
+            self,
+            columns=tuple(columns.items()),
+            slots=_numbers("slots", slots, N_SLOTS),
+            split=tuple(
+                (cell, _numbers(f"split[{cell!r}]", shards, N_PARTS))
+                for cell, shards in parts.items()
+            ),
+        )
+        for cell, _ in self.split:
+            self.encode(cell)
+
+    @property
+    def n_shards(self) -> int:
+        """The number of the highest shard that has a slot or a part, plus 1."""
+        return 1 + max((*self.slots, *(one for _, parts in self.split for one in parts)))
+
+    def shards_of(self, cell: object) -> tuple[int, ...]:
+        """Return the shards that may hold documents of a cell, ascending.
+
+        Parameters
+        ----------
+        cell : str or int or bool or None or tuple
+            As in a scope: a value, or a tuple of one for each cell column.
+
+        Raises
+        ------
+        ScopeError
+            A cell that does not fit the cell columns in width or type.
+        """
+        return self.shards_of_bytes(self.encode(cell))
+
+    def shards_of_bytes(self, cell: bytes) -> tuple[int, ...]:
+        """Return the shards of an encoded cell, ascending."""
+        parts = self.parts.get(cell)
+        return (self.slots[slot_of(cell)],) if parts is None else tuple(sorted(set(parts)))
+
+    def encode(self, cell: object) -> bytes:
+        """Return the bytes of a cell.
+
+        Raises
+        ------
+        ScopeError
+            A cell that does not fit the cell columns in width or type.
+        """
+        values = cell if isinstance(cell, tuple) else (cell,)
+        if len(values) != len(self.columns):
+            wish = f"a value for each of ({', '.join(name for name, _ in self.columns)})"
+            raise error(ScopeError, "cell", wish, repr(cell))
+        return encode_cell(values, self.columns)
+
+    @cached_property
+    def parts(self) -> dict[bytes, tuple[int, ...]]:
+        """The shards of the parts of each split cell, by its bytes."""
+        return {self.encode(cell): shards for cell, shards in self.split}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        split = [{"cell": list(cell), "parts": list(parts)} for cell, parts in self.split]
+        return {
+            "hash": "xxh3_64",
+            "columns": [list(one) for one in self.columns],
+            "slots": list(self.slots),
+            "split": split,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Placement:
+        """Make a placement from the result of :meth:`to_dict`.
+
+        Raises
+        ------
+        OptionError, ScopeError
+            The data is not that of a placement.
+        """
+        try:
+            if data["hash"] != "xxh3_64":
+                raise error(OptionError, "hash", "'xxh3_64'", repr(data["hash"]))
+            columns = {str(name): str(kind) for name, kind in data["columns"]}
+            split = {tuple(one["cell"]): one["parts"] for one in data["split"]}
+            return cls(columns, data["slots"], split)
+        except MALFORMED as fault:
+            if isinstance(fault, OptionError):
+                raise
+            raise error(OptionError, "data", "the data of a placement", repr(fault)) from fault
+
+
+def encode_cell(values: Iterable[object], columns: Sequence[tuple[str, str]]) -> bytes:
+    """Return the bytes of a cell, as scopes are encoded for the engine."""
+    return b"".join(
+        encode_part(value, name, _KINDS[kind], "cell")
+        for value, (name, kind) in zip(values, columns, strict=True)
+    )
+
+
+def _numbers(argument: str, given: object, n: int) -> tuple[int, ...]:
+    shards = as_items(given)
+    if shards is None or len(shards) != n:
+        got = type(given).__name__ if shards is None else f"{len(shards)} entries"
+        raise error(OptionError, argument, f"{n} numbers of shards", got)
+    made = tuple(as_int(one) for one in shards)
+    if any(one is None or one < 0 for one in made):
+        raise error(OptionError, argument, "numbers of shards from 0 on", "others")
+    return made  # type: ignore[return-value]
+
+
+# ---- Reads and writes ``shards.json``: the shards of a folder, and the placement of cells ----
 
 WORK = "building"
 """The folder beside ``shards.json`` that holds the unfinished work of a build."""
@@ -217,13 +427,7 @@ def write_shards(folder: Path, shards: Shards) -> None:
 
 
 def check_seals(folder: Path, shards: Shards) -> None:
-    """Check that each saved index is the version that was built.
-
-    Raises
-    ------
-    CorruptIndexError
-        A saved index is missing, or was saved again since.
-    """
+    """Check that each saved index is the version that was built."""
     for one in shards.shards:
         path = folder / one.folder / MANIFEST
         wish = f"the version {one.manifest} that {SHARDS} names"
@@ -238,10 +442,8 @@ def check_seals(folder: Path, shards: Shards) -> None:
 
 
 def remove_unused(folder: Path, used: Sequence[ShardEntry]) -> None:
-    """Remove the folders of earlier generations and of unfinished work.
-
-    Files that a reader has opened stay readable for it.
-    """
+    """Remove the folders of earlier generations and of unfinished work."""
+    # Files that a reader has opened stay readable for it.
     kept = {one.folder for one in used}
     for path in list(folder.iterdir()):
         is_old = _FOLDER.fullmatch(path.name) is not None and path.name not in kept
@@ -258,3 +460,186 @@ def _text(data: Mapping[str, Any]) -> str:
 
 def _checksum(data: Mapping[str, Any]) -> str:
     return xxhash.xxh3_64_hexdigest(_text(data).encode())
+
+
+# ---- Opens saved indexes of shards, describes them for ``shards.json``, and makes empty ones ----
+
+
+def opened(folder: Path, threads: int = 1) -> tuple[IndexFacts, State]:
+    """Open the saved index of a shard, mapped; analyzers of shards have no callables."""
+    facts, state, _ = open_index(folder, Opening(verify="structure", threads=threads))
+    return facts, state
+
+
+def cells_of(facts: IndexFacts, state: State) -> list[bytes]:
+    """Return the encoded cells that have live documents."""
+    return state.snapshot.matching([None] * len(facts.schema.cell_columns))
+
+
+def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
+    """Return the entry of a saved shard, and the hash of the facts that all shards share."""
+    facts, state, seal = open_index(folder, Opening(verify="structure"))
+    manifest = Manifest.from_bytes(disk.read_bytes(folder / MANIFEST), folder / MANIFEST)
+    seqs: list[np.ndarray] = [one.core.seqs for one in state.segments if one.rows.num_rows]
+    entry = ShardEntry(
+        name=f"shard-{number:04d}",
+        folder=folder.name,
+        rows=state.n_docs,
+        cells=len(cells_of(facts, state)) if state.n_docs else 0,
+        bytes=manifest.n_bytes,
+        first_seq=min((int(one.min()) for one in seqs), default=0),
+        last_seq=max((int(one.max()) for one in seqs), default=-1),
+        manifest=seal,
+    )
+    return entry, hash_of(facts)
+
+
+def make_empty(folder: Path, facts: IndexFacts, segments: Sequence[Segment]) -> None:
+    """Save an index without documents, with the types and dimensions of given segments."""
+    nothing = np.zeros(0, np.uint32)
+    segment = take_rows(segments, nothing, nothing, facts.schema)
+    state = State.of([segment], [_core.SegmentView(segment.core)], 0)
+    save_index(folder, facts, state, Lineage(), overwrite=False)
+
+
+# ---- Opens a folder of shards: reads ``shards.json`` and checks the saved indexes against it ----
+
+CHECKED_CELLS = 10_000
+"""Number of cells of a shard whose place is checked at open, at even distances among all."""
+
+
+class PlacedShards(NamedTuple):
+    """A generation of the shards of a folder."""
+
+    folder: Path
+    shards: Shards
+
+    @classmethod
+    def read(cls, folder: Path) -> PlacedShards:
+        """Read ``shards.json``, and check that each saved index is the one that it names."""
+        while True:
+            placed = cls(folder, Shards.read(folder))
+            try:
+                check_seals(folder, placed.shards)
+            except CorruptIndexError:
+                if placed.is_current:  # otherwise a rebalancing removed this generation meanwhile
+                    raise
+            else:
+                return placed
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the folder still has this generation; one that is built anew has another."""
+        return Shards.read(self.folder) == self.shards
+
+    @property
+    def folders(self) -> list[Path]:
+        """The saved indexes, in the order of the placement's numbers."""
+        return [self.folder / one.folder for one in self.shards.shards]
+
+    @property
+    def seals(self) -> list[str | None]:
+        """The version of each saved index: later versions may have cells of other shards."""
+        return [one.manifest for one in self.shards.shards]
+
+    def check(
+        self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
+    ) -> None:
+        """Check that opened indexes match ``shards.json``, and that their cells lie in place."""
+        path = str(self.folder / SHARDS)
+        placement = self.shards.placement
+        for number, (entry, (facts, state)) in enumerate(
+            zip(self.shards.shards, opened, strict=True)
+        ):
+            kinds = tuple((name, str(kind)) for name, kind in facts.cell_types.items())
+            if hash_of(facts) != self.shards.index or kinds != placement.columns:
+                wish = f"the schema, analyzers and types of {entry.folder}"
+                raise error(CorruptIndexError, path, wish, "others")
+            if state.n_docs != entry.rows:
+                got = f"{entry.rows}"
+                raise error(CorruptIndexError, path, f"{state.n_docs} rows in {entry.name}", got)
+            for cell in _some(cells_of(facts, state) if state.n_docs else [], most_cells):
+                if number not in placement.shards_of_bytes(cell):
+                    wish = f"a placement that puts each cell of {entry.folder} there"
+                    got = f"one that puts a cell into {placement.shards_of_bytes(cell)}"
+                    raise error(CorruptIndexError, path, wish, got)
+
+
+def _some(cells: list[bytes], most: int | None) -> list[bytes]:
+    if most is None or len(cells) <= most:
+        return cells
+    return [cells[at] for at in np.linspace(0, len(cells) - 1, most).astype(np.int64).tolist()]
+
+
+def verify_shards(folder: Path) -> Shards:
+    """Check every block of the saved indexes of a folder, and the place of every cell."""
+    placed = PlacedShards.read(folder)
+    opened = []
+    for path in placed.folders:
+        facts, state, _ = open_index(path, Opening(verify="full"))
+        opened.append((facts, state))
+    placed.check(opened, None)
+    return placed.shards
+
+
+# ---- Finds the saved indexes that paths name: an index, shards of one, or a folder of shards ----
+
+
+class SavedFolders(NamedTuple):
+    """Saved indexes."""
+
+    folders: list[Path]
+    placed: PlacedShards | None
+    is_index: bool
+
+    @property
+    def seals(self) -> tuple[str, ...]:
+        """The seal of each saved version, as its folder holds it now."""
+        return tuple(read_seal(one / MANIFEST) for one in self.folders)
+
+
+def read_folders(argument: str, value: object) -> tuple[Path, ...]:
+    """Return the paths of an argument, which is a path or a sequence of paths."""
+    if isinstance(value, str | Path):
+        return (read_path(value),)
+    named = as_items(value)
+    if not named:
+        wish = "a sequence of at least one path, or a path"
+        raise error(OptionError, argument, wish, repr(value))
+    return tuple(read_path(one) for one in named)
+
+
+def find_folders(paths: Sequence[Path]) -> SavedFolders:
+    """Return the saved indexes of paths."""
+    # Several paths are the folders of the shards of one index. A single path is a saved index, a
+    # folder with ``shards.json``, or a folder whose sub-folders are the shards, sorted by name.
+    folder = paths[0]
+    if len(paths) > 1:
+        _check_whole(paths)
+    if len(paths) > 1 or (folder / MANIFEST).exists():
+        return SavedFolders(list(paths), None, len(paths) == 1)
+    if (folder / SHARDS).exists() or (folder / WORK).exists():  # even if the build is unfinished
+        placed = PlacedShards.read(folder)
+        return SavedFolders(placed.folders, placed, is_index=False)
+    wish = f"the folder of a saved index, one with such folders, or one with {SHARDS}"
+    begun = set(folder.glob(f"*{UNFINISHED}"))
+    found = sorted({one.parent for one in folder.glob(f"*/{MANIFEST}")} - begun)
+    left = {one.with_suffix("") for one in begun}.difference(found)
+    if left:  # the finished shards are not all shards of the index
+        raise error(IndexNotFoundError, "path", wish, f"an unfinished build of {min(left)}")
+    if not found:
+        raise error(IndexNotFoundError, "path", wish, f"none in {folder}")
+    return SavedFolders(found, None, is_index=False)
+
+
+def _check_whole(paths: Sequence[Path]) -> None:
+    """Refuse some shards of a folder without the others: replies would lack their rows."""
+    absolute = {path.absolute() for path in paths}
+    for parent in sorted({path.parent for path in absolute}):
+        if not (parent / SHARDS).is_file():
+            continue
+        shards = {parent / entry.folder for entry in Shards.read(parent).shards}
+        n = len(shards & absolute)
+        if 0 < n < len(shards):
+            wish, remedy = f"all {len(shards)} shards of {parent}", "open the folder of the shards"
+            raise error(OptionError, "paths", wish, f"{n} of them", remedy)

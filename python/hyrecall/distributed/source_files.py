@@ -15,20 +15,6 @@ import pyarrow.parquet as pq
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "PARQUET",
-    "SourceFile",
-    "Unit",
-    "batches_of_unit",
-    "columns_of",
-    "dims_of",
-    "ending",
-    "has_rows",
-    "nothing_of",
-    "source_files",
-    "units_of",
-]
-
 UNIT_ROWS = 1_000_000
 """A unit ends with the row group that reaches this number of rows."""
 
@@ -64,13 +50,7 @@ class SourceFile:
         return cls(str(path.absolute()), about.st_size, about.st_mtime_ns, n_rows)
 
     def check_same(self) -> None:
-        """Refuse a file that was written or removed since it was described.
-
-        Raises
-        ------
-        OptionError
-            The file was written or removed.
-        """
+        """Refuse a file that was written or removed since it was described."""
         path = Path(self.path)
         about = path.stat() if path.exists() else None
         if about is None or (about.st_size, about.st_mtime_ns) != (self.size, self.modified):
@@ -101,13 +81,7 @@ def columns_of(schema: Schema) -> tuple[str, ...]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file.
-
-    Raises
-    ------
-    DTypeError
-        Not a Parquet file, or a damaged one.
-    """
+    """Open a Parquet file."""
     try:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             yield file
@@ -147,16 +121,9 @@ def _first_length(unit: Unit, name: str) -> int | None:
 
 
 def source_files(source: Path) -> list[Path]:
-    """Return the Parquet files of a folder, sorted by name, or the single file given.
-
-    Other table files, and sub-folders with tables, are refused, since their rows would be missing.
-    Names that begin with a dot or an underscore are skipped.
-
-    Raises
-    ------
-    OptionError
-        The path does not exist, the folder has no Parquet file, or it has other tables.
-    """
+    """Return the Parquet files of a folder, sorted by name, or the single file given."""
+    # Other table files, and sub-folders with tables, are refused, since their rows would be
+    # missing. Names that begin with a dot or an underscore are skipped.
     if not source.is_dir():
         found = [source] if source.is_file() else []
     else:
@@ -202,15 +169,7 @@ def _check_others(paths: Sequence[Path]) -> None:
 def units_of(
     paths: Sequence[Path], schema: Schema, rows: int = UNIT_ROWS
 ) -> tuple[list[SourceFile], list[Unit]]:
-    """Return the files and the units in which they are read, in the order of their rows.
-
-    Raises
-    ------
-    OptionError
-        A column is missing, or the types of a column differ between files.
-    DTypeError
-        Not a Parquet file.
-    """
+    """Return the files and the units in which they are read, in the order of their rows."""
     names = columns_of(schema)
     files: list[SourceFile] = []
     units: list[Unit] = []

@@ -1,15 +1,12 @@
 """Embedders, which turn texts into vectors: their protocol, implementations and guard."""
 
-from hyrecall.embed.awaited import from_async
-from hyrecall.embed.by import EmbedBy
-from hyrecall.embed.choose import AUTO
+from hyrecall.embed.choose import AUTO, EmbedBy
 from hyrecall.embed.choose import embedder as choose_embedder
-from hyrecall.embed.guard import Guard, Off
-from hyrecall.embed.hashing import HashEmbedder
+from hyrecall.embed.guard import Guard, Off, from_async
 from hyrecall.embed.http import HttpEmbedder
-from hyrecall.embed.minilm import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault, NoVectors, check_vectors
-from hyrecall.embed.static import StaticEmbedder
+from hyrecall.embed.static import HashEmbedder, StaticEmbedder
+from hyrecall.embed.transformer import MiniLMEmbedder
 
 __all__ = [
     "AUTO",

@@ -6,20 +6,66 @@ Settings files are not read here: a program passes its settings.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias
 
-from hyrecall.base.keywords import check_keywords
-from hyrecall.embed.durations import timeout_of
+from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
-from hyrecall.embed.minilm import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
+from hyrecall.embed.transformer import MiniLMEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
-__all__ = ["AUTO", "NAMES", "Auto", "Given", "embedder", "named_timeout"]
+# ---- Reads durations in Go's notation: ``500ms``, ``1m30s``, ``1.5s`` ----
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,  # the micro sign
+    "μs": 1_000,  # the Greek letter
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+# [0-9], because \d also matches digits that are not ASCII.
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+")
+_MOST = 2**63 - 1  # nanoseconds: 292 years
+
+
+def duration(text: str) -> float:
+    """Convert a duration to seconds."""
+    wish = "a duration like 500ms, 3s or 1m30s"
+    if text in ("0", "+0", "-0"):
+        return 0.0
+    if len(text) > 100 or not _WHOLE.fullmatch(text):
+        raise error(OptionError, "duration", wish, repr(text[:40]))
+    total = sum(int(_fraction(number) * _NANOSECONDS[unit]) for number, unit in _PART.findall(text))
+    if total > _MOST:
+        raise error(OptionError, "duration", wish, repr(text))
+    return (-total if text.startswith("-") else total) / 1_000_000_000
+
+
+def timeout_of(text: str | None, default: float = 5.0) -> float:
+    """Return a variable's seconds; the default if it is not set or not a positive duration."""
+    try:
+        seconds = duration(text) if text else 0.0
+    except OptionError:
+        return default
+    return seconds if seconds > 0 else default
+
+
+def _fraction(number: str) -> Fraction:
+    return Fraction(f"0{number}" if number.startswith(".") else number.removesuffix("."))
+
+
+# ---- Chooses an embedder: the caller's, or one from the environment, or the packaged model ----
 
 
 class Auto(Enum):
@@ -118,18 +164,7 @@ def embedder(
 def named_timeout(
     environ: Mapping[str, str] | None = None, settings: Mapping[str, Any] | None = None
 ) -> float | None:
-    """Return the seconds that the environment, or a setting, gives an endpoint for a request.
-
-    Returns
-    -------
-    float or None
-        None: neither says anything.
-
-    Examples
-    --------
-    >>> named_timeout({"LTM_EMBED_TIMEOUT": "10s"}), named_timeout({}, {})
-    (10.0, None)
-    """
+    """Return the seconds that the environment, or a setting, gives an endpoint for a request."""
     _, timeout = _first(TIMEOUT, os.environ if environ is None else environ)
     timeout = timeout or (settings or {}).get("embed_timeout")
     seconds = timeout_of(timeout)
@@ -199,3 +234,75 @@ def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str
         if name in environ:
             return name, environ[name].strip()
     return names[0], None
+
+
+# ---- Says by which embedder an index makes the vectors of an arm, from which columns ----
+
+_SECONDS = "seconds in (0, 3600]"
+
+
+@check_keywords
+@dataclass(frozen=True)
+class EmbedBy:
+    """Makes the vectors of an index's arm with an embedder, for ``embed=`` of an index.
+
+    Parameters
+    ----------
+    embedder : Embedder or str
+        What a store takes as its embedder, too: ``"static"``, ``"minilm"``, the URL of an endpoint,
+        or an object of :mod:`hyrecall.embed`.
+    columns : str or sequence of str, default ()
+        The text columns of a document to embed, with a line break between them; they need not be
+        in the schema. Default: those that a saved index names, else those of the first text arm.
+    timeout : float, default 1.5
+        The most seconds for the queries of a call, in (0, 3600]. Documents have 60 seconds for
+        each 64 of them.
+
+    Raises
+    ------
+    DTypeError, OptionError, MissingExtraError
+        Not an embedder, or columns or a timeout that cannot be one.
+
+    Examples
+    --------
+    >>> from hyrecall.embed import HashEmbedder
+    >>> EmbedBy(HashEmbedder(dim=16), columns=["title", "text"]).columns
+    ('title', 'text')
+    """
+
+    embedder: Embedder | Off | str
+    columns: str | Sequence[str] = ()
+    timeout: float = 1.5
+    is_named: bool = field(default=False, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Choose the embedder and check the options."""
+        given: Given = self.embedder
+        if given is None:
+            raise error(DTypeError, "embedder", "an embedder, or the name of one", "None")
+        columns = as_items((self.columns,) if isinstance(self.columns, str) else self.columns)
+        if columns is None or not all(isinstance(name, str) for name in columns):
+            raise error(DTypeError, "columns", "names of columns", repr(self.columns))
+        seconds = number("timeout", self.timeout, 0.0, 3600.0, _SECONDS)
+        if seconds == 0:
+            raise error(OptionError, "timeout", _SECONDS, self.timeout)
+        set_fields(self, is_named=isinstance(given, str))  # then nobody else closes it
+        set_fields(self, embedder=embedder(given), columns=columns, timeout=seconds)
+
+    @property
+    def chosen(self) -> Embedder | Off:
+        """The embedder, or what stands for one that is switched off."""
+        assert not isinstance(self.embedder, str)  # chosen by the constructor
+        return self.embedder
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns as a tuple."""
+        assert isinstance(self.columns, tuple)  # made so by the constructor
+        return self.columns
+
+
+Embeds: TypeAlias = (
+    "EmbedBy | Embedder | Off | str | Mapping[str, EmbedBy | Embedder | Off | str] | None"
+)
+"""The forms of ``embed=``."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
+import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -16,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base import threads
-from hyrecall.base.forks import Birth
-from hyrecall.base.keywords import check_keywords
-from hyrecall.base.pool import AllHungError, LateError, Pool, PoolClosedError
-from hyrecall.embed.breaker import Breaker
+from hyrecall.base.arguments import as_int, check_keywords, number
+from hyrecall.base.forks import Birth, free_in_children, leave_to_parent, renew_in_children
+from hyrecall.base.threads import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import (
     Embedder,
     EmbedError,
@@ -31,7 +33,94 @@ from hyrecall.embed.protocol import (
 )
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["OF_TEXT", "Guard", "Off"]
+# ---- A circuit breaker: stops calls to a failing service for a while ----
+
+_LONGEST_REST = 86_400.0
+
+
+class Breaker:
+    """Counts failures in a row; after a number of them, admits no call for a while."""
+
+    # After this rest, one call is admitted as a probe. If it succeeds, all calls are admitted
+    # again; if it fails, another rest begins. A breaker is thread-safe.
+
+    def __init__(
+        self,
+        failures: int = 5,
+        rest: float = 30.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a breaker that admits all calls."""
+        count = as_int(failures)
+        if count is None or count < 1:
+            raise error(OptionError, "failures", "an int of at least 1", repr(failures))
+        wish = f"seconds from 0 to {_LONGEST_REST:.0f}"
+        self._most = count
+        self._rest = number("rest", rest, 0.0, _LONGEST_REST, wish)
+        self._clock = clock
+        self._lock = free_in_children(threading.Lock())
+        self._failures = 0
+        self._opened: float | None = None
+        self._probing = False
+
+    def admits(self) -> bool:
+        """Return whether a call may be made; the caller must then report its result."""
+        with self._lock:
+            if self._opened is None:
+                return True
+            if self._probing or self._left() > 0:
+                return False
+            self._probing = True
+            return True
+
+    def succeeded(self) -> None:
+        """Report a successful call."""
+        with self._lock:
+            self._failures = 0
+            self._opened = None
+            self._probing = False
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether a rest begins if the admitted call fails."""
+        with self._lock:
+            return self._probing or self._failures + 1 >= self._most
+
+    def failed(self) -> None:
+        """Report a failed call."""
+        with self._lock:
+            self._failures += 1
+            # A call from before the rest that fails during it does not extend the rest.
+            if self._probing or (self._opened is None and self._failures >= self._most):
+                self._opened = self._clock()
+            self._probing = False
+
+    def undecided(self) -> None:
+        """Report a call whose result says nothing about the service; the next can be the probe."""
+        with self._lock:
+            self._probing = False
+
+    @property
+    def rests_for(self) -> float:
+        """Seconds until a probe is admitted; 0 if a probe or all calls are admitted now."""
+        with self._lock:
+            return 0.0 if self._opened is None else max(0.0, self._left())
+
+    @property
+    def state(self) -> str:
+        """``"closed"`` admits all calls, ``"open"`` none, ``"probing"`` a single one."""
+        with self._lock:
+            if self._opened is None:
+                return "closed"
+            return "probing" if self._probing or self._left() <= 0 else "open"
+
+    def _left(self) -> float:
+        assert self._opened is not None
+        return self._opened + self._rest - self._clock()
+
+
+# ---- Calls an embedder within a time budget; returns vectors or the reason why there are none ----
 
 Rows = npt.NDArray[np.float32]
 
@@ -470,3 +559,168 @@ def _check(embedder: Embedder) -> Embedder:
 def _quietly(function: Callable[[], object]) -> None:
     with contextlib.suppress(BaseException):
         function()
+
+
+# ---- Makes an embedder from an async function, which runs on its own event loop ----
+
+_Function = Callable[[Sequence[str]], Awaitable[object]]
+
+
+class AsyncEmbedder:
+    """Calls an async function on its own event loop; made by :func:`from_async`."""
+
+    def __init__(self, function: _Function, *, model: str, dim: int | None) -> None:
+        """Check the arguments; the first call starts the loop."""
+        if not callable(function):
+            raise error(DTypeError, "function", "an async function", type(function).__name__)
+        if not isinstance(model, str) or not model.strip():
+            raise error(OptionError, "model", "a name", repr(model))
+        self.model = model
+        self.dim = dim
+        self._function = function
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.renew()
+        renew_in_children(self)
+
+    def embed(self, texts: Sequence[str]) -> object:
+        """Return the function's result, or raise its exception."""
+        return self._future(texts).result()
+
+    def embed_within(self, texts: Sequence[str], seconds: float) -> object:
+        """Return the function's result, or cancel it after some seconds."""
+        future = self._future(texts)
+        try:
+            return future.result(seconds)
+        except concurrent.futures.TimeoutError:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop and cancel running calls."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+    def renew(self) -> None:
+        """Forget the parent's loop in a forked child; to close it would act on the parent's."""
+        self._lock = threading.Lock()
+        loop, self._loop = self._loop, None
+        leave_to_parent(loop)
+
+    def _future(self, texts: Sequence[str]) -> concurrent.futures.Future[object]:
+        async def call() -> object:
+            return await self._function(texts)
+
+        loop = self._running()
+        return asyncio.run_coroutine_threadsafe(call(), loop)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                loop = asyncio.new_event_loop()
+                try:
+                    threads.start(partial(_run, loop), name="hyrecall-await", stop=self.close)
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
+            return self._loop
+
+    def __repr__(self) -> str:
+        """Show the model."""
+        return f"AsyncEmbedder({self.model!r})"
+
+
+@check_keywords
+def from_async(function: _Function, *, model: str, dim: int | None = None) -> AsyncEmbedder:
+    """Make an embedder from an async function, such as a method of an async client.
+
+    All calls run on one event loop in its own thread, so a client can keep its connections.
+
+    Parameters
+    ----------
+    function : async callable
+        Returns one row per text.
+    model : str
+        Name stored with the vectors.
+    dim : int, optional
+        Length of a vector; None if it is not known before the first reply.
+
+    Returns
+    -------
+    AsyncEmbedder
+        Call its ``close()`` at the end. The first call starts the thread.
+
+    Raises
+    ------
+    DTypeError, OptionError
+        Not a function, or an invalid model name.
+
+    Examples
+    --------
+    >>> async def lengths(texts):
+    ...     return [[float(len(text)), 1.0] for text in texts]
+    >>> embedder = from_async(lengths, model="lengths", dim=2)
+    >>> embedder.embed(["tea", "coffee"])
+    [[3.0, 1.0], [6.0, 1.0]]
+    >>> embedder.close()
+    """
+    return AsyncEmbedder(function, model=model, dim=dim)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped, then cancel its tasks."""
+    try:
+        loop.run_forever()
+        loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))
+    finally:
+        loop.close()
+
+
+async def _cancel_all(tasks: set[asyncio.Task[object]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# ---- Embeds many texts by a guard, some at a time ----
+
+_TEXTS_AT_ONCE = 64
+SECONDS_PER_CALL = 60.0  # as for the memories of a store
+
+
+def embed_texts(
+    guard: Guard,
+    texts: Sequence[str | None],
+    *,
+    seconds: float = math.inf,
+    tell: Callable[[int, int], object] | None = None,
+    refused: dict[int, NoVectors] | None = None,
+) -> npt.NDArray[np.float32]:
+    """Return one row per text."""
+    until = time.monotonic() + seconds
+    found: list[tuple[range, npt.NDArray[np.float32]]] = []
+    for first in range(0, len(texts), _TEXTS_AT_ONCE):
+        places = range(first, min(first + _TEXTS_AT_ONCE, len(texts)))
+        budget = min(SECONDS_PER_CALL, until - time.monotonic())
+        some = [texts[at] or "" for at in places]
+        answer, why = guard.embed_each(some, budget=budget, waits=True)
+        others = OF_TEXT if answer.any() else {EmbedFault.REFUSED}  # it is well, but for this text
+        for at, fault in zip(places, why, strict=True):
+            if fault is None:
+                continue
+            if fault.fault not in others:
+                raise EmbedError.of_reply(fault, f"vectors of {len(places)} texts")
+            if refused is None:
+                raise EmbedError.of_reply(fault, f"a vector of text {at}")
+            refused[at] = fault
+        found.append((places, answer))
+        if tell is not None:
+            tell(places.stop, len(texts))
+    # Replies for blank texts have zero columns if the embedder's dim is not known.
+    dim = max([guard.dim or 1, *(part.shape[1] for _, part in found)])
+    rows = np.zeros((len(texts), dim), np.float32)
+    for places, part in found:
+        rows[places.start : places.stop, : part.shape[1]] = part
+    return rows

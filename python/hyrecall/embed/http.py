@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.arguments import as_int, number
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, number
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.embed.http_client import HttpClient
 
-__all__ = ["HttpEmbedder"]
 
 _BYTES_AROUND = 65_536  # of a reply, beside its vectors
 _BYTES_A_TEXT = 2**20  # more than 40,000 numbers; reading JSON lets no other thread run meanwhile

@@ -24,8 +24,6 @@ from hyrecall.base.forks import Birth
 from hyrecall.embed.openai_wire import Endpoint, said
 from hyrecall.embed.protocol import EmbedError, EmbedFault, fault_of_status
 
-__all__ = ["HttpClient"]
-
 _PAUSE = (0.05, 0.2)  # seconds before another try
 _MOST_IDLE = 4
 _MOST_OF_ERROR = 65_536  # bytes of a reply that is an error
@@ -58,11 +56,11 @@ class HttpClient:
         self._birth = Birth()
 
     def post(self, body: bytes, most: int, until: float, texts: Sequence[str] = ()) -> bytes:
-        """Post JSON and return the reply, of ``most`` bytes at most; no error repeats a text of it.
-
-        All tries end by ``until``, in ``time.monotonic``; looking up the host's name is up to the
-        system and may take longer.
+        """Post JSON and return the reply, of ``most`` bytes at most; no error repeats a text of
+        it.
         """
+        # All tries end by ``until``, in ``time.monotonic``; looking up the host's name is up to the
+        # system and may take longer.
         for tries_left in range(self._retries, -1, -1):
             try:
                 return self._try(body, most, until, texts)

@@ -20,8 +20,6 @@ import numpy.typing as npt
 from hyrecall.embed.protocol import EmbedError, EmbedFault, check_vectors
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = ["Endpoint", "read_reply", "request_body", "said"]
-
 _PORTS = {"http": 80, "https": 443}
 _MOST_SAID = 200  # characters of an endpoint's message
 _SHORTEST_QUOTE = 16  # characters in common that are a quotation of a text
@@ -31,19 +29,7 @@ _QUOTED = "[...]"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where texts are posted to.
-
-    Attributes
-    ----------
-    is_tls : bool
-    host : str
-        As ASCII, without brackets.
-    port : int
-    target : str
-        Path and query of the request.
-    name : str
-        Host, port and path: what may be shown. A query may hold a key.
-    """
+    """Where texts are posted to."""
 
     is_tls: bool
     host: str
@@ -53,20 +39,7 @@ class Endpoint:
 
     @classmethod
     def of(cls, argument: str, url: object, *, has_key: bool) -> Endpoint:
-        """Read a URL; ``/embeddings`` is appended to a path that does not end in it.
-
-        Raises
-        ------
-        DTypeError
-            No str.
-        OptionError
-            No http(s) URL of an endpoint; or a key would go over the network in the clear.
-
-        Examples
-        --------
-        >>> Endpoint.of("url", "http://localhost:8080/v1", has_key=False).target
-        '/v1/embeddings'
-        """
+        """Read a URL; ``/embeddings`` is appended to a path that does not end in it."""
         if not isinstance(url, str):
             raise error(DTypeError, argument, "a URL (str)", type(url).__name__)
         wish = "the URL of an endpoint, like https://host/v1"
@@ -112,13 +85,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def request_body(model: str, texts: Sequence[str]) -> bytes:
-    """Return the body for some texts: one goes as a str, several as a list.
-
-    Examples
-    --------
-    >>> request_body("small", ["tea"])
-    b'{"model": "small", "input": "tea"}'
-    """
+    """Return the body for some texts: one goes as a str, several as a list."""
     asked: dict[str, Any] = {"model": model} if model else {}
     asked["input"] = texts[0] if len(texts) == 1 else list(texts)
     return json.dumps(asked).encode()  # ASCII: a lone surrogate is escaped like any other
@@ -127,22 +94,7 @@ def request_body(model: str, texts: Sequence[str]) -> bytes:
 def read_reply(
     body: bytes, n_texts: int, dim: int | None, secrets: Sequence[str] = ()
 ) -> npt.NDArray[np.float32]:
-    """Read the vectors of a reply, in the order of the texts.
-
-    Parameters
-    ----------
-    body : bytes
-    n_texts : int
-    dim : int or None
-        Length of a vector, if it is known.
-    secrets : sequence of str
-        What a message of the endpoint must not repeat.
-
-    Raises
-    ------
-    EmbedError
-        MALFORMED or WRONG_SIZE. Some endpoints send an error with status 200: it has their message.
-    """
+    """Read the vectors of a reply, in the order of the texts."""
     try:
         reply = json.loads(body)
         if isinstance(reply, dict) and "data" not in reply and (told := said(body, secrets)):
@@ -172,26 +124,8 @@ def _malformed(expected: str, got: str) -> EmbedError:
 
 
 def said(body: bytes, secrets: Sequence[str], *, plain: bool = True) -> str:
-    """Return an endpoint's own error message from its reply, shortened; "" if it has none.
-
-    What the message repeats of the texts or the key is cut out.
-
-    Parameters
-    ----------
-    body : bytes
-        The reply, or its beginning.
-    secrets : sequence of str
-        Texts of the request, and its key.
-    plain : bool, default True
-        Whether a message that is not in JSON counts: a failing proxy sends anything.
-
-    Examples
-    --------
-    >>> said(b'{"error": {"message": "no more than 512 tokens"}}', ["tea"])
-    'no more than 512 tokens'
-    >>> said(b'{"error": "bad input: Ann lives in Oslo"}', ["Ann lives in Oslo"])
-    'bad input: [...]'
-    """
+    """Return an endpoint's own error message from its reply, shortened; "" if it has none."""
+    # What the message repeats of the texts or the key is cut out.
     try:
         message = _message(json.loads(body))
     except (ValueError, RecursionError):

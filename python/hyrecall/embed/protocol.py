@@ -14,21 +14,6 @@ import numpy.typing as npt
 
 from hyrecall.errors import HyrecallError, error
 
-__all__ = [
-    "CHARACTERS_PER_TOKEN",
-    "MOST_CHARACTERS",
-    "NORMS",
-    "EmbedError",
-    "EmbedFault",
-    "Embedder",
-    "NoVectors",
-    "beginning",
-    "check_vectors",
-    "composed",
-    "fault_of_status",
-    "norms",
-]
-
 NORMS = "a norm in [2^-60, 2^60] or a zero vector"
 """The norms that an index accepts, for messages."""
 
@@ -196,13 +181,7 @@ _OF_MOMENT = frozenset({408, 421, 425, 429})
 
 
 def fault_of_status(status: int) -> EmbedFault:
-    """Return what an HTTP status of an endpoint says: about the text, the key, or the endpoint.
-
-    Examples
-    --------
-    >>> [str(fault_of_status(status)) for status in (413, 401, 429)]
-    ['refused', 'configuration', 'unreachable']
-    """
+    """Return what an HTTP status of an endpoint says: about the text, the key, or the endpoint."""
     if status in _OF_CONFIGURATION:
         return EmbedFault.CONFIGURATION
     is_refusal = 400 <= status < 500 and status not in _OF_MOMENT
@@ -217,15 +196,8 @@ MOST_CHARACTERS = 512 * CHARACTERS_PER_TOKEN
 
 
 def beginning(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return the beginning of a text that is longer than a model reads.
-
-    A tokenizer would take seconds for megabytes of which the model gets the first hundred words.
-
-    Examples
-    --------
-    >>> beginning("tea"), beginning("  " + "tea " * 1000, most=7)
-    ('tea', 'tea tea')
-    """
+    """Return the beginning of a text that is longer than a model reads."""
+    # A tokenizer would take seconds for megabytes of which the model gets the first hundred words.
     return text if len(text) <= most else text.lstrip()[:most]
 
 
@@ -234,13 +206,7 @@ _PIECE = re.compile(r".{1,1024}(?=\Z|\s|[^\W\u1160-\u11ff])|.{1,1024}", re.DOTAL
 
 
 def composed(text: str) -> str:
-    """Return a text in NFC, so that both spellings of an accent get the same vector.
-
-    Examples
-    --------
-    >>> composed("cafe\\u0301") == composed("caf\\u00e9") == "caf\\u00e9"
-    True
-    """
+    """Return a text in NFC, so that both spellings of an accent get the same vector."""
     if text.isascii():
         return text
     return "".join(unicodedata.normalize("NFC", one) for one in _PIECE.findall(text))
@@ -295,14 +261,7 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
 def norms(
     rows: npt.NDArray[np.float32],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Return the norms of rows, and whether an index accepts each.
-
-    An index refuses a whole batch, and a recall, if a single norm is too small or too large.
-
-    Examples
-    --------
-    >>> norms(np.array([[3, 4], [0, 0], [1e25, 0]], np.float32))[1].tolist()
-    [True, True, False]
-    """
+    """Return the norms of rows, and whether an index accepts each."""
+    # An index refuses a whole batch, and a recall, if a single norm is too small or too large.
     found = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1))
     return found, (found == 0) | ((found >= _LEAST_NORM) & (found <= _LARGEST_NORM))

@@ -4,41 +4,56 @@ Scores need the extra ``[eval]`` (ir-measures, pytrec-eval-terrier, scipy, matpl
 docs/evaluation.md explains how to measure and what each figure means.
 """
 
-from hyrecall.evaluate.ablate import (
-    Study,
-    ablate,
-    alpha_grid,
-    depth_grid,
-    rank_constant_grid,
-    weight_grid,
-)
-from hyrecall.evaluate.baseline import GATE, Check, check, read_baseline, write_baseline
-from hyrecall.evaluate.code import setting_code
 from hyrecall.evaluate.compare import (
+    GATE,
+    MEASURES,
+    Check,
     Comparison,
+    Scores,
     bootstrap_interval,
+    check,
     compare,
     difference_table,
     randomisation_p,
+    read_baseline,
+    read_measure,
+    score_run,
     student_p,
+    write_baseline,
 )
-from hyrecall.evaluate.data import Dataset, load_dataset
-from hyrecall.evaluate.embedding import embed_dataset
-from hyrecall.evaluate.feedback import learn_from_feedback
-from hyrecall.evaluate.learn import Learnt, fit_weights, learn
-from hyrecall.evaluate.metrics import MEASURES, Scores, read_measure, score_run
-from hyrecall.evaluate.plot import plot_study
+from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
+from hyrecall.evaluate.learn import Learnt, fit_weights, learn, learn_from_feedback
 from hyrecall.evaluate.report import (
     learnt_text,
     learnt_to_dict,
+    plot_study,
     study_text,
     study_to_dict,
     tuned_text,
     tuned_to_dict,
 )
-from hyrecall.evaluate.run import Indexes, Run, run_setting, score_setting
-from hyrecall.evaluate.settings import Setting, grid, read_setting, with_each, without_each
-from hyrecall.evaluate.tune import Tuned, tune
+from hyrecall.evaluate.run import (
+    Indexes,
+    Run,
+    Setting,
+    grid,
+    read_setting,
+    run_setting,
+    score_setting,
+    setting_code,
+    with_each,
+    without_each,
+)
+from hyrecall.evaluate.tune import (
+    Study,
+    Tuned,
+    ablate,
+    alpha_grid,
+    depth_grid,
+    rank_constant_grid,
+    tune,
+    weight_grid,
+)
 
 __all__ = [
     "GATE",

@@ -2,28 +2,233 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.extras import needs_extra
-from hyrecall.evaluate.metrics import Scores
+from hyrecall.base.arguments import check_keywords, read_path
+from hyrecall.base.disk import open_replacement
+from hyrecall.base.malformed import MALFORMED
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
+from hyrecall.evaluate.data import Judgements
 
-__all__ = [
-    "Comparison",
-    "bootstrap_interval",
-    "compare",
-    "difference_table",
-    "randomisation_p",
-    "student_p",
-]
+# ---- Scores runs per query and on average, with ir-measures and trec_eval ----
+
+_PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
+
+
+def require_extra() -> None:
+    """Raise at once if a package of the extra is missing, before a long task."""
+    for package in _PACKAGES:
+        if find_spec(package) is None:
+            raise _missing(package)
+
+
+@contextmanager
+def needs_extra() -> Iterator[None]:
+    """Turn a failed import in the block into an error with the install command."""
+    try:
+        yield
+    except ModuleNotFoundError as fault:
+        raise _missing(fault.name) from None
+
+
+def _missing(package: str | None) -> MissingExtraError:
+    wish = "the extra [eval] (pip install 'hyrecall[eval]')"
+    return error(MissingExtraError, "evaluate", wish, f"no package {package}")
+
+
+# ---- Scores runs per query and on average, with ir-measures and trec_eval ----
+
+MEASURES = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10", "AP")
+"""The default measures."""
+
+_KINDS = {
+    **dict.fromkeys(("ndcg",), "nDCG"),
+    **dict.fromkeys(("r", "recall"), "R"),
+    **dict.fromkeys(("success",), "Success"),
+    **dict.fromkeys(("rr", "mrr"), "RR"),
+    **dict.fromkeys(("ap", "map"), "AP"),
+    **dict.fromkeys(("p", "precision"), "P"),
+}
+_NEED_CUTOFF = ("R", "Success", "P")
+_MAX_CUTOFF = 100_000
+
+
+def read_measure(name: str) -> str:
+    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
+
+    Parameters
+    ----------
+    name : str
+        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
+        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
+
+    Raises
+    ------
+    OptionError
+        Another name.
+
+    Examples
+    --------
+    >>> read_measure("recall@5"), read_measure("map")
+    ('R@5', 'AP')
+    """
+    found = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]*))?", name.strip().lower())
+    kind = _KINDS.get(found[1]) if found else None
+    cutoff = found[2] if found else None
+    if kind is None or (cutoff is None and kind in _NEED_CUTOFF) or int(cutoff or 1) > _MAX_CUTOFF:
+        wish = "nDCG@k, R@k, Success@k, RR@k, AP or P@k"
+        raise error(OptionError, "measures", wish, repr(name))
+    return kind if cutoff is None else f"{kind}@{cutoff}"
+
+
+def read_measures(names: str | Sequence[str], *, first: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the canonical names of measures, each once, in order; those of ``first`` lead."""
+    every = [*first, *([names] if isinstance(names, str) else names)]
+    if not every:
+        raise error(OptionError, "measures", "a name, or a sequence of names", repr(names))
+    return tuple(dict.fromkeys(map(read_measure, every)))
+
+
+def cutoff_of(measure: str) -> int:
+    """Return the number of documents of a list that a measure reads; 0 means all."""
+    return int(measure.partition("@")[2] or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of a run on each judged query.
+
+    Attributes
+    ----------
+    name : str
+        The name of the run.
+    queries : tuple of str
+        The judged queries, sorted.
+    values : mapping of str to ndarray, shape (n_queries,), float64
+        The value of each query in [0, 1], by measure.
+    """
+
+    name: str
+    queries: tuple[str, ...]
+    values: Mapping[str, npt.NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        """Check the shapes."""
+        for measure, values in self.values.items():
+            if np.shape(values) != (len(self.queries),):
+                wish = f"a value for each of {len(self.queries)} queries"
+                raise error(ShapeError, measure, wish, np.shape(values))
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Each measure's mean over the queries; 0 without queries."""
+        return {
+            measure: float(np.mean(values)) if len(values) else 0.0
+            for measure, values in self.values.items()
+        }
+
+
+@check_keywords
+def score_run(
+    run: Mapping[str, Sequence[str]],
+    judgements: Judgements,
+    *,
+    classes: Mapping[str, str] | None = None,
+    measures: str | Sequence[str] = MEASURES,
+    name: str = "run",
+) -> Scores:
+    """Score the lists of a run.
+
+    Parameters
+    ----------
+    run : mapping of str to sequence of str
+        The documents of each query, best first, as in ``documents`` of a :class:`Run`. Only this
+        order counts.
+    judgements : mapping of str to mapping of str to int
+        For each query, the grade of each judged document. A grade above 0 means relevant and is the
+        gain of nDCG, linear as in trec_eval. Queries without judgements are left out. A judged
+        query without a list, or without a relevant document, scores 0.
+    classes : mapping of str to str, optional
+        The class of each document with duplicates. A class counts once, at the rank of its first
+        member and with its largest grade; its other members do not take up ranks.
+    measures : str or sequence of str
+        In any form that :func:`read_measure` accepts.
+    name : str, default "run"
+
+    Raises
+    ------
+    OptionError
+        An unknown measure, or a document that occurs twice in a list.
+    DTypeError
+        A list of documents that is a str.
+    MissingExtraError
+        The extra ``[eval]`` is not installed.
+
+    Examples
+    --------
+    >>> scores = score_run({"q": ["x", "a"]}, {"q": {"a": 1}}, measures=["RR@10", "R@1"])
+    >>> scores.means
+    {'RR@10': 0.5, 'R@1': 0.0}
+    """
+    with needs_extra():
+        import ir_measures
+        import pytrec_eval  # noqa: F401  used by ir_measures, whose own error is less clear
+    named = read_measures(measures)
+    judged = {
+        query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
+    }
+    queries = tuple(sorted(judged))
+    values = {measure: np.zeros(len(queries)) for measure in named}
+    lists = {query: _ranked(query, run[query], classes) for query in queries if run.get(query)}
+    if lists:
+        by_object = {ir_measures.parse_measure(measure): measure for measure in named}
+        row = {query: at for at, query in enumerate(queries)}
+        evaluator = ir_measures.evaluator(list(by_object), judged)
+        for metric in evaluator.iter_calc(lists):
+            values[by_object[metric.measure]][row[metric.query_id]] = metric.value
+    return Scores(name, queries, values)
+
+
+def _label(document: str, classes: Mapping[str, str] | None) -> str:
+    """Return the label of the unit that counts once: a class, or a document without one."""
+    if classes is None or document not in classes:
+        return f"document {document}"
+    return f"class {classes[document]}"
+
+
+def _one_per_class(grades: Mapping[str, int], classes: Mapping[str, str] | None) -> dict[str, int]:
+    best: dict[str, int] = {}
+    for document, grade in grades.items():
+        label = _label(document, classes)
+        best[label] = max(best.get(label, 0), grade)
+    return best
+
+
+def _ranked(
+    query: str, documents: Sequence[str], classes: Mapping[str, str] | None
+) -> dict[str, float]:
+    """Return labels with decreasing scores, because equal scores would be ordered by name."""
+    if isinstance(documents, str):
+        raise error(DTypeError, f"run[{query!r}]", "a list of ids", f"str {documents!r}")
+    if len(set(documents)) < len(documents):
+        raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
+    labels = dict.fromkeys(_label(document, classes) for document in documents)
+    return {label: float(len(labels) - at) for at, label in enumerate(labels)}
+
+
+# ---- Compares two runs by paired significance tests over the queries ----
 
 Values = npt.NDArray[np.float64]
 
@@ -244,3 +449,147 @@ def difference_table(
             "difference": (now - was)[order],
         }
     )
+
+
+# ---- Compares a run with a stored baseline of values per query, and decides whether it got worse
+
+GATE = ("R@5", "RR@10", "nDCG@10")
+"""The measures that must not fall."""
+
+_FORMAT = 1
+_DIGITS = 6  # digits of values in the file; the run is rounded equally before the comparison
+_FALL = 0.02  # a larger fall fails if the paired test has p < _P
+_P = 0.01
+_FAR = 0.04  # a larger fall always fails
+
+
+@dataclass(frozen=True)
+class Check:
+    """One measure of a setting compared with its baseline.
+
+    Attributes
+    ----------
+    setting : str
+    comparison : Comparison
+        From the baseline (``before``) to the run (``after``).
+    """
+
+    setting: str
+    comparison: Comparison
+
+    @property
+    def failed(self) -> bool:
+        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
+        fall = round(-self.comparison.difference, 9)
+        return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
+
+
+@check_keywords
+def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
+    """Write the scores of settings per query to a file.
+
+    Parameters
+    ----------
+    path : path-like
+        A JSON file; an existing file is overwritten.
+    dataset : str
+        The name of the set.
+    scores : sequence of Scores
+        Scores over the same queries, with the measures of ``GATE``.
+
+    Raises
+    ------
+    OptionError
+        The queries differ, or a measure is missing.
+    """
+    for one in scores:
+        missing = [measure for measure in GATE if measure not in one.values]
+        if missing or one.queries != scores[0].queries:
+            wish = f"the queries of {scores[0].name!r} and measures with {', '.join(GATE)}"
+            raise error(OptionError, f"run {one.name!r}", wish, f"none of {missing or 'them'}")
+    # A line for each measure, so that a change of one measure is one line in a diff.
+    lines = [
+        f" {json.dumps(one.name)}: {{\n"
+        + ",\n".join(f"  {json.dumps(m)}: {_entry(one, m)}" for m in one.values)
+        + "\n }"
+        for one in scores
+    ]
+    head = {"format": _FORMAT, "dataset": dataset, "queries": list(scores[0].queries)}
+    top = "".join(f"{json.dumps(k)}: {json.dumps(v)},\n" for k, v in head.items())
+    text = "{" + top + '"settings": {\n' + ",\n".join(lines) + "\n}}\n"
+    with open_replacement("path", read_path(path)) as out:
+        out.write(text.encode())
+
+
+def _entry(scores: Scores, measure: str) -> str:
+    values = [round(float(value), _DIGITS) for value in scores.values[measure]]
+    entry = {"mean": round(scores.means[measure], _DIGITS), "values": values}
+    return json.dumps(entry, separators=(",", ":"))  # thousands of values: a sixth of the file
+
+
+@check_keywords
+def read_baseline(path: str | Path) -> dict[str, Scores]:
+    """Read a baseline file; return the scores by setting.
+
+    Raises
+    ------
+    DTypeError
+        Not a file of :func:`write_baseline`; the message names it.
+    """
+    try:
+        data = json.loads(read_path(path).read_text("utf-8"))
+        if data["format"] != _FORMAT:
+            raise ValueError(f"format {data['format']}")
+        queries = tuple(map(str, data["queries"]))
+        return {
+            name: Scores(name, queries, {read_measure(m): _values(v) for m, v in given.items()})
+            for name, given in data["settings"].items()
+        }
+    except MALFORMED as fault:
+        wish = f"a baseline of format {_FORMAT}"
+        raise error(DTypeError, str(path), wish, f"{type(fault).__name__}: {fault}") from fault
+
+
+def _values(given: Mapping[str, Any]) -> Any:
+    values = np.array(given["values"], np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("a value that is not finite")
+    return values
+
+
+@check_keywords
+def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
+    """Compare a run with the baseline of the same name.
+
+    Parameters
+    ----------
+    scores : Scores
+        With the measures of ``GATE``.
+    baseline : mapping of str to Scores
+        As :func:`read_baseline` returns it.
+
+    Returns
+    -------
+    tuple of Check
+        One per measure of ``GATE``; the run fails if ``failed`` is True for one of them.
+
+    Raises
+    ------
+    OptionError
+        The baseline lacks the setting or a measure, or has other queries.
+
+    Examples
+    --------
+    >>> half = np.full(100, 0.5)
+    >>> before = Scores("bm25", tuple(map(str, range(100))), dict.fromkeys(GATE, half))
+    >>> after = Scores("bm25", before.queries, dict.fromkeys(GATE, half - 0.05))
+    >>> [one.failed for one in check(after, {"bm25": before})]
+    [True, True, True]
+    """
+    if scores.name not in baseline:
+        wish = f"a baseline with {scores.name!r}"
+        raise error(OptionError, "baseline", wish, ", ".join(baseline) or "none")
+    rounded = {measure: np.round(values, _DIGITS) for measure, values in scores.values.items()}
+    now = Scores(scores.name, scores.queries, rounded)
+    compared = compare(baseline[scores.name], now, measures=GATE)
+    return tuple(Check(scores.name, one) for one in compared)

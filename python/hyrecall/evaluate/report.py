@@ -5,49 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
-from hyrecall.evaluate.ablate import Study
-from hyrecall.evaluate.baseline import Check
-from hyrecall.evaluate.compare import Comparison
+from hyrecall.errors import OptionError, error
+from hyrecall.evaluate.compare import Check, Comparison, bootstrap_interval, needs_extra
 from hyrecall.evaluate.learn import Learnt
-from hyrecall.evaluate.settings import Setting
-from hyrecall.evaluate.tune import Tuned
-
-__all__ = [
-    "best_setting",
-    "checks_text",
-    "differences_text",
-    "learnt_text",
-    "learnt_to_dict",
-    "study_text",
-    "study_to_dict",
-    "table",
-    "tuned_text",
-    "tuned_to_dict",
-    "winner_text",
-]
+from hyrecall.evaluate.run import Setting
+from hyrecall.evaluate.tune import Study, Tuned
 
 _SHOWN_TEXT = 60  # characters of a query in a table
 _SHOWN_TRIED = 10  # settings of a search in a table
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows in columns, as Markdown that is also readable as plain text.
-
-    Examples
-    --------
-    >>> print(table(["setting", "AP"], [["bm25", "0.5"], ["dense", "0.25"]]))
-    | setting |   AP |
-    | ------- | ---: |
-    | bm25    |  0.5 |
-    | dense   | 0.25 |
-    """
+    """Lay out rows in columns, as Markdown that is also readable as plain text."""
     shown = [[cell.replace("|", "/") for cell in row] for row in (headings, *rows)]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -276,3 +253,67 @@ def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
         "report": study_to_dict(learnt.report),
         "recipe": json.loads(learnt.recipe.to_json()),
     }
+
+
+# ---- Draws a study as bars of means with their intervals, as SVG or PNG ----
+
+_DOTS = 150  # per inch of a PNG
+
+
+def plot_format(path: Path, argument: str = "plot") -> str:
+    """Return the format of a picture by the suffix of its name."""
+    ending = path.suffix.lower()
+    if ending not in (".svg", ".png"):
+        raise error(OptionError, argument, "a name that ends in .svg or .png", repr(path.name))
+    return ending[1:]
+
+
+@check_keywords
+def plot_study(study: Study, path: str | Path) -> None:
+    """Draw each setting's means, with bootstrap 95 % intervals over the queries.
+
+    The same study gives the same bytes with the same version of matplotlib.
+
+    Parameters
+    ----------
+    study : Study
+    path : path-like
+        An ``.svg`` or ``.png`` file; an existing file is overwritten.
+
+    Raises
+    ------
+    OptionError
+        Another suffix.
+    MissingExtraError
+        The extra ``[eval]`` is not installed.
+    """
+    path = Path(path)
+    kind = plot_format(path)
+    with needs_extra():
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    measures = list(study.scores[0].values)
+    width = 0.8 / len(study.scores)
+    # The salt makes ids in the file reproducible; the file has no date.
+    with rc_context({"svg.hashsalt": "hyrecall", "font.family": "DejaVu Sans"}):
+        n_bars = len(measures) * len(study.scores)
+        figure = Figure(figsize=(2 + max(4, 0.35 * n_bars), 4), layout="constrained")
+        (FigureCanvasSVG if kind == "svg" else FigureCanvasAgg)(figure)
+        axes = figure.add_subplot()
+        for at, scores in enumerate(study.scores):
+            means = list(scores.means.values())
+            spans = [bootstrap_interval(values) for values in scores.values.values()]
+            # matplotlib refuses negative lengths, which a mean outside the percentiles would have.
+            below = [max(mean - low, 0.0) for mean, (low, _) in zip(means, spans, strict=True)]
+            above = [max(high - mean, 0.0) for mean, (_, high) in zip(means, spans, strict=True)]
+            places = [row - 0.4 + width * (at + 0.5) for row in range(len(measures))]
+            axes.bar(places, means, width, yerr=[below, above], capsize=2, label=scores.name)
+        axes.set_xticks(range(len(measures)), measures)
+        axes.set_ylim(0, 1)
+        axes.set_ylabel("mean over queries")
+        axes.set_title(f"{study.dataset}: {len(study.scores[0].queries):,} queries")
+        axes.legend(fontsize="small")
+        nothing = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(path, format=kind, dpi=_DOTS, metadata=nothing)

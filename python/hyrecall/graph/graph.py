@@ -2,33 +2,461 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from hyrecall.ask.scope import scope_entries
-from hyrecall.base.keywords import check_keywords
+from hyrecall import _core
+from hyrecall.ask.arms import EdgeLexical, Regex
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.scope import distinct_scopes, scope_entries, scope_key
+from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.graph.asked import NO_NODES, AskedGraph
-from hyrecall.graph.nodes import GraphNodes
-from hyrecall.graph.reads import GraphReads
-from hyrecall.graph.schema import GraphSchema
-from hyrecall.graph.states import BoundGraph
 from hyrecall.hits.around import Neighbour
+from hyrecall.hits.reply import Reply
 from hyrecall.index import Index
-from hyrecall.recall.arms.listed import read_keys
-from hyrecall.recall.neighbours import Keys, check_surroundings, find_neighbours
-from hyrecall.recall.reach import Reach
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.parts.lookups import cell_column
+from hyrecall.recall.answer import answer_by_options
+from hyrecall.recall.arms import read_keys, scope_request
+from hyrecall.recall.graph_views import EdgeCredits, Matches
+from hyrecall.recall.reach import Keys, Reach, check_surroundings, find_neighbours
+from hyrecall.segments.segments import IndexFacts, State, gather, one_array, segment_from_parts
+from hyrecall.table.arrow_values import check_column
+from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["Graph", "GraphSchema", "Neighbour"]
+__all__ = [
+    "NO_NODES",
+    "AskedGraph",
+    "BoundGraph",
+    "Graph",
+    "GraphNodes",
+    "GraphReads",
+    "GraphSchema",
+    "Neighbour",
+    "nodes_of",
+]
+
+
+# ---- Declares what a graph needs of an index that is no :class:`hyrecall.Index`, such as shards
+
+
+@runtime_checkable
+class GraphNodes(Protocol):
+    """An index whose documents a graph connects, and which says which of some keys exist."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the index."""
+        ...
+
+    @property
+    def _facts(self) -> IndexFacts: ...
+
+    def _nodes_in(self, scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
+        """Return a state of the documents of each scope that have one of its keys."""
+        ...
+
+
+# ---- The base class of graphs: both indexes, and access to the participants of edges ----
+
+
+@check_keywords
+class GraphReads:
+    """An index of edges over an index of nodes."""
+
+    def __init__(self, edges: Index, nodes: Index | GraphNodes, participants_column: str) -> None:
+        """Join both indexes."""
+        self._edges = edges
+        self._nodes = nodes
+        self._column = participants_column
+
+    @property
+    def edges(self) -> Index:
+        """The index of edges, whose hits are edges."""
+        return self._edges
+
+    @property
+    def nodes(self) -> Index | GraphNodes:
+        """The index of documents, or the shards of one."""
+        return self._nodes
+
+    @property
+    def participants_column(self) -> str:
+        """The name of the list column of participants."""
+        return self._column
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of the nodes' keys."""
+        return self._nodes._facts.row_types[self._nodes.schema.key]
+
+    def edge_scope(self, scope: object) -> object:
+        """Return the scope for the index of edges: None if it has no cells."""
+        return scope if self._edges.schema.cell_columns else None
+
+    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return (number of the edge, key) of every participant in a column of lists."""
+        import pyarrow.compute as pc
+
+        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
+        keys = pc.list_flatten(column)
+        if keys.null_count:
+            present = keys.is_valid().to_numpy(zero_copy_only=False)
+            which, keys = which[present], keys.filter(pa.array(present))
+        return which, keys.cast(self.key_type)
+
+    def flat_keys(
+        self, argument: str, keys: Sequence[Sequence[object]]
+    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Concatenate lists of keys; return their offsets and keys."""
+        lists = [list(one) for one in keys]
+        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
+        flat = [key for one in lists for key in one]
+        return offsets, read_keys(argument, flat, self._nodes._facts)
+
+
+# ---- One state of a graph, a state of its edges and of its nodes, and the reads on it ----
+
+
+@dataclass(frozen=True, eq=False)
+class BoundGraph:
+    """A graph's state for the arms, signals and context of one call; every read names a scope."""
+
+    graph: GraphReads
+    edges: State
+    nodes: State
+
+    def best_edges(
+        self,
+        texts: Sequence[object],
+        scope: object,
+        depth: int,
+        *,
+        filter: Sequence[Filter | None] | None = None,  # noqa: A002
+    ) -> Reply:
+        """Return each query's best edges by BM25 of their texts."""
+        graph = self.graph
+        request = Request(
+            now=datetime.now(UTC), text={"text": texts}, scope=graph.edge_scope(scope),
+            filter=filter, limit=depth,
+        )  # fmt: skip
+        index, options = graph.edges, CallOptions(depth=depth)
+        with self.edges.reading():
+            return answer_by_options(index._facts, self.edges, index.device, request, options)
+
+    def credits(
+        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
+    ) -> EdgeCredits:
+        """Return the participants of each query's best edges by BM25 of their texts."""
+        del arm
+        graph = self.graph
+        reply = self.best_edges(texts, scope, depth)
+        edge, keys = graph.participants(reply.column(graph.participants_column))
+        queries = np.arange(reply.n_queries, dtype=np.uint32)
+        query = np.repeat(queries, np.diff(reply.offsets))[edge]
+        names = reply.column(graph.edges.schema.key)
+        return EdgeCredits(query, keys, edge, reply.arrays["arm_scores"], names)
+
+    def matching(
+        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
+    ) -> pa.Array:
+        """Return the participants of those edges of a scope that have a matching text."""
+        del arm, place, query
+        return self.participants_where(scope, matches)
+
+    def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
+        """Return columns of all edges of one scope."""
+        graph = self.graph
+        request = scope_request(graph.edges._facts, self.edges, graph.edge_scope(scope), 1)
+        with self.edges.reading():
+            segment, row = _core.arms.Audience(self.edges.snapshot, request).rows(0)
+            return gather(self.edges.segments, segment, row, columns)
+
+    def participants_where(self, scope: object, matches: Matches) -> pa.Array:
+        """Return the participants of those edges of a scope that have a matching text."""
+        graph = self.graph
+        texts = graph.edges.schema.text_columns
+        rows = self.edge_rows(scope, [*texts, graph.participants_column])
+        found = np.zeros(rows.num_rows, bool)
+        for name in texts:
+            found |= matches(rows.column(name))
+        column = rows.column(graph.participants_column).combine_chunks()
+        return graph.participants(column.filter(pa.array(found)))[1]
+
+    def incident(self, keys: pa.Array, scope: object) -> pa.Table:
+        """Return key and cells of every edge of one scope with one of the keys as participant."""
+        import pyarrow.compute as pc
+
+        graph = self.graph
+        schema = graph.edges.schema
+        named = [schema.key, *schema.cell_columns]
+        rows = self.edge_rows(scope, [*named, graph.participants_column])
+        edge, found = graph.participants(rows.column(graph.participants_column).combine_chunks())
+        wanted = pc.is_in(found, keys).to_numpy(zero_copy_only=False)
+        return rows.select(named).take(pa.array(np.unique(edge[wanted])))
+
+    @property
+    def is_partial(self) -> bool:
+        """False: an adjacency has all connections."""
+        return False
+
+    def adjacency(
+        self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
+    ) -> _core.arms.Adjacency:
+        """Return the connections between documents for n queries, from any sources."""
+        del sources, hops
+        nodes = self.graph.nodes._facts
+        with self.nodes.reading():
+            return self.between(scope, n, self.nodes, scope_request(nodes, self.nodes, scope, n))
+
+    def between(
+        self, scope: object, n: int, nodes: State, seen: _core.BatchRequest
+    ) -> _core.arms.Adjacency:
+        """Return the connections by edges in scope between those nodes that n queries see."""
+        graph, edges = self.graph, self.graph.edges
+        with self.edges.reading():
+            return _core.arms.Adjacency(
+                self.edges.snapshot,
+                scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
+                list(edges.schema.attributes).index(graph.participants_column),
+                nodes.snapshot,
+                seen,
+            )
+
+
+# ---- A graph whose nodes are the documents of several indexes together ----
+# Such an index is asked which participants of edges exist: only those within the hops that a walk
+# takes. A small state with their keys and cells then stands for all of its documents.
+
+NO_NODES = State.of((), (), 0)
+
+Ask = Callable[[Sequence[object], Sequence[pa.Array]], State]
+"""Takes scopes and the keys of each; returns a state of the documents that exist."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedGraph(BoundGraph):
+    """The edges of a graph at one moment; ``ask`` says which of their participants exist."""
+
+    ask: Ask
+    _connected: dict[Hashable, _core.arms.Adjacency] = field(default_factory=dict, init=False)
+
+    @property
+    def is_partial(self) -> bool:
+        """True: an adjacency has the connections near its sources."""
+        return True
+
+    def adjacency(
+        self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
+    ) -> _core.arms.Adjacency:
+        """Return the connections within some hops of each query's sources."""
+        # Checked for each query, as one index does; shards are asked each scope only once.
+        scope_request(self.graph.nodes._facts, NO_NODES, scope, n)
+        scopes, number = distinct_scopes(scope, n)
+        starts: list[dict[Any, None]] = [{} for _ in scopes]
+        for at, own in zip(number.tolist(), sources, strict=True):
+            starts[at] |= dict.fromkeys(own)
+        nodes = self.ask(scopes, self._near(scopes, list(map(list, starts)), hops))
+        bound = BoundGraph(self.graph, self.edges, nodes)
+        return bound.adjacency(scope, n)
+
+    def _near(
+        self, scopes: list[object], sources: Sequence[Sequence[Any]], hops: int
+    ) -> list[pa.Array]:
+        """Return the participants within some hops of the sources of each scope."""
+        # Which of them exist is not known here, so paths lead through all of them.
+        kind = self.graph.key_type
+        if not any(map(len, sources)):
+            return [pa.array([], kind)] * len(scopes)
+        name = tuple(map(scope_key, scopes))
+        if name not in self._connected:  # signals and context of a call walk along the same edges
+            self._connected[name] = self._all_connected(scopes)
+        starts = self.graph.flat_keys("sources", sources)
+        return [pa.array(near, kind) for near, _ in self._connected[name].distances(*starts, hops)]
+
+    def _all_connected(self, scopes: list[object]) -> _core.arms.Adjacency:
+        """Return the connections by the edges of each scope, whoever exists."""
+        import pyarrow.compute as pc
+
+        # Without cells, every query sees every node.
+        facts, n = self.graph.nodes._facts, len(scopes)
+        bare = replace(facts, schema=replace(facts.schema, cell=None))
+        distinct = scopes if self.graph.edges.schema.cell_columns else scopes[:1]
+        keys = [self._participants(one) for one in distinct]
+        every = nodes_of(bare, [pa.table({"key": pc.unique(pa.concat_arrays(keys))})])
+        return self.between(scopes, n, every, scope_request(bare, every, None, n))
+
+    def _participants(self, scope: object) -> pa.Array:
+        """Return the participants of the edges of one scope."""
+        column = self.graph.participants_column
+        rows = self.edge_rows(scope, [column])
+        return self.graph.participants(rows.column(column).combine_chunks())[1]
+
+
+def nodes_of(facts: IndexFacts, found: Sequence[pa.Table]) -> State:
+    """Make a state of documents that have only a key and a cell."""
+    schema = facts.schema
+    names = ["key", *(cell_column(at) for at in range(len(schema.cell_columns)))]
+    tables = [one.select(names) for one in found if one.num_rows]
+    if not tables:
+        return NO_NODES
+    rows = pa.concat_tables(tables).combine_chunks().group_by(names).aggregate([])
+    rows = rows.select(names).rename_columns([schema.key, *schema.cell_columns])
+    n = rows.num_rows
+    seqs = np.arange(n, dtype=np.int64)
+    cells = [one_array(rows.column(name)) for name in schema.cell_columns]
+    order = _core.sort_rows(cells, n, np.zeros(0, np.int64), seqs)
+    rows = rows.take(pa.array(order)).combine_chunks()
+    bare = replace(schema, attributes=(), stored=(), thread=None, place=None, cluster=None)
+    segment = segment_from_parts(rows, seqs[order], bare, {}, {})
+    return State.of([segment], [_core.SegmentView(segment.core)], n)
+
+
+# ---- Defines the schema of a table of edges, and converts its participants to a list column ----
+
+MADE_COLUMN = "participants"
+"""The list column that is made from two columns of ends."""
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class GraphSchema:
+    """Assigns roles to the columns of a table of edges.
+
+    Parameters
+    ----------
+    key : str
+        The column of the edges' ids, unique within a cell.
+    cell : str or sequence of str or None
+        The cell columns of the edges, with the same names and types as those of the documents. None
+        lets every query see every edge.
+    text : str or sequence of str, default ("label", "description")
+        The text columns of an edge, which form one lexical arm with a gap between them.
+    participants : str or tuple of two str, default "participants"
+        A list column of document keys (two keys form an edge, more a hyperedge), or the columns of
+        the two ends, from which a list column ``participants`` is made.
+    attributes, stored : str or sequence of str, default ()
+        More columns of edges to filter by, or to return, such as kinds and roles.
+
+    Raises
+    ------
+    OptionError
+        A name that is empty or given twice.
+
+    Examples
+    --------
+    >>> GraphSchema(key="id", cell="user", participants=("source", "target")).participants_column
+    'participants'
+    """
+
+    key: str
+    cell: str | Sequence[str] | None
+    text: str | Sequence[str] = ("label", "description")
+    participants: str | tuple[str, str] = "participants"
+    attributes: str | Sequence[str] = ()
+    stored: str | Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Check every name."""
+        ends = self.participants
+        if not isinstance(ends, str) and not (
+            isinstance(ends, tuple) and len(ends) == 2 and all(isinstance(e, str) for e in ends)
+        ):
+            wish = "a list column, or a tuple of two columns"
+            raise error(OptionError, "participants", wish, repr(ends))
+        for name in ("text", "attributes", "stored"):
+            value = getattr(self, name)
+            set_fields(self, **{name: (value,) if isinstance(value, str) else tuple(value)})
+        _ = self.index_schema
+
+    @property
+    def participants_column(self) -> str:
+        """The list column of participants."""
+        return self.participants if isinstance(self.participants, str) else MADE_COLUMN
+
+    @property
+    def index_schema(self) -> Schema:
+        """The schema of the index of edges."""
+        ends = () if isinstance(self.participants, str) else self.participants
+        attributes = (self.participants_column, *self.attributes)
+        stored = (*self.text, *ends, *self.stored)
+        return Schema(
+            key=self.key,
+            cell=self.cell,
+            text={"text": Text(*self.text)},
+            attributes=attributes,
+            stored=tuple(dict.fromkeys(name for name in stored if name not in attributes)),
+        )
+
+    def with_participants(self, table: object, kind: pa.DataType) -> pa.Table:
+        """Return the table with a list column of participants of the nodes' key type."""
+        try:
+            edges = pa.table(table)
+        except (TypeError, ValueError) as fault:
+            wish = "an Arrow table (anything with __arrow_c_stream__)"
+            raise error(DTypeError, "table", wish, type(table).__name__) from fault
+        name = self.participants_column
+        if isinstance(self.participants, str):
+            column = _column(edges, name)
+            found = column.type
+            if not (pa.types.is_list(found) or pa.types.is_large_list(found)):
+                raise error(DTypeError, name, f"a list column of {kind}", found)
+        else:
+            if name in edges.column_names:
+                wish = f"no column {name!r} in addition to {self.participants}"
+                raise error(OptionError, "participants", wish, "one")
+            ends = [_column(edges, end) for end in self.participants]
+            column = _pairs(*ends)
+        try:
+            _check_akin(name, column.type.value_type, kind)
+            made = column.cast(pa.list_(kind))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as fault:
+            wish = f"keys of the nodes' type {kind}"
+            raise error(DTypeError, name, wish, f"{column.type} ({fault})") from None
+        if name in edges.column_names:
+            return edges.set_column(edges.column_names.index(name), name, made)
+        return edges.append_column(name, made)
+
+
+def _column(edges: pa.Table, name: str) -> pa.ChunkedArray:
+    if edges.column_names.count(name) != 1:
+        raise error(OptionError, "table", f"one column {name!r}", edges.column_names)
+    column = edges.column(name)
+    check_column(column, name, lambda row: f"in row {row}")
+    return column
+
+
+def _pairs(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Make lists of two keys; the index ignores a null end."""
+    if first.type != second.type:
+        raise error(DTypeError, "participants", "two columns of one type", second.type)
+    both = pa.chunked_array([*first.chunks, *second.chunks], first.type).combine_chunks()
+    n = len(first)
+    order = np.arange(2 * n).reshape(2, n).T.ravel()
+    offsets = pa.array(np.arange(0, 2 * n + 1, 2), pa.int64())
+    return pa.chunked_array([pa.LargeListArray.from_arrays(offsets, both.take(pa.array(order)))])
+
+
+def _check_akin(name: str, found: pa.DataType, kind: pa.DataType) -> None:
+    """Refuse participants of another kind than the nodes' keys: the key 1 is not the key "1"."""
+    types = pa.types
+    is_text = types.is_string(found) or types.is_large_string(found)
+    fits = is_text if types.is_large_string(kind) else types.is_integer(found)
+    if not fits and not types.is_null(found):
+        raise error(DTypeError, name, f"keys of the nodes' type {kind}", found)
+
+
+# ---- Graphs over the documents of an index, whose edges are documents of a second index ----
 
 MOST_HOPS = 16
 
@@ -355,12 +783,7 @@ class Graph(GraphReads):
 
 
 def _check_nodes(nodes: object) -> None:
-    """Refuse what is no index.
-
-    Raises
-    ------
-    DTypeError
-    """
+    """Refuse what is no index."""
     if not isinstance(nodes, Index | GraphNodes):
         raise error(DTypeError, "nodes", "an hr.Index or a ShardedIndex", type(nodes).__name__)
 

@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from hyrecall.hits.around import NearRow as NearRow
     from hyrecall.hits.around import Neighbour as Neighbour
     from hyrecall.hits.around import Related as Related
+    from hyrecall.hits.around import SecondLook as SecondLook
     from hyrecall.hits.around import ThreadRow as ThreadRow
     from hyrecall.hits.dropped import Dropped as Dropped
-    from hyrecall.hits.explanation import Explanation as Explanation
-    from hyrecall.hits.second_look import SecondLook as SecondLook
+    from hyrecall.hits.explain_text import Explanation as Explanation
 else:
     __getattr__ = lazily(
         __name__,
         {
-            "around": ("NearRow", "Neighbour", "Related", "ThreadRow"),
+            "around": ("NearRow", "Neighbour", "Related", "SecondLook", "ThreadRow"),
             "dropped": ("Dropped",),
-            "explanation": ("Explanation",),
-            "second_look": ("SecondLook",),
+            "explain_text": ("Explanation",),
         },
     )

@@ -5,21 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.text_tables import Line, clean, wrap
-
-__all__ = ["Dropped", "DroppedRow", "Peer", "StageDrops", "dropped_text"]
 
 
 @check_keywords
 @dataclass(frozen=True)
 class Peer:
-    """Another document of the same list.
-
-    Attributes
-    ----------
-    key, cell : object, tuple
-    """
+    """Another document of the same list."""
 
     key: Any
     cell: tuple[Any, ...]

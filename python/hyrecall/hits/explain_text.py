@@ -6,13 +6,92 @@ A line is its depth and its text. Numbers have six digits; ``x`` is times, ``^``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import Line, clean, wrap
-from hyrecall.hits.explanation_parts import Component, Explained, Scaling, Step, Term
-from hyrecall.hits.second_look import SecondLook
+from hyrecall.hits.around import SecondLook
+from hyrecall.text.bm25 import BM25
 
-__all__ = ["explanation_lines", "fusion_text", "wrapped_text"]
+# ---- The parts of a hit's score as plain data ----
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one leaf of a text query adds to a document."""
+
+    term: str
+    multiplicity: float
+    doc_freq: int
+    term_freq: int
+    idf: float
+    weight: float
+    impact: float
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How a fusion scaled an arm's score before it weighed it."""
+
+    how: str
+    low: float
+    high: float
+    scaled: float
+
+
+@dataclass(frozen=True)
+class Component:
+    """An arm's part in a hit."""
+
+    arm: str
+    score: float | None
+    rank: int | None
+    contribution: float
+    weight: float | None = None
+    rank_constant: float | None = None
+    scaling: Scaling | None = None
+    n_docs: int | None = None
+    total_length: int | None = None
+    doc_length: int | None = None
+    bm25: BM25 | None = None
+    mean_doc_length: float | None = None
+    length_norm: float | None = None
+    matches: bool = True
+    terms: tuple[Term, ...] = ()
+    dot: float | None = None
+    inverse_norm: float | None = None
+    inverse_query_norm: float | None = None
+    evidence: Any = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a shaping stage made of a hit's score."""
+
+    stage: str
+    score: float
+    factors: dict[str, float]
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The data of an :class:`hyrecall.Explanation`, which describes it."""
+
+    score: float
+    fusion: str
+    components: tuple[Component, ...]
+    steps: tuple[Step, ...] = ()
+    holds: dict[str, str] = field(default_factory=dict)
+    joined: float | None = None
+    best: float | None = None
+    fused: float | None = None
+    feedback: SecondLook | None = None
+    degraded: tuple[str, ...] = ()
+
+
+# ---- An explanation as text: every number of the score, in equations that a calculator can follow
 
 _DAY = 86_400.0  # seconds
 
@@ -356,3 +435,46 @@ _STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
     "SessionSignals": _signals,
     "MMR": _mmr,
 }
+
+
+# ---- What an explanation is: a hit's score and its parts, which can be shown as text ----
+
+
+@dataclass(frozen=True)
+class Explanation(Explained):
+    """A hit's score and all it was made of.
+
+    Attributes
+    ----------
+    score : float
+        Recomputed; equals the hit's.
+    fusion : str
+        How the components were joined.
+    components : tuple of Component
+        One per arm that ran, in the order of ``trace.arms``.
+    steps : tuple of Step
+        One per shaping stage, in the order they ran.
+    holds : dict of str to str
+        By text arm, what the document holds (an identifier, a quoted string or words), for which
+        it comes before others whatever its score; empty where it does not.
+    joined : float or None
+        What the fusion made of the components; None for a row that filled the list.
+    best : float or None
+        With ``normalize``, the best score possible.
+    fused : float or None
+        The score that the stages start from: ``joined``, or its share of ``best``.
+    feedback : SecondLook or None
+        What :class:`hyrecall.Feedback` added to the query: ``rows`` (keys), ``vectors`` (arms whose
+        query was moved), ``terms`` (by text arm, with their boosts).
+    degraded : tuple of str
+        Reasons why an arm or a stage of the query did not run, and so adds nothing to the score.
+
+    Notes
+    -----
+    The formulas are those of docs/scoring.md; the bits are the hit's. As text, every number that a
+    sum needs is shown with six digits, and each equation can be followed with a calculator.
+    """
+
+    def __str__(self) -> str:
+        """Show every number that the score was made of, in lines of at most 80 characters."""
+        return wrapped_text(self, 80)

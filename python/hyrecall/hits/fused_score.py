@@ -7,27 +7,14 @@ from typing import Any
 
 from hyrecall import _core
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.hits.explanation_parts import Scaling
+from hyrecall.errors import MissingExtraError, error
+from hyrecall.hits.explain_text import Scaling
 from hyrecall.hits.reply import Reply
-
-__all__ = ["FusedScore", "contributions", "fuse"]
 
 
 @dataclass(frozen=True)
 class FusedScore:
-    """What the fusion made of a document.
-
-    Attributes
-    ----------
-    score : float
-        What the stages start from: ``joined``, or its share of ``best``.
-    joined : float
-        The joined contributions of the arms.
-    best : float or None
-        With ``normalize``, the best score possible.
-    added : dict of int to dict of str to object
-        By the arm's place: its contribution, its weight and how its score was scaled.
-    """
+    """What the fusion made of a document."""
 
     score: float
     joined: float
@@ -36,10 +23,8 @@ class FusedScore:
 
 
 def contributions(reply: Reply, query: int, at: int) -> list[float]:
-    """Return what each arm adds to a hit's score, in the order of ``trace.arms``.
-
-    With ``normalize`` they are divided by the best score possible, so that they still add up.
-    """
+    """Return what each arm adds to a hit's score, in the order of ``trace.arms``."""
+    # With ``normalize`` they are divided by the best score possible, so that they still add up.
     known = {
         place: {"score": reply.cached("score", arm)[at], "rank": reply.cached("rank", arm)[at]}
         for place, arm in enumerate(reply.ran)
@@ -53,10 +38,8 @@ def contributions(reply: Reply, query: int, at: int) -> list[float]:
 
 
 def fuse(reply: Reply, query: int, parts: dict[int, dict[str, Any]]) -> FusedScore:
-    """Join the components as csrc/engine/fusion does; the pool's scales came with the reply.
-
-    ``parts`` has the score and the rank in each arm, by the arm's place among those that ran.
-    """
+    """Join the components as csrc/engine/fusion does; the pool's scales came with the reply."""
+    # ``parts`` has the score and the rank in each arm, by the arm's place among those that ran.
     math = _core.arithmetic
     fusion = reply.fusion
     scales = _scales(reply, query)
@@ -128,3 +111,54 @@ def _scaled(scale: str, score: float, low: float, high: float) -> float:
 
 def _scales(reply: Reply, query: int) -> Any:
     return reply.arrays["scales"].reshape(reply.n_queries, len(reply.ran) * 3 + 1)[query]
+
+
+# ---- A picture of one query's hits; needs the extra ``[plot]`` ----
+
+
+def plot_hits(reply: Reply, query: int, ax: Any) -> Any:
+    """Draw the hits of a query; see :meth:`hyrecall.Hits.plot`."""
+    begin, end = reply.span(query)
+    if ax is None:
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            wish = "matplotlib (pip install 'hyrecall[plot]')"
+            raise error(MissingExtraError, "plot", wish, "no package matplotlib") from None
+        _, ax = pyplot.subplots(figsize=(8.0, 1.2 + 0.3 * (end - begin)), layout="constrained")
+    parts = [_parts(reply, query, at) for at in range(begin, end)]
+    places = range(end - begin)
+    # What is below 0 is stacked to the left, so a bar's two ends are its sums and never overlap.
+    right, left = [0.0] * len(parts), [0.0] * len(parts)
+    for at, arm in enumerate(reply.trace.arms):
+        widths = [part[at] for part in parts]
+        starts = [right[i] if widths[i] >= 0 else left[i] for i in places]
+        ax.barh(places, widths, left=starts, label=arm)
+        for i in places:
+            side = right if widths[i] >= 0 else left
+            side[i] += widths[i]
+    _label(ax, reply, query)
+    return ax
+
+
+def _parts(reply: Reply, query: int, at: int) -> list[float]:
+    """Return what each arm adds to the score: of a maximum, the largest alone."""
+    parts = contributions(reply, query, at)
+    if isinstance(reply.fusion, Max) and parts:
+        largest = max(range(len(parts)), key=parts.__getitem__)
+        parts = [part if at == largest else 0.0 for at, part in enumerate(parts)]
+    return parts
+
+
+def _label(ax: Any, reply: Reply, query: int) -> None:
+    begin, end = reply.span(query)
+    ranks = reply.arrays["rank"][begin:end].tolist()
+    keys = reply.cached("row", reply.facts.schema.key)[begin:end]
+    names = [f"{rank}  {key}" for rank, key in zip(ranks, keys, strict=True)]
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()  # the best on top
+    score = "score" if reply.fusion is None else f"score ({type(reply.fusion).__name__})"
+    ax.set_xlabel(f"{score}, normalised" if reply.normalize else score)
+    ax.set_title(f"query {query}")
+    if names:
+        ax.legend(title="arm")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,10 @@ from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "EXACT",
-    "batch_html",
-    "batch_lines",
-    "hit_lines",
-    "query_html",
-    "query_lines",
-]
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
+
 
 _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the same everywhere
 _SHOWN_HITS = 20
@@ -175,18 +171,7 @@ def _rest(n_hits: int) -> list[Line]:
 
 
 def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[Line]:
-    """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath.
-
-    Parameters
-    ----------
-    reply : Reply
-    query : int
-        One that has hits.
-    width : int
-        Columns of the terminal.
-    show : callable, optional
-        Makes a styled line of a text; default: its beginning, on one line.
-    """
+    """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath."""
     return _table_of(_hits(reply, query), reply.trace.arms, width=width, show=show)
 
 
@@ -269,3 +254,42 @@ def _html_table(
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
     end = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return f"<div><p>{escape(title)}</p>{table}{end}</div>"
+
+
+# ---- Hits as rich shows them, in a terminal or a notebook: the tables of ``print``, in full width
+# Stored text is data, so every line is a Text: a str would be read as markup.
+
+_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
+
+
+class Lines:
+    """Lines that are laid out when rich says how wide they may be."""
+
+    def __init__(self, lay_out: Callable[[int], Iterable[Line]]) -> None:
+        """Take what gives the lines for a width."""
+        self._lay_out = lay_out
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """Return the lines as texts."""
+        for line in self._lay_out(options.max_width):
+            yield styled(line)
+
+
+def styled(line: Line) -> Text:
+    """Return a line with its styles as rich has them."""
+    from rich.text import Text
+
+    shown = Text(line.text, no_wrap=True, overflow="ignore")
+    for begin, end, style in line.spans:
+        shown.stylize(_STYLES[style], begin, end)
+    return shown
+
+
+def of_batch(reply: BatchReply) -> Any:
+    """Show the first hits of a batch, and how many there are."""
+    return Lines(lambda width: batch_lines(reply, width=width))
+
+
+def of_query(reply: Reply, query: int) -> Any:
+    """Show the first hits of a query."""
+    return Lines(lambda width: query_lines(reply, query, width=width))

@@ -10,22 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.query_keys import keys_of
+from hyrecall.ask.request import keys_of
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Trace
 
-__all__ = ["JoinedReply", "join_replies"]
-
 
 def join_replies(replies: Sequence[Reply], answered_by: npt.NDArray[np.int64]) -> JoinedReply:
-    """Join replies to the whole batch, of which each keeps the hits of its own queries.
-
-    Parameters
-    ----------
-    replies : sequence of Reply
-    answered_by : ndarray of int, shape (n_queries,)
-        Which of them answers each query.
-    """
+    """Join replies to the whole batch, of which each keeps the hits of its own queries."""
     kept = tuple(one.only(answered_by == number) for number, one in enumerate(replies))
     return _joined(kept, answered_by, replies[0].query_keys)
 
@@ -48,17 +39,9 @@ def _joined(
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class JoinedReply(BatchReply):
-    """The reply to a batch of which each query is answered by one of several recipes.
+    """The reply to a batch of which each query is answered by one of several recipes."""
 
-    A column that only some of the replies have, such as an arm's score, is null in the others.
-
-    Attributes
-    ----------
-    replies : tuple of Reply
-        Each to the whole batch, with hits of its own queries only.
-    answered_by : ndarray of int, shape (n_queries,)
-        Which of them answers each query.
-    """
+    # A column that only some of the replies have, such as an arm's score, is null in the others.
 
     replies: tuple[Reply, ...]
     answered_by: npt.NDArray[np.int64]

@@ -6,21 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.query_keys import NAME, keys_of
+from hyrecall.ask.request import NAME, keys_of
 from hyrecall.ask.scoring import Fusion
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.arm_texts import join_texts
-from hyrecall.hits.reply_arrays import Arrays, arm_column, arm_values, arrow_column, only_queries
 from hyrecall.hits.trace import Trace
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State, gather_column
+from hyrecall.segments.segments import IndexFacts, State, gather_column
 from hyrecall.table.arrow_values import python_values
 from hyrecall.table.schema import STAGE_COLUMNS
 
@@ -28,9 +25,114 @@ if TYPE_CHECKING:
     from hyrecall.ask.shaping import Phase
     from hyrecall.hits.around import Around
     from hyrecall.hits.dropped import Dropped
-    from hyrecall.hits.explanation import Explanation
+    from hyrecall.hits.explain_text import Explanation
 
-__all__ = ["MOST_DROPPED", "BatchReply", "Reply", "Source"]
+
+# ---- The text of a lexical arm as people read it: its columns, joined ----
+
+SEPARATOR = "\n"
+"""Stands between the columns of an arm where hits, rerankers and budgets read its text."""
+
+
+def join_texts(columns: Sequence[pa.Array]) -> pa.Array:
+    """Join the text columns of an arm, row by row."""
+    import pyarrow.compute as pc
+
+    if len(columns) == 1:
+        return columns[0]
+    kind = columns[0].type
+    blank = [pc.equal(pc.utf8_trim_whitespace(one), "") for one in columns]
+    said = [
+        pc.if_else(is_blank, pa.scalar(None, kind), one)
+        for is_blank, one in zip(blank, columns, strict=True)
+    ]
+    joined = said[0]
+    for one in said[1:]:
+        both = pc.binary_join_element_wise(joined, one, pa.scalar(SEPARATOR, kind))
+        joined = pc.coalesce(both, joined, one)  # both is null where one of them is
+    return pc.coalesce(joined, *columns)
+
+
+# ---- The arrays of a reply: some of them an entry a hit, some an entry a query ----
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
+"""What the native reply says of queries; the rest is an entry a hit."""
+
+# What stands for no score and no rank of an arm, and the types of columns of them.
+_MISSING: Final[dict[str, float]] = {"score": -np.inf, "rank": 0}
+_TYPES: Final = {"score": pa.float32(), "rank": pa.int32()}
+
+
+def only_queries(arrays: Arrays, asked: npt.NDArray[np.bool_]) -> Arrays:
+    """Drop the hits of the other queries, which then have none."""
+    counts = np.diff(arrays["offsets"])
+    if not len(counts):
+        return arrays
+    kept = np.repeat(asked, counts)
+    out = {"offsets": np.concatenate([[0], np.cumsum(np.where(asked, counts, 0))])}
+    for name, array in arrays.items():
+        if name == "offsets":
+            continue
+        if name in QUERY_ARRAYS:
+            rows = array.reshape(len(counts), -1)
+            out[name] = np.where(asked[:, None], rows, 0).reshape(array.shape)
+        elif len(kept):
+            rows = array.reshape(len(kept), -1)[kept]
+            out[name] = rows.reshape(-1, *array.shape[1:])
+        else:
+            out[name] = array
+    return out
+
+
+def join_pieces(pieces: Sequence[Arrays]) -> Arrays:
+    """Put the replies to the pieces of a batch back to back."""
+    if len(pieces) == 1:
+        return pieces[0]
+    joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    counts = [np.diff(piece["offsets"]) for piece in pieces]
+    joined["offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return joined
+
+
+def arm_column(arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]) -> pa.Array:
+    """Return an arm's "score" or "rank" of every hit, null where it has none."""
+    # ``places`` are those of the arm among ``n_arms``: one, one for each table, or none if it did
+    # not run.
+    values = _of_arm(arrays, kind, n_arms, places)
+    if values is None:
+        return pa.nulls(len(arrays["rank"]), _TYPES[kind])
+    return pa.array(values, _TYPES[kind], mask=values == _MISSING[kind])
+
+
+def arm_values(arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]) -> list[Any]:
+    """Return what :func:`arm_column` has as Python values."""
+    values, missing = _of_arm(arrays, kind, n_arms, places), _MISSING[kind]
+    if values is None:
+        return [None] * len(arrays["rank"])
+    return [None if one == missing else one for one in values.tolist()]
+
+
+def _of_arm(
+    arrays: Arrays, kind: str, n_arms: int, places: Sequence[int]
+) -> npt.NDArray[Any] | None:
+    if not places:
+        return None
+    rows = arrays[f"arm_{kind}s"].reshape(-1, n_arms)
+    # A row lies in one table.
+    return rows[:, places[0]] if len(places) == 1 else rows[:, places].max(axis=1)
+
+
+def arrow_column(array: npt.NDArray[Any]) -> pa.Array:
+    """Return an array of a reply as a column of a table; several values a hit become a list."""
+    if array.ndim == 1:
+        return pa.array(array, from_pandas=True)  # NaN is null
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * array.shape[1]
+    return pa.ListArray.from_arrays(offsets, array.reshape(-1))
+
+
+# ---- The reply to a batch as data, and what :class:`hyrecall.Hits` and their parts read of it ----
 
 MOST_DROPPED = 100
 """Rows that ``explain_dropped`` describes for one query, unless a call asks for another number."""
@@ -64,24 +166,9 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class BatchReply(ABC):
-    """What every reply to a batch has, whether one recipe answered the queries or several did.
+    """What every reply to a batch has, whether one recipe answered the queries or several did."""
 
-    It is frozen, and shared by the hits and tables that show it.
-
-    Attributes
-    ----------
-    facts : IndexFacts
-        Of the index that was asked.
-    arms : tuple of str
-        The index's own arms and those of the call, whether they ran or not.
-    columns : tuple of str
-        Row columns that tables have beside the results.
-    now : datetime
-        The time of the call.
-    trace : Trace
-    query_keys : pyarrow.Array or None
-        The caller's key of each query.
-    """
+    # It is frozen, and shared by the hits and tables that show it.
 
     facts: IndexFacts
     arms: tuple[str, ...]
@@ -168,13 +255,7 @@ class BatchReply(ABC):
         return python_values(read[kind](name))
 
     def check_arm(self, arm: str) -> None:
-        """Refuse an arm that the call did not know.
-
-        Raises
-        ------
-        OptionError
-            The arm is neither the index's nor the call's.
-        """
+        """Refuse an arm that the call did not know."""
         if arm not in self.arms:
             raise error(OptionError, "arm", f"an arm of {list(self.arms)}", repr(arm))
 
@@ -189,26 +270,7 @@ class BatchReply(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Reply(BatchReply):
-    """The reply to a batch by one recipe, or by the options of a call.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        What native code returned: an entry a hit, or an entry a query.
-    ran, bases : tuple of str
-        The arms that ran, in the request's order, and the index's arm behind each: they differ
-        where an arm runs once for each table.
-    fusion : Fusion or None
-        None: one arm ran, and its score is the hit's.
-    normalize : bool
-        Whether scores are shares of the best score possible.
-    phases : sequence of Phase or None
-        The weights that ``SessionSignals`` took for each query; None: the stage did not run.
-    around : Around or None
-        What an expansion found.
-    kept_source : Source or None
-        None: the reply was unpickled, which has all row columns instead.
-    """
+    """The reply to a batch by one recipe, or by the options of a call."""
 
     arrays: Arrays
     ran: tuple[str, ...]
@@ -251,13 +313,7 @@ class Reply(BatchReply):
 
     @property
     def source(self) -> Source:
-        """The call that the reply came from.
-
-        Raises
-        ------
-        OptionError
-            There is none: the reply was unpickled.
-        """
+        """The call that the reply came from."""
         if self.kept_source is None:
             wish = "hits as a recall gives them"
             got = "unpickled ones, which hold values and no index"

@@ -13,8 +13,6 @@ from hyrecall.base.runtime import check_device, cuda_library_folder, ordinal_of
 from hyrecall.errors import MissingExtraError, OptionError, error
 from hyrecall.hits.reply import BatchReply
 
-__all__ = ["Tensor", "key_table", "tensors_of", "torch_tensors"]
-
 
 class Tensor(Protocol):
     """An array of one axis, for ``from_dlpack`` of torch, CuPy, JAX or NumPy."""

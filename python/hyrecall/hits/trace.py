@@ -9,8 +9,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from hyrecall import hits
 
-__all__ = ["NOTHING_TOLD", "Notes", "StageTrace", "Told", "Trace"]
-
 Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
 """What is noted of a batch. None: it holds for the whole batch, whatever the queries ask. Else it
 is about single queries, and this is what each of them is told alone."""

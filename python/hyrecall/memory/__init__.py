@@ -14,12 +14,17 @@ from hyrecall.memory.agent_memory import AgentMemory, AgentMemorySync
 from hyrecall.memory.backends.neutral_scores import default_recall_scored
 from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.degradation import Degradation, DegradedReason
-from hyrecall.memory.data.feedback import QueryFeedback
-from hyrecall.memory.data.fields import ANONYMOUS
-from hyrecall.memory.data.matches import Facts, Matches, Reading, ReadPolicyFault
+from hyrecall.memory.data.matches import (
+    Degradation,
+    DegradedReason,
+    Facts,
+    Matches,
+    Reading,
+    ReadPolicyFault,
+)
 from hyrecall.memory.data.sessions import InProcessSessions, SessionTracker
 from hyrecall.memory.data.types import (
+    ANONYMOUS,
     Edge,
     Episode,
     EpisodeMatch,
@@ -27,6 +32,7 @@ from hyrecall.memory.data.types import (
     IsolationWarning,
     MatchParts,
     Participant,
+    QueryFeedback,
     Version,
 )
 from hyrecall.memory.faces.browse import Browse
@@ -35,8 +41,8 @@ from hyrecall.memory.memory import Memory
 from hyrecall.memory.notes import Note, NoteHit, NoteHits, Notes
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.recall.redis_sessions import RedisSessions
-from hyrecall.memory.sql.damaged_rows import DamageWarning
-from hyrecall.memory.sql.read_policies import ReadPolicy
+from hyrecall.memory.sql.codec import DamageWarning
+from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.store import AUTO
 from hyrecall.memory.sync import MemorySync
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hyrecall.base.keywords import check_keywords
-
-__all__ = ["Agent"]
+from hyrecall.base.arguments import check_keywords
 
 
 @check_keywords

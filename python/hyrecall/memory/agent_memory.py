@@ -9,25 +9,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Unpack
 
-from hyrecall.ask.filter_like import FilterLike
+from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.fields import check_id
-from hyrecall.memory.data.given_fields import Changes, OwnFields, checked
 from hyrecall.memory.data.matches import Matches
-from hyrecall.memory.data.types import Episode, Visibility
+from hyrecall.memory.data.types import Changes, Episode, OwnFields, Visibility, check_id, checked
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.feedback import Given, feedback_of, give_feedback
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import Hints, TimeRange
-from hyrecall.memory.recall.recipe_options import Floors, Reranker
+from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
-
-__all__ = ["AgentMemory", "AgentMemorySync"]
 
 
 @check_keywords

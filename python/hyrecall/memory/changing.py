@@ -13,37 +13,45 @@ import numpy.typing as npt
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.memory.changes.edges import Link, Unlink
-from hyrecall.memory.changes.episodes import (
+from hyrecall.memory.changes import (
     TEXT_FIELDS,
     EndFact,
     Forget,
+    Link,
     Pin,
     Remember,
     RememberFact,
+    SetPolicy,
     Supersede,
+    Unlink,
     Update,
     changed_text,
+    own,
+    owned,
 )
-from hyrecall.memory.changes.owned import own, owned
-from hyrecall.memory.changes.policies import SetPolicy
-from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.fields import check_id, flag, in_utc
-from hyrecall.memory.data.given_fields import checked
-from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, Visibility
+from hyrecall.memory.data.matches import Degradation
+from hyrecall.memory.data.types import (
+    Edge,
+    Episode,
+    Fact,
+    Participant,
+    Visibility,
+    check_id,
+    checked,
+    flag,
+    in_utc,
+)
 from hyrecall.memory.keeping.tasks import Erase
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.call import read_seconds
 from hyrecall.memory.sql import writing
-from hyrecall.memory.sql.cells import cell_of
+from hyrecall.memory.sql.codec import cell_of
 from hyrecall.memory.sql.fact_rows import as_episode
 from hyrecall.memory.sql.reading import homes_of_rows
-from hyrecall.memory.sql.selection import Selection, check_which
 from hyrecall.memory.sql.store_sessions import StoreSessions
+from hyrecall.memory.sql.writing import Selection, check_which
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
-
-__all__ = ["Remembered"]
 
 BATCH_TEXTS: Final = 64
 """Texts of one call of the embedder."""
@@ -72,13 +80,7 @@ class Remembered:
 
 
 def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
-    """Return the episode that a call passes, or one made of a text and fields.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Neither; or fields beside an episode.
-    """
+    """Return the episode that a call passes, or one made of a text and fields."""
     if isinstance(given, str):
         return checked(Episode, {"output": given, **fields})
     if not isinstance(given, Episode):
@@ -209,15 +211,7 @@ def supersede(
     reason: str | None = None,
     embed_timeout: float | None = None,
 ) -> Remembered:
-    """Replace an old episode by a new one, in one transaction.
-
-    Raises
-    ------
-    NotFoundError
-        The caller has no such episode.
-    OptionError
-        The new one lies in another partition or is another user's.
-    """
+    """Replace an old episode by a new one, in one transaction."""
     store, by = view.store, view.by
     check_id("id", key)
     fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
@@ -241,13 +235,7 @@ def forget(
     erased: bool = False,
     everything: bool = False,
 ) -> int:
-    """Take memories of one user out of recall, or erase them; return how many.
-
-    Raises
-    ------
-    OptionError
-        Nothing says which, as :func:`check_which` has it.
-    """
+    """Take memories of one user out of recall, or erase them; return how many."""
     store, by = view.store, view.by
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
@@ -338,13 +326,7 @@ def needed(reason: object) -> str:
 
 
 def writer(by: AskedBy) -> str:
-    """Return the name of an agent that writes.
-
-    Raises
-    ------
-    ScopeError
-        It has none.
-    """
+    """Return the name of an agent that writes."""
     if not isinstance(by.user, str) or not by.user.strip():
         raise error(ScopeError, "agent", "a name, to write", repr(by.user))
     return by.user

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from hyrecall.memory.changes.feedback import GiveFeedback, asker
-from hyrecall.memory.data.feedback import QueryFeedback, read_query, read_used
+from hyrecall.memory.changes import GiveFeedback, asker
+from hyrecall.memory.data.types import QueryFeedback, read_query, read_used
 from hyrecall.memory.recall.audience import audience, read_partition
-from hyrecall.memory.sql.cells import Cell
-from hyrecall.memory.sql.feedback_rows import feedback_by
+from hyrecall.memory.sql.codec import Cell
+from hyrecall.memory.sql.edge_rows import feedback_by
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
-
-__all__ = ["Given", "feedback", "feedback_of", "give_feedback", "list_feedback", "named_by"]
 
 # An alias, because list[...] in a class with a method ``list`` would name that method.
 Given: TypeAlias = list[QueryFeedback]

@@ -6,12 +6,10 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.base.arguments import as_int
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import flag
 from hyrecall.memory.data.matches import Matches
-from hyrecall.memory.data.types import Episode
+from hyrecall.memory.data.types import Episode, flag
 from hyrecall.memory.memory import Memory
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import hypergraph, hypergraph_regex

@@ -11,16 +11,14 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import Birth
-from hyrecall.base.keywords import check_keywords
-from hyrecall.base.scans import off_thread
+from hyrecall.base.threads import off_thread
 from hyrecall.errors import NotOpenError, OptionError, error
 from hyrecall.memory.agent_memory import AgentMemory
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import MADE, NamedMethods, awaited
 from hyrecall.memory.sync import MemorySync
-
-__all__ = ["Memory", "Opening"]
 
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")

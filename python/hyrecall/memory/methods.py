@@ -14,8 +14,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from hyrecall.memory.store import Store
 
-__all__ = ["MADE", "NamedMethods", "Runner", "awaited", "on_store"]
-
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 S_co = TypeVar("S_co", covariant=True)
@@ -62,15 +60,7 @@ class NamedMethods:
 def awaited(
     method: Callable[Concatenate[S_co, P_], T_], *, writes: bool = False
 ) -> Callable[Concatenate[_Twin[S_co], P_], Coroutine[Any, Any, T_]]:
-    """Return the coroutine method that runs a method of ``_sync`` off the event loop.
-
-    Parameters
-    ----------
-    method : function
-        Of the class of ``_sync``; looked up there by its name at each call.
-    writes : bool, default False
-        Whether it changes the store: its documentation then says what cancelling means.
-    """
+    """Return the coroutine method that runs a method of ``_sync`` off the event loop."""
     name = method.__name__
 
     @functools.wraps(method)

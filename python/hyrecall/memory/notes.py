@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.degradation import Degradation
-from hyrecall.memory.data.fields import check_id
-from hyrecall.memory.data.given_fields import checked
-from hyrecall.memory.data.types import Episode, EpisodeMatch
-from hyrecall.memory.faces.l0_import import NOTE
+from hyrecall.memory.data.matches import Degradation
+from hyrecall.memory.data.types import Episode, EpisodeMatch, check_id, checked
+from hyrecall.memory.faces.transfer import NOTE
 from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import l0
@@ -353,13 +351,7 @@ def _hit(match: EpisodeMatch, query: str) -> NoteHit:
 
 
 def snippet(value: str, query: str) -> str:
-    """Return some words of a text around the first that was asked for, each of them marked.
-
-    Examples
-    --------
-    >>> snippet("green tea is tea", "TEA")
-    'green <<tea>> is <<tea>>'
-    """
+    """Return some words of a text around the first that was asked for, each of them marked."""
     asked = tuple(word.casefold() for word in _WORD.findall(query))
     words = list(_WORD.finditer(value))
 

@@ -8,52 +8,198 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
+import apsw
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.base.arguments import number
+from hyrecall.base.arguments import as_int, number, read_path
+from hyrecall.base.disk import replica_mark
+from hyrecall.base.progress import ProgressFunction
+from hyrecall.base.runtime import check_device
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StoreError, error
-from hyrecall.memory.changes.change import Change
-from hyrecall.memory.changes.signals import RecordConversations, Touch
-from hyrecall.memory.data.degradation import Degradation, DegradedReason
-from hyrecall.memory.data.fields import in_utc
-from hyrecall.memory.derived.background import Background
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.layout import Layout, layout_of, serves
-from hyrecall.memory.derived.readiness import IndexNotReadyError, OpenReport
-from hyrecall.memory.faces.table_cells import divide
-from hyrecall.memory.keeping.keeper import Keeper
+from hyrecall.memory.changes import Change, RecordConversations, Touch
+from hyrecall.memory.data.matches import Degradation, DegradedReason
+from hyrecall.memory.data.sessions import SessionTracker
+from hyrecall.memory.data.types import flag, in_utc
+from hyrecall.memory.derived.follower import Background, Follower
+from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, OpenReport, layout_of, serves
+from hyrecall.memory.faces.import_rows import divide
 from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, TakeVectors
-from hyrecall.memory.opening import about_store, open_database
-from hyrecall.memory.options import SECONDS, Clock, StoreOptions
-from hyrecall.memory.recall.joined_search import Joining
-from hyrecall.memory.recall.recalling import Means
-from hyrecall.memory.recall.time_limit import Bounded
-from hyrecall.memory.sharing.asking import About
+from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
+from hyrecall.memory.recall.index_search import Joining
+from hyrecall.memory.recall.recalling import Bounded, Means
 from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.host import Host
-from hyrecall.memory.sharing.protocol import OwnerState
-from hyrecall.memory.sharing.shared_keeper import SharedKeeper, observe
-from hyrecall.memory.sql.in_memory import IN_MEMORY
+from hyrecall.memory.sharing.host import About, Host, find_owner
+from hyrecall.memory.sharing.shared_keeper import Patience, SharedKeeper, observe
+from hyrecall.memory.sharing.wire import OwnerState
+from hyrecall.memory.sql.connecting import DATABASE, check_sqlite, disk_named
+from hyrecall.memory.sql.database import Database
+from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
+from hyrecall.memory.sql.lock import LOCK, make_folder
 from hyrecall.memory.sql.reading import newest_model
-from hyrecall.memory.sql.sqlite_errors import disk_named
+from hyrecall.memory.sql.schema import FORMAT
 from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.recipes import default, loom
-from hyrecall.text.named_analyzer import read_analyzer
+from hyrecall.text.analyzer import Analyzer, read_analyzer
 
-__all__ = ["AUTO", "Clock", "Given", "Store", "StoreOptions"]
+__all__ = [
+    "AUTO",
+    "SECONDS",
+    "Clock",
+    "Given",
+    "Store",
+    "StoreOptions",
+    "about_store",
+    "open_database",
+]
+
+
+# ---- The options with which a store is opened ----
+
+MOST_DIM = 65_536
+
+SECONDS = "seconds in [0, 86400]"
+
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions:
+    """How a store is opened; see :meth:`hyrecall.memory.Memory.open`."""
+
+    recipe: Recipe | None = None
+    analyzer: Analyzer | str | None = None
+    embedder: Given = AUTO
+    dim: int | None = None
+    read_only: bool | None = None
+    shared: bool = True
+    wait: float = 0.0
+    owner_timeout: float = 10.0
+    accept_loss: bool = False
+    recall_timeout: float | None = None
+    write_timeout: float | None = None
+    sessions: SessionTracker | None = None
+    snapshot_every: int = 10_000
+    device: str = "cpu"
+    threads: int | None = None
+    progress: ProgressFunction | None = None
+    warm: bool = True
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        """Check the options that no other module checks."""
+        if self.recipe is not None and not isinstance(self.recipe, Recipe):
+            raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
+        if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
+            wish = "an object with session and record"
+            raise error(DTypeError, "sessions", wish, type(self.sessions).__name__)
+        if self.clock is not None and not callable(self.clock):
+            wish = "a function that returns a datetime"
+            raise error(DTypeError, "clock", wish, type(self.clock).__name__)
+        flag("warm", self.warm)
+        if self.read_only is not None:
+            flag("read_only", self.read_only)
+        flag("shared", self.shared)
+        for name in ("wait", "owner_timeout", "recall_timeout", "write_timeout"):
+            value = getattr(self, name)
+            if value is not None or name in ("wait", "owner_timeout"):
+                number(name, value, 0.0, 86_400.0, SECONDS)
+        dim = as_int(self.dim)
+        if self.dim is not None and (dim is None or not 1 <= dim <= MOST_DIM):
+            raise error(OptionError, "dim", f"an int from 1 to {MOST_DIM}", repr(self.dim))
+        every = as_int(self.snapshot_every)
+        if every is None or every < 1:
+            raise error(OptionError, "snapshot_every", "an int >= 1", repr(self.snapshot_every))
+        check_device(self.device)
+
+    def at(self, path: str | os.PathLike[str]) -> StoreOptions:
+        """Return the options for a folder: a replica is opened for reading, if nothing is said."""
+        if self.read_only:
+            return self  # whatever the folder is, and whatever became of its file REMOTE
+        mark = replica_mark(read_path(path))
+        if mark is not None and self.read_only is False:
+            got = f"False, and the folder is a replica of {mark.noted[-1].url}"
+            remedy = "read_only=True, or hyrecall.replicas.promote(path)"
+            raise error(OptionError, "read_only", "True for a replica", got, remedy)
+        return replace(self, read_only=mark is not None or bool(self.read_only))
+
+
+# ---- Opens the database of a store: alone, beside other processes, or in memory ----
+
+
+def about_store(recipe: Recipe, layout: Layout, model: str | None, dim: int | None) -> About:
+    """Return what processes that share a store compare."""
+    return {
+        "format": FORMAT,
+        "layout": layout.hash,
+        "recipe": recipe.name,
+        "analyzer": f"{layout.analyzer!r} ({layout.analyzer.hash})",
+        "model": model,
+        "dim": dim,
+    }
+
+
+def open_database(
+    path: str | os.PathLike[str], options: StoreOptions, about: About
+) -> tuple[Database, Host | Connections | None]:
+    """Open the database of a folder, or make one in memory."""
+    folder = read_path(path)
+    if str(folder) == IN_MEMORY:
+        return _in_memory(options), None
+    if options.read_only or not options.shared:
+        database = Database.open(
+            folder,
+            read_only=bool(options.read_only),
+            wait=options.wait,
+            accept_loss=options.accept_loss,
+        )
+        return database, None
+    return _shared(folder, options, about)
+
+
+def _shared(
+    folder: Path, options: StoreOptions, about: About
+) -> tuple[Database, Host | Connections]:
+    check_sqlite(apsw.sqlite_lib_version())
+    with disk_named(str(folder)):
+        make_folder(folder, {DATABASE, LOCK})
+        patience = Patience(options.owner_timeout)
+        place = patience.run(lambda: find_owner(folder, about, wait=options.wait))
+    try:
+        if isinstance(place, Host):
+            database = Database.open(folder, lock=place.lock, accept_loss=options.accept_loss)
+        else:
+            database = Database.open(folder, beside_owner=True)
+    except BaseException:
+        place.stop()
+        raise
+    return database, place
+
+
+def _in_memory(options: StoreOptions) -> Database:
+    usual = type(options)(read_only=False)
+    for name in ("read_only", "wait", "owner_timeout", "accept_loss", "snapshot_every"):
+        value = getattr(options, name)
+        if value != getattr(usual, name):
+            wish = f"the default with the path {IN_MEMORY!r}: such a store is new and never saved"
+            raise error(OptionError, name, wish, repr(value))
+    return MemoryDatabase.make()
+
+
+# ---- The open store behind a handle: database, index, embedder, sessions ----
 
 _log = logging.getLogger("hyrecall.memory")
 _log.addHandler(logging.NullHandler())
@@ -75,22 +221,7 @@ Reply = TypeVar("Reply")
 
 
 class Store:
-    """An open store. Threads may share it.
-
-    Attributes
-    ----------
-    options : StoreOptions
-    database : Database
-    guard : Guard
-    follower : Follower
-    layout : Layout
-    recipe : Recipe
-        By which a search ranks that names no other.
-    formula : Recipe
-        By which ``recall_scored`` ranks.
-    joining : Joining
-        How searches become batches while this process owns the store, also after a take-over.
-    """
+    """An open store. Threads may share it."""
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
         """Open everything, or nothing."""
@@ -132,13 +263,7 @@ class Store:
         self._bounded = Bounded("hyrecall-sessions")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled, and say how processes share a store.
-
-        Raises
-        ------
-        DTypeError
-            Always.
-        """
+        """Refuse to be pickled, and say how processes share a store."""
         remedy = "in each process MemorySync.open(path)"
         wish = "a folder that each process opens"
         raise error(DTypeError, "pickle", wish, "an open store", remedy)
@@ -229,13 +354,7 @@ class Store:
         return in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:
-        """Return the recipe of a call; it must share the index of the store.
-
-        Raises
-        ------
-        DTypeError, OptionError
-            No recipe, or one that needs another index.
-        """
+        """Return the recipe of a call; it must share the index of the store."""
         if recipe is None:
             return self.recipe
         if not isinstance(recipe, Recipe):
@@ -257,13 +376,7 @@ class Store:
 
     @property
     def owner(self) -> Owner:
-        """The owner.
-
-        Raises
-        ------
-        StoreError
-            It is in another process.
-        """
+        """The owner."""
         owner = self._alone if self._shared is None else self._shared.owner
         if owner is None:
             raise error(StoreError, repr(self), "the process that owns the store", "another")
@@ -285,13 +398,7 @@ class Store:
         return self.owner.background
 
     def owner_state(self) -> OwnerState | None:
-        """Return who owns the store and who uses it; None: no process shares it.
-
-        Raises
-        ------
-        OwnerError
-            The owner does not answer.
-        """
+        """Return who owns the store and who uses it; None: no process shares it."""
         self.database.check_usable()
         if self._shared is not None:
             return self._shared.state()
@@ -339,14 +446,7 @@ class Store:
             self._settling.release()
 
     def given_vectors(self, vectors: object, n: int) -> Vectors | None:
-        """Check the vectors that a caller passes; None: there are none.
-
-        Raises
-        ------
-        ShapeError, DTypeError, OptionError
-            Another number or length of rows, no numbers, NaN or infinity, or a norm that no index
-            takes.
-        """
+        """Check the vectors that a caller passes; None: there are none."""
         if vectors is None:
             return None
         try:
@@ -371,12 +471,8 @@ class Store:
         return self.guard.model or GIVEN
 
     def wait_until_ready(self, timeout: float) -> bool:
-        """Wait until the embedder is loaded and the index is up to date; return whether both are.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The timeout is no number of seconds.
+        """Wait until the embedder is loaded and the index is up to date; return whether both
+        are.
         """
         until = time.monotonic() + number("timeout", timeout, 0.0, 86_400.0, SECONDS)
         is_loaded = self.guard.wait_until_loaded(timeout)
@@ -393,10 +489,8 @@ class Store:
     # ---- closing ----
 
     def close(self) -> None:
-        """Save the index and let go of everything. Closing twice is fine.
-
-        A forked child leaves the store to its parent.
-        """
+        """Save the index and let go of everything. Closing twice is fine."""
+        # A forked child leaves the store to its parent.
         if not self.database.is_here:
             return
         with ExitStack() as held:  # each is let go of, the last here first, whatever the others do

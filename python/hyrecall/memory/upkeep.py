@@ -11,24 +11,56 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hyrecall.base.disk import MARK, replica_mark
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import OptionError, OwnerError, error
-from hyrecall.memory.changes.lines import import_lines
-from hyrecall.memory.changes.vectors import SetVectors
-from hyrecall.memory.data.fields import flag
+from hyrecall.errors import CorruptRemoteError, OptionError, OwnerError, error
+from hyrecall.memory.changes import SetVectors, import_lines
+from hyrecall.memory.data.types import flag
 from hyrecall.memory.derived import backfill
 from hyrecall.memory.derived.backfill import Reembedded
-from hyrecall.memory.faces.line_files import File, lines_of, write_lines
-from hyrecall.memory.faces.transfer import Imported, export_lines
+from hyrecall.memory.faces.transfer import File, Imported, export_lines, lines_of, write_lines
 from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
-from hyrecall.memory.replica_check import replica_checks
-from hyrecall.memory.sql.cells import every_cell
+from hyrecall.memory.sql.codec import every_cell
 from hyrecall.memory.sql.doctor import Check, Report, examine
-from hyrecall.memory.sql.feedback_rows import Asker
+from hyrecall.memory.sql.edge_rows import Asker
 from hyrecall.memory.store import Store
 
-__all__ = ["Compacted", "Exported", "compact", "doctor", "export", "import_", "reembed"]
+__all__ = [
+    "Compacted",
+    "Exported",
+    "compact",
+    "doctor",
+    "export",
+    "import_",
+    "reembed",
+    "replica_checks",
+]
+
+
+# ---- The check of ``doctor`` that says how old a replica is ----
+
+
+def replica_checks(store: Store) -> Iterator[Check]:
+    """Tell which pushed generation a replica holds, and how many seconds ago it was published."""
+    folder = store.database.folder
+    try:
+        mark = None if folder is None else replica_mark(folder)
+    except CorruptRemoteError as fault:
+        yield Check("replica", False, str(fault))
+        return
+    if mark is None:
+        return
+    noted = mark.holds(str(store.database.sequence()))
+    if noted is None:
+        yield Check("replica", False, f"{MARK} does not name the state that the database has")
+        return
+    age = (store.now() - noted.pushed).total_seconds()
+    told = {"url": noted.url, "generation": noted.number, "pushed_at": noted.pushed_at, "age": age}
+    yield Check("replica", True, json.dumps(told))
+
+
+# ---- Upkeep of a store: export, import, new embeddings, checks, room on the disk, saving the index
 
 _TIME = "%Y-%m-%d %H:%M:%S UTC"
 

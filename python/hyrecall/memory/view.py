@@ -11,27 +11,30 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+
 from hyrecall.ask.filters import Filter
-from hyrecall.base.ages import utc
+from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import as_int
 from hyrecall.base.spans import MEMORY_RECALL, span
+from hyrecall.base.times import utc
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import check_id, flag, in_utc
+from hyrecall.index import Index
 from hyrecall.memory.data.matches import Facts, Matches
-from hyrecall.memory.data.types import Edge, Episode, Version
+from hyrecall.memory.data.types import Edge, Episode, Version, check_id, flag, in_utc
+from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.recall.audience import AskedBy, audience, own_first
-from hyrecall.memory.recall.call import read_ask, read_tags
+from hyrecall.memory.recall.call import read_ask, read_tags, weighted
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
-from hyrecall.memory.recall.recipe_options import weighted
-from hyrecall.memory.sql.cells import FACT_SOURCE, cell_of
+from hyrecall.memory.sql.codec import FACT_SOURCE, cell_of
 from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, interval, valid_facts
-from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy
 from hyrecall.memory.sql.reading import (
     Accesses,
     Change,
+    ReadPolicy,
     accesses,
     count_live,
     episode_by_id,
@@ -40,10 +43,11 @@ from hyrecall.memory.sql.reading import (
     last_changes,
     newest,
     newest_rows,
+    read_policy,
 )
 from hyrecall.memory.store import Store
 
-__all__ = ["Edges", "Episodes", "Facts", "Versions", "View"]
+__all__ = ["Edges", "Episodes", "Facts", "Versions", "View", "own_index"]
 
 # Aliases, because list[...] in a class with a method ``list`` would name that method.
 Edges: TypeAlias = list[Edge]
@@ -58,26 +62,13 @@ AT_A_TIME = 64
 
 @dataclass(frozen=True)
 class View:
-    """A store as one caller sees it.
-
-    Attributes
-    ----------
-    store : Store
-    by : AskedBy
-        The caller: a user, all users of a partition, several partitions, or an agent.
-    """
+    """A store as one caller sees it."""
 
     store: Store
     by: AskedBy
 
     def search(self, query: object, **options: Any) -> Matches:
-        """Answer one call of recall; its options are those of :func:`.call.read_ask`.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
-        """
+        """Answer one call of recall; its options are those of :func:`.call.read_ask`."""
         recipe = self.store.check_recipe(options.pop("recipe", None))
         recipe = weighted(recipe, options.pop("weights", None))
         ask = read_ask(query, self.by, recipe, **options)
@@ -142,10 +133,8 @@ class View:
         return None
 
     def history(self, key: object) -> Versions:
-        """Return every version of a memory: of the one that is there, else of the last that was.
-
-        Of others' memories, only what is there is told, and not why it was changed.
-        """
+        """Return every version of a memory: of the one that is there, else of the last that was."""
+        # Of others' memories, only what is there is told, and not why it was changed.
         name = check_id("id", key)
         with self.store.database.reading() as connection:
             cells = audience(connection, self.by).cells
@@ -260,11 +249,11 @@ def _order(last: Change) -> tuple[bool, int]:
 
 
 def _as_others_see(versions: Versions) -> Versions:
-    """Return the versions since the memory was last taken away, without reasons, for other users.
-
-    What was forgotten, moved or followed by another was so for its user, and so are the reason and
-    the id of what followed.
+    """Return the versions since the memory was last taken away, without reasons, for other
+    users.
     """
+    # What was forgotten, moved or followed by another was so for its user, and so are the reason
+    # and the id of what followed.
     kept: Versions = []
     for version in reversed(versions):
         if version.status != "live":
@@ -278,3 +267,22 @@ def _count(argument: str, value: object) -> int:
     if count is None or not 0 <= count <= MOST_LISTED:
         raise error(OptionError, argument, "an int >= 0", repr(value))
     return count
+
+
+# ---- Makes an index of what one caller may see, for work that is not a recall of the store ----
+# It has the layout of the store's own index, so within the caller's cells it replies as that does;
+# rows of others are not read.
+
+
+def own_index(view: View, *, threads: int | None = None) -> tuple[Index, Scope]:
+    """Return an index of the live memories that a caller may see, and its cells as a scope."""
+    store = view.store
+    with store.database.reading() as connection:
+        seen = audience(connection, view.by)
+        batches = projection.documents(
+            connection, store.layout, model=store.guard.model, dim=store.dim,
+            only_live=True, cells=tuple(seen.cells),
+        )  # fmt: skip
+        table = pa.concat_tables([batch.live for batch in batches])
+    schema, analyzer = store.layout.schema, store.layout.analyzer
+    return Index.build(table, schema, analyzer=analyzer, threads=threads), seen.scope

@@ -1,10 +1,8 @@
 """Moves records of Chroma, LanceDB, Qdrant, mem0 and LangChain into a store or an index."""
 
-from hyrecall.migrate.records import Record, Source
-from hyrecall.migrate.report import LeftOut, Migrated
+from hyrecall.migrate.records import LeftOut, Migrated, Record, Source
 from hyrecall.migrate.sources import SYSTEMS, open_source
-from hyrecall.migrate.to_index import into_index
-from hyrecall.migrate.to_store import into_store
+from hyrecall.migrate.to_store import into_index, into_store
 
 __all__ = [
     "SYSTEMS",

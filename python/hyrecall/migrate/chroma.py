@@ -8,29 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import PAGE, Reading, one_of
-from hyrecall.migrate.records import Record, Source, as_vector, needs_package
-
-__all__ = ["read"]
+from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
 
 _INCLUDED = ["documents", "metadatas", "embeddings", "uris"]
 
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Open a collection; without ``collection``, the only one.
-
-    A document is a text, an embedding a vector. Chroma itself opens the folder, so that a newer
-    chromadb may bring its files to its own format.
-
-    Raises
-    ------
-    OptionError
-        No folder of Chroma, or a client of this process has it open; no such collection, or
-        several and none is named.
-    MissingExtraError
-        The package chromadb is not installed.
-    """
+    """Open a collection; without ``collection``, the only one."""
+    # A document is a text, an embedding a vector. Chroma itself opens the folder, so that a newer
+    # chromadb may bring its files to its own format.
     with needs_package("chromadb", "chromadb"):
         import chromadb
         from chromadb.config import Settings

@@ -10,26 +10,14 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import PAGE, Reading, one_of
-from hyrecall.migrate.records import Record, Source, as_vector, needs_package
-
-__all__ = ["read"]
+from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
 
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Open a table; without ``collection``, the only one of the folder.
-
-    The columns of ids and texts are "id" and "text" unless they are named. Without
-    ``vector_field``, the only column of vectors is read. Other columns become metadata.
-
-    Raises
-    ------
-    OptionError
-        No folder; no such table or column, or several and none is named.
-    MissingExtraError
-        The package lancedb is not installed.
-    """
+    """Open a table; without ``collection``, the only one of the folder."""
+    # The columns of ids and texts are "id" and "text" unless they are named. Without
+    # ``vector_field``, the only column of vectors is read. Other columns become metadata.
     with needs_package("lancedb", "lancedb"):
         import lancedb
     if not path.is_dir():  # LanceDB would make it

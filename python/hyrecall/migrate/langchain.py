@@ -8,25 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import Reading, read_json
-from hyrecall.migrate.records import MOST_LEVELS, Record, Source, as_vector
-
-__all__ = ["read"]
+from hyrecall.migrate.records import MOST_LEVELS, Reading, Record, Source, as_vector, read_json
 
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Read the documents of ``InMemoryVectorStore.dump(path)``.
-
-    It is read as plain JSON: no object that a dump names is made.
-
-    Raises
-    ------
-    OptionError
-        The file is no such dump.
-    OSError
-        It cannot be read.
-    """
+    """Read the documents of ``InMemoryVectorStore.dump(path)``."""
+    # It is read as plain JSON: no object that a dump names is made.
     del options  # it has no fields to choose from
     found = read_json(path, "InMemoryVectorStore.dump")
     is_dump = isinstance(found, Mapping) and all(
@@ -51,10 +39,8 @@ def _record(one: Mapping[str, Any]) -> Record:
 
 
 def _is_lost(value: object, levels: int = MOST_LEVELS) -> bool:
-    """Return whether the dump has only a note of a value that it could not write.
-
-    A value of too many levels is lost too.
-    """
+    """Return whether the dump has only a note of a value that it could not write."""
+    # A value of too many levels is lost too.
     if isinstance(value, Mapping):
         inside = list(value.values())
     elif isinstance(value, list):

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.reading import Reading, read_json
-from hyrecall.migrate.records import Record, Source
-
-__all__ = ["read"]
+from hyrecall.migrate.records import Reading, Record, Source, read_json
 
 _OWNERS = ("user_id", "agent_id", "run_id")
 # Fields beside the metadata that come along in it.
@@ -24,19 +21,10 @@ _KNOWN = {"id", "memory", "metadata", "created_at", "user_id", "run_id", *_KEPT}
 
 @contextmanager
 def read(path: Path, options: Reading) -> Iterator[Source]:
-    """Read a list of memories, or the object with ``results`` that ``get_all`` returns.
-
-    ``memory`` is the text, ``created_at`` the time and ``run_id`` the session. An export has no
-    vectors. The user is named by the field user_id, agent_id or run_id. ``get_all`` returns 20
-    memories unless its ``top_k`` says more.
-
-    Raises
-    ------
-    OptionError
-        The file is no such export.
-    OSError
-        It cannot be read.
-    """
+    """Read a list of memories, or the object with ``results`` that ``get_all`` returns."""
+    # ``memory`` is the text, ``created_at`` the time and ``run_id`` the session. An export has no
+    # vectors. The user is named by the field user_id, agent_id or run_id. ``get_all`` returns 20
+    # memories unless its ``top_k`` says more.
     del options  # it has no fields to choose from
     found = read_json(path, "get_all of mem0")
     whole = found if isinstance(found, Mapping) else {"results": found}

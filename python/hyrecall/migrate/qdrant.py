@@ -2,19 +2,127 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from hyrecall.base.forks import temporary_folder
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.qdrant_snapshot import Points, open_snapshot
-from hyrecall.migrate.reading import PAGE, Reading, one_of
-from hyrecall.migrate.records import Record, Source, as_vector, field_of, needs_package
+from hyrecall.migrate.records import (
+    PAGE,
+    Reading,
+    Record,
+    Source,
+    as_vector,
+    field_of,
+    needs_package,
+    one_of,
+)
 
-__all__ = ["API_KEY", "read"]
+# ---- Reads a snapshot of Qdrant, of a collection or of a shard, with the package qdrant-edge-py
+# A snapshot of a shard is a tar with the folders ``segments`` and ``wal``; that of a collection has
+# such folders for each of its shards: ``0/segments``, ``1/segments``.
+
+
+@dataclass(frozen=True)
+class Points:
+    """The points of a collection."""
+
+    n_points: int
+    dense: list[str] | None
+    points: Iterator[Any]
+
+
+@contextmanager
+def open_snapshot(path: Path) -> Iterator[Points]:
+    """Open a snapshot; it is unpacked to a temporary folder."""
+    with needs_package("qdrant_edge", "qdrant-edge-py"):
+        from qdrant_edge import CountRequest, EdgeShard
+    with ExitStack() as stack:
+        home = stack.enter_context(temporary_folder())
+        shards, dense = [], None
+        for at, archive in enumerate(_archives(path, home)):
+            with _is_readable():
+                EdgeShard.unpack_snapshot(str(archive), str(home / f"shard-{at}"))
+                dense = _dense(home / f"shard-{at}")
+                shards.append(EdgeShard.load(str(home / f"shard-{at}")))
+            stack.callback(shards[-1].close)
+        n_points = sum(one.count(CountRequest(exact=True)) for one in shards)
+        yield Points(n_points, dense, _points_of_snapshot(shards))
+
+
+def _points_of_snapshot(shards: list[Any]) -> Iterator[Any]:
+    from qdrant_edge import ScrollRequest
+
+    for shard in shards:
+        at = None
+        while True:
+            asked = ScrollRequest(offset=at, limit=PAGE, with_payload=True, with_vector=True)
+            with _is_readable():
+                found, at = shard.scroll(asked)
+            yield from found
+            if at is None:
+                break
+
+
+def _archives(path: Path, home: Path) -> list[Path]:
+    """Return the archives of the shards: the snapshot itself, or one made of each folder."""
+    made: dict[str, tarfile.TarFile] = {}
+    try:
+        with tarfile.open(path, "r:") as whole, ExitStack() as stack:
+            for member in whole:
+                shard, *rest = PurePosixPath(member.name).parts or ("",)
+                if shard == "segments":
+                    return [path]
+                if not (shard.isdecimal() and rest and member.isreg()):
+                    continue
+                if shard not in made:
+                    made[shard] = stack.enter_context(tarfile.open(home / f"{shard}.tar", "w"))
+                part = tarfile.TarInfo("/".join(rest))
+                part.size = member.size
+                made[shard].addfile(part, whole.extractfile(member))
+    except tarfile.TarError as fault:
+        raise _no_snapshot(path, type(fault).__name__) from None
+    if not made:
+        raise _no_snapshot(path, "a tar without the segments of a shard")
+    return [home / f"{shard}.tar" for shard in sorted(made, key=int)]
+
+
+def _dense(shard: Path) -> list[str] | None:
+    """Return the names of the dense vectors that are one row; None for one without a name."""
+    for file in sorted(shard.glob("segments/*/segment.json")):
+        named = json.loads(file.read_bytes())["config"].get("vector_data", {})
+        if list(named) == [""]:
+            return None
+        return [name for name, one in named.items() if one.get("multivector_config") is None]
+    return []
+
+
+@contextmanager
+def _is_readable() -> Iterator[None]:
+    """Turn what the package raises into an error that says what to do instead."""
+    try:
+        yield
+    except Exception as fault:  # it raises no other
+        wish = (
+            "a snapshot that qdrant-edge-py reads (recover another one on a Qdrant server, and "
+            "import from its URL)"
+        )
+        raise error(OptionError, "path", wish, str(fault)) from None
+
+
+def _no_snapshot(path: Path, got: str) -> OptionError:
+    wish = "a snapshot of a collection or a shard of Qdrant, or a local folder of qdrant-client"
+    return error(OptionError, "path", wish, f"{got} ({str(path)!r})")
+
+
+# ---- Reads a collection of Qdrant: of a local folder or a server with qdrant-client, or a snapshot
 
 API_KEY = "QDRANT_API_KEY"
 """The variable of the environment with the key of a server."""
@@ -24,20 +132,10 @@ _SECONDS = 60  # that a server has for a reply
 
 @contextmanager
 def read(path: Path | str, options: Reading) -> Iterator[Source]:
-    """Open a collection; without ``collection``, the only one.
-
-    A file is a snapshot, a str is the URL of a server. The text is the field "text" of the payload,
-    unless another is named. Without ``vector_field``, the only dense vector is read; sparse vectors
-    and lists of vectors have no place here.
-
-    Raises
-    ------
-    OptionError
-        Not Qdrant's; no such collection or vector, or several and none is named; a server that does
-        not answer, or refuses.
-    MissingExtraError
-        The package qdrant-client, or qdrant-edge-py of a snapshot, is not installed.
-    """
+    """Open a collection; without ``collection``, the only one."""
+    # A file is a snapshot, a str is the URL of a server. The text is the field "text" of the
+    # payload, unless another is named. Without ``vector_field``, the only dense vector is read;
+    # sparse vectors and lists of vectors have no place here.
     if isinstance(path, Path) and path.is_file():
         if options.collection is not None:
             wish = "none: a snapshot has one collection"
@@ -105,10 +203,10 @@ def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:
 
 @contextmanager
 def _answers(path: Path | str) -> Iterator[None]:
-    """Name a server that does not answer, or refuses; nothing of its reply is told but the status.
-
-    A local folder raises none of these errors, and what else it raises is its own.
+    """Name a server that does not answer, or refuses; nothing of its reply is told but the
+    status.
     """
+    # A local folder raises none of these errors, and what else it raises is its own.
     from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
     from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
@@ -147,10 +245,10 @@ def _records(points: Iterator[Any], text: str, vector: str | None) -> Iterator[R
 
 
 def _vector_of(given: Any, name: str | None) -> tuple[Any, tuple[str, ...]]:
-    """Return the vector of a name, and the names of what else a point has, such as lists of rows.
-
-    A vector without a name has the name "" where a point has named ones beside it.
+    """Return the vector of a name, and the names of what else a point has, such as lists of
+    rows.
     """
+    # A vector without a name has the name "" where a point has named ones beside it.
     own = name or ""
     every = given if isinstance(given, Mapping) else {own: given}
     row = as_vector(every.get(own))

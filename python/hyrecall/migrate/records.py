@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -14,19 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.embed.protocol import norms
-from hyrecall.errors import MissingExtraError, error
-
-__all__ = [
-    "MOST_LEVELS",
-    "Record",
-    "Source",
-    "Vector",
-    "as_vector",
-    "field_of",
-    "json_fields",
-    "needs_package",
-    "vector_fault",
-]
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    MissingExtraError,
+    OptionError,
+    ScopeError,
+    error,
+)
+from hyrecall.memory.data.types import check_id, check_user, in_utc
 
 Vector: TypeAlias = npt.NDArray[np.float32]
 
@@ -122,10 +121,8 @@ def vector_fault(row: Vector) -> str | None:
 
 
 def json_fields(fields: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields that JSON can hold, and the names of the others.
-
-    Times and UUIDs become text, numbers of NumPy those of Python.
-    """
+    """Return the fields that JSON can hold, and the names of the others."""
+    # Times and UUIDs become text, numbers of NumPy those of Python.
     kept: dict[str, Any] = {}
     dropped = []
     for name, value in fields.items():
@@ -169,3 +166,322 @@ def needs_package(package: str, pip_name: str) -> Iterator[None]:
             raise
         wish = f"the package {pip_name} (pip install {pip_name})"
         raise error(MissingExtraError, "migrate", wish, f"no package {package}") from None
+
+
+# ---- What readers share: their options, the size of a page, and how one of several names is chosen
+
+PAGE = 500
+"""Records that are read, and written, together."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a caller says of the records; a reader takes what its system leaves open."""
+
+    collection: str | None = None
+    id_field: str | None = None
+    text_field: str | None = None
+    vector_field: str | None = None
+
+
+def one_of(argument: str, names: Sequence[str], given: str | None) -> str:
+    """Return the name that was given, or the only one."""
+    if given is None and len(names) == 1:
+        return names[0]
+    if given is None or given not in names:
+        told = ", ".join(sorted(names)[:10]) + (", ..." if len(names) > 10 else "")
+        got = "none" if given is None else repr(given)
+        raise error(OptionError, argument, f"one of {told}" if names else "one", got)
+    return given
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Return the content of a file of JSON."""
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as fault:
+        raise error(OptionError, "path", f"JSON of {what}", type(fault).__name__) from None
+
+
+# ---- Counts what came of a source and what did not, and why ----
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Records, or vectors of records, that did not come.
+
+    Attributes
+    ----------
+    reason : str
+    count : int
+    example : str
+        The id of the first.
+    """
+
+    reason: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """The report of a migration.
+
+    Attributes
+    ----------
+    system : str
+        The system that the records are from.
+    n_read : int
+        Records that the source had: imported, skipped, or left out.
+    imported : int
+    skipped : int
+        Records that had come before.
+    left_out : tuple of LeftOut
+        Records that did not come; they changed nothing.
+    dropped : Mapping of str to int
+        Fields that have no place here, and how many imported records had them.
+    n_vectors : int
+        Imported records whose vectors came along.
+    n_other_vectors : int
+        Those among them that the target cannot search: of another model or length than it has.
+    without_vector : tuple of LeftOut
+        Imported records whose vectors did not come.
+    """
+
+    system: str
+    n_read: int
+    imported: int
+    skipped: int
+    left_out: tuple[LeftOut, ...]
+    dropped: Mapping[str, int]
+    n_vectors: int
+    n_other_vectors: int
+    without_vector: tuple[LeftOut, ...]
+
+    @property
+    def needs_reembed(self) -> bool:
+        """Whether imported records have no vector that the target can search."""
+        return bool(self.n_other_vectors or self.without_vector)
+
+
+class _Reasons:
+    """Counts reasons in the order in which they are met, each with its first id."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def add(self, reason: str, example: object) -> None:
+        n, first = self._found.get(reason, (0, str(example)))
+        self._found[reason] = (n + 1, first)
+
+    def told(self) -> tuple[LeftOut, ...]:
+        return tuple(LeftOut(reason, *found) for reason, found in self._found.items())
+
+
+class Tally:
+    """Counts one migration."""
+
+    def __init__(self, system: str, dropped: Mapping[str, int]) -> None:
+        """Start with nothing read."""
+        self._system = system
+        self._dropped = Counter(dropped)
+        self._left_out, self._without_vector = _Reasons(), _Reasons()
+        self.n_read = self._imported = self._skipped = self._n_vectors = self._n_other = 0
+
+    def read(self) -> None:
+        """Count a record that was read."""
+        self.n_read += 1
+
+    def skip(self) -> None:
+        """Count a record that had come before."""
+        self._skipped += 1
+
+    def leave_out(self, reason: str, key: object) -> None:
+        """Count a record that does not come."""
+        self._left_out.add(reason, key)
+
+    def keep(
+        self, key: str, dropped: Iterable[str], fault: str | None, *, is_searched: bool
+    ) -> None:
+        """Count an imported record: what it lost, and why its vector did not come, or None."""
+        self._imported += 1
+        self._dropped.update(dict.fromkeys(dropped, 1))
+        if fault is not None:
+            self._without_vector.add(fault, key)
+        else:
+            self._n_vectors += 1
+            self._n_other += not is_searched
+
+    def report(self) -> Migrated:
+        """Return the report."""
+        return Migrated(
+            system=self._system,
+            n_read=self.n_read,
+            imported=self._imported,
+            skipped=self._skipped,
+            left_out=self._left_out.told(),
+            dropped=dict(self._dropped),
+            n_vectors=self._n_vectors,
+            n_other_vectors=self._n_other,
+            without_vector=self._without_vector.told(),
+        )
+
+
+# ---- Decides whose a record is, when it was made, and what its id is here ----
+
+_LAST_SECOND = 4_102_444_800  # the year 2100: a larger number is of milliseconds
+
+
+class Refused(Exception):  # noqa: N818
+    """A record is left out; the text says why, without its content."""
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose the records are: one user's, or that of a field of each record."""
+
+    user: str | None = None
+    user_from: str | None = None
+    _kinds: dict[str, type] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check that the scope is named."""
+        if (self.user is None) == (self.user_from is None):
+            got = "neither" if self.user is None else "both"
+            raise error(ScopeError, "user", "user= or user_from=, whose the records are", got)
+        if self.user is not None:
+            check_id("user", check_user("user", self.user))
+        else:
+            check_id("user_from", self.user_from)
+
+    def of(self, record: Record) -> str:
+        """Return the user of a record; an int names the user of that number."""
+        if self.user is not None:
+            return self.user
+        name = self.user_from or ""
+        found = field_of(record.names, name)
+        found = field_of(record.metadata, name) if found is None else found
+        if found is None:
+            raise Refused(f"no user: it has no field {name!r}")
+        if isinstance(found, bool) or not isinstance(found, str | int):
+            raise Refused(f"no user: {name!r} is no text and no int")
+        user = str(found)
+        try:
+            check_id("user", check_user("user", user))
+        except HyrecallError:
+            raise Refused(f"no user: {name!r} is blank, reserved or no user's name") from None
+        if self._kinds.setdefault(user, type(found)) is not type(found):
+            raise Refused(f"two users: {name!r} is a text in some records and an int in others")
+        return user
+
+
+def read_key(record: Record) -> str:
+    """Return the id of a record as text."""
+    if isinstance(record.id, bool) or not isinstance(record.id, str | int):
+        raise Refused("no id: it is no text and no int")
+    try:
+        return check_id("id", str(record.id))
+    except HyrecallError:
+        raise Refused("id: not 1 to 512 bytes of valid text") from None
+
+
+def record_text(record: Record) -> str:
+    """Return the text of a record."""
+    if record.text is None or (isinstance(record.text, str) and not record.text.strip()):
+        raise Refused("no text")
+    if not isinstance(record.text, str):
+        raise Refused("no text: it is of another type")
+    try:
+        record.text.encode()
+    except UnicodeEncodeError:
+        raise Refused("text: not valid Unicode") from None
+    return record.text
+
+
+def read_time(record: Record, time_from: str | None) -> datetime | None:
+    """Return when a record was made, in UTC; None if nothing says so."""
+    # A text is ISO 8601, a number counts seconds from 1970 on; what has no zone is UTC.
+    found = record.created_at
+    if time_from is not None:
+        found = field_of(record.metadata, time_from)
+        found = field_of(record.names, time_from) if found is None else found
+    if found is None:
+        return None
+    try:
+        if isinstance(found, str):
+            found = datetime.fromisoformat(found)
+        elif isinstance(found, int | float) and 0 <= found < _LAST_SECOND:
+            found = datetime.fromtimestamp(found, UTC)
+        if isinstance(found, datetime):
+            plain = datetime.combine(found.date(), found.timetz())  # a Timestamp of pandas is more
+            return in_utc(plain)
+    except (ValueError, OptionError):
+        pass
+    raise Refused("time: neither ISO 8601 nor seconds from 1970 on")
+
+
+# ---- Turns a record into what a store or an index keeps, or says why it is left out ----
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A record as it is kept here."""
+
+    key: str
+    user: str
+    text: str
+    metadata: dict[str, Any]
+    at: datetime | None
+    session_id: str | None
+    vector: Vector | None
+    vector_fault: str | None
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Mapper:
+    """How records are mapped: whose they are, and which field has their time."""
+
+    owners: Owners
+    time_from: str | None
+
+    def __post_init__(self) -> None:
+        """Check the name of the field."""
+        if self.time_from is not None:
+            check_id("time_from", self.time_from)
+
+    def of(self, record: Record) -> Mapped:
+        """Map a record."""
+        key, user = read_key(record), self.owners.of(record)
+        text, at = record_text(record), read_time(record, self.time_from)
+        metadata, lost = json_fields(record.metadata)
+        session = None
+        if record.session_id is not None:
+            try:
+                session = check_id("session", record.session_id)
+            except HyrecallError:
+                lost.append("session")
+        row = record.vector
+        fault = "no vector in the source" if row is None else vector_fault(row)
+        if fault is not None:
+            row = None
+        dropped = (*record.dropped, *lost)
+        return Mapped(key, user, text, metadata, at, session, row, fault, dropped)
+
+
+def check_source(source: object) -> Source:
+    """Check that a caller passes an open source."""
+    if not isinstance(source, Source):
+        wish = "a Source, from open_source() in a with block"
+        raise error(DTypeError, "source", wish, type(source).__name__)
+    return source
+
+
+def map_records(source: Source, mapper: Mapper, tally: Tally) -> Iterator[Mapped]:
+    """Map the records of a source; those that cannot be kept are counted with their reason."""
+    for record in source.records:
+        tally.read()
+        try:
+            yield mapper.of(record)
+        except Refused as refusal:
+            tally.leave_out(str(refusal), record.id)

@@ -9,14 +9,10 @@ from importlib import import_module
 from os import PathLike
 from typing import Any, cast
 
-from hyrecall.base.arguments import read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, read_path
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import check_id
-from hyrecall.migrate.reading import Reading
-from hyrecall.migrate.records import Source
-
-__all__ = ["SYSTEMS", "open_source"]
+from hyrecall.memory.data.types import check_id
+from hyrecall.migrate.records import Reading, Source
 
 # What each system leaves open; its reader is the module of its name.
 _TAKES: dict[str, tuple[str, ...]] = {

@@ -10,13 +10,33 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.base.arguments import set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.checks import are_ends, check_arrays
 from hyrecall.parts.frames import pack, reading, unpack
 
-__all__ = ["MOST_COUNT", "N_NUMBERS", "Counts", "Statistics"]
+# ---- Checks arrays that came from another process, before their sizes are used for allocations
+
+Kinds = Mapping[str, Any]
+"""The dtype of each array, by its name."""
+
+
+def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None:
+    """Refuse missing arrays and wrong dtypes or dimensions; further arrays are allowed."""
+    for name, kind in kinds.items():
+        array = arrays.get(name)
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
+            got = "none" if array is None else str(getattr(array, "dtype", type(array).__name__))
+            raise error(OptionError, argument, f"{name} of {np.dtype(kind)}", got)
+
+
+def are_ends(ends: np.ndarray, n_lists: int, n_entries: int) -> bool:
+    """Whether an array has valid end offsets of ``n_lists`` lists in ``n_entries`` entries."""
+    if n_lists < 0 or len(ends) != n_lists + 1 or ends[0] != 0 or ends[-1] != n_entries:
+        return False
+    return bool((ends[1:] >= ends[:-1]).all())
+
+
+# ---- The integers that BM25 counts for a request, of one index or summed over its shards ----
 
 KIND = "hyrecall statistics"
 
@@ -30,17 +50,7 @@ Array = npt.NDArray[Any]
 
 
 class Counts(NamedTuple):
-    """The counts of one native request, for each lexical arm and each query in it.
-
-    Attributes
-    ----------
-    queries : ndarray of int64
-        The queries of the call that the request has, ascending.
-    arms : tuple of str
-        The lexical arms, in their order.
-    arrays : mapping of str to ndarray of int64
-        As ``_core.Statistics.arrays`` returns them.
-    """
+    """The counts of one native request, for each lexical arm and each query in it."""
 
     queries: npt.NDArray[np.int64]
     arms: tuple[str, ...]
@@ -110,10 +120,8 @@ class Counts(NamedTuple):
     def native(
         self, queries: Array, arms: Sequence[str], asked: npt.NDArray[np.bool_] | None
     ) -> _core.Statistics:
-        """Return the statistics of some queries and arms in the form that the engine takes.
-
-        Queries that are not ``asked`` count as without a text.
-        """
+        """Return the statistics of some queries and arms in the form that the engine takes."""
+        # Queries that are not ``asked`` count as without a text.
         kept = None if asked is None else np.tile(asked, len(arms))
         made = self._picked(self._entries(queries, arms), kept)
         return _core.Statistics.from_arrays(made, len(arms), len(queries))

@@ -7,8 +7,10 @@ the metadata of its schema. A checksum follows the stream.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -16,11 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from hyrecall.base.arrow_messages import is_compressed
-from hyrecall.base.malformed import MALFORMED
+from hyrecall.ask import queries
+from hyrecall.ask.filters import Filter, restore_filter
+from hyrecall.ask.predicates import AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull, Predicate
+from hyrecall.ask.recipe import from_data, known_parts, to_data
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
+from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
+from hyrecall.ask.session import Session
+from hyrecall.base.arguments import as_list, check_hashes, python_scalar
+from hyrecall.base.malformed import MALFORMED, is_compressed
 from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
-
-__all__ = ["VERSION", "pack", "pack_table", "reading", "unpack", "unpack_table"]
 
 VERSION = 1
 """Increased by each change of the bytes; a reader refuses another one."""
@@ -34,10 +41,8 @@ Array = npt.NDArray[Any]
 
 @contextmanager
 def reading(wish: str) -> Iterator[None]:
-    """Refuse what a peer sent with :class:`OptionError`, whatever its bytes break in a reader.
-
-    ``wish`` says what the bytes should be. An :class:`OptionError` of the body passes as it is.
-    """
+    """Refuse what a peer sent with :class:`OptionError`, whatever its bytes break in a reader."""
+    # ``wish`` says what the bytes should be. An :class:`OptionError` of the body passes as it is.
     try:
         yield
     except (*MALFORMED, OSError) as fault:
@@ -63,10 +68,8 @@ def pack(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Array | byte
 
 
 def _column(array: Array | bytes) -> pa.Array:
-    """Return numbers or bytes as a column of one row, without a copy.
-
-    It is built from buffers: with Arrow constructors, packing an answer takes a third longer.
-    """
+    """Return numbers or bytes as a column of one row, without a copy."""
+    # It is built from buffers: with Arrow constructors, packing an answer takes a third longer.
     ends = pa.py_buffer(np.array([0, len(array)], np.int64))
     if isinstance(array, bytes):
         return pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(array)])
@@ -77,15 +80,7 @@ def _column(array: Array | bytes) -> pa.Array:
 
 
 def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the header and the arrays that :func:`pack` packed, as views of the bytes.
-
-    Raises
-    ------
-    DTypeError
-        Not bytes.
-    OptionError
-        The bytes are of another kind or version, or damaged.
-    """
+    """Return the header and the arrays that :func:`pack` packed, as views of the bytes."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise error(DTypeError, "data", "bytes", type(data).__name__)
     wish = f"the bytes of a {kind} of version {VERSION}"
@@ -111,13 +106,7 @@ def unpack(kind: str, data: object) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_plain(stream: pa.Buffer) -> None:
-    """Refuse compressed messages: a few bytes could expand to very many.
-
-    Raises
-    ------
-    OptionError
-        A message is compressed.
-    """
+    """Refuse compressed messages: a few bytes could expand to very many."""
     for message in pa.ipc.MessageReader.open_stream(stream):
         if is_compressed(message):
             wish = "record batches without compression, as they are packed here"
@@ -141,16 +130,139 @@ def pack_table(table: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Return the table that :func:`pack_table` packed, checked.
-
-    Raises
-    ------
-    OptionError
-        The bytes are not such a table.
-    """
+    """Return the table that :func:`pack_table` packed, checked."""
     with reading("the bytes of a table"):
         _check_plain(pa.py_buffer(data))
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)
         return table.combine_chunks()
+
+
+# ---- The arguments of a call as plain data for JSON, and back ----
+
+_PLAIN = (bool, int, float, str)
+_SCALARS = frozenset((*_PLAIN, type(None)))
+_QUERIES = (queries.Phrase, queries.Prefix, queries.Boost)
+_GROUPS = (queries.All, queries.Any)
+_PREDICATES: tuple[Any, ...] = (AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull)
+_FUSIONS = (RRF, WeightedSum, Max, DBSF)
+_TIMES = (datetime, date, time)
+
+
+def _made_of(kind: Any) -> Callable[[Any], Any]:
+    return lambda parts: kind(*parts)
+
+
+def _made_with(kind: Any) -> Callable[[Any], Any]:
+    return lambda settings: kind(**settings)
+
+
+def _settings(fusion: Any) -> dict[str, Any]:
+    """Return the arguments that recreate a fusion, which stores mappings as pairs."""
+    out = {}
+    for one in fields(fusion):
+        value = getattr(fusion, one.name)
+        if one.init and value != one.default:
+            out[one.name] = dict(value) if isinstance(value, tuple) else value
+    return out
+
+
+def _dict(pairs: Any) -> dict[Any, Any]:
+    check_hashes([key for key, _ in pairs])
+    return dict(pairs)
+
+
+# The contents of a value by its class: encode() encodes them, and decode() recreates the value.
+_CONTENTS: dict[type, Callable[[Any], Any]] = {
+    tuple: list,
+    dict: lambda value: [list(pair) for pair in value.items()],
+    Scope: lambda value: list(value.cells),
+    ScopePattern: lambda value: list(value.parts),
+    Session: lambda value: [dict(value.accessed), value.n_recalls],
+    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    **dict.fromkeys(_FUSIONS, _settings),
+    Filter: lambda value: [value.op, list(value.predicates), list(value.parts)],
+    **dict.fromkeys(_TIMES, lambda value: value.isoformat()),
+    **dict.fromkeys(_PREDICATES, lambda value: list(value.values)),
+    **dict.fromkeys(_GROUPS, lambda value: list(value.queries)),
+    **dict.fromkeys(_QUERIES, lambda value: [getattr(value, one.name) for one in fields(value)]),
+}
+_MADE: dict[str, Callable[[Any], Any]] = {
+    "tuple": tuple,
+    "dict": _dict,
+    "Scope": Scope,
+    "ScopePattern": lambda parts: ScopePattern(tuple(parts)),
+    "Session": lambda parts: Session(*parts),
+    "timedelta": lambda parts: timedelta(*parts),
+    "Filter": lambda parts: _filter(*parts),
+    **{one.__name__: _made_with(one) for one in _FUSIONS},
+    **{one.__name__: one.fromisoformat for one in _TIMES},
+    **{one.__name__: _made_of(one) for one in (*_PREDICATES, *_QUERIES, *_GROUPS)},
+}
+# hr.Any is a query, the engine's AnyOf a predicate: no two classes here share a name.
+_CONTAINERS = frozenset((list, dict))
+_PLAIN_KIND, _OF, _PART, _EVERY = "kind", "of", "part", "ANY"
+
+
+def encode(argument: str, value: Any) -> Any:
+    """Return an argument of a call as plain data."""
+    value = python_scalar(as_list(value))
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, list):
+        if _SCALARS.issuperset(map(type, value)):
+            return value
+        return [encode(argument, one) for one in value]
+    if value is ANY:
+        return {_PLAIN_KIND: _EVERY}
+    kind = dict if isinstance(value, Mapping) else type(value)
+    if kind in _CONTENTS:
+        return {_PLAIN_KIND: kind.__name__, _OF: encode(argument, _CONTENTS[kind](value))}
+    if kind in known_parts().values():
+        return {_PLAIN_KIND: _PART, _OF: to_data(value)}
+    wish = "plain data that another process can read (no function, no graph)"
+    raise error(DTypeError, argument, wish, repr(value)[:80])
+
+
+def decode(argument: str, data: Any) -> Any:
+    """Return the argument that :func:`encode` encoded."""
+    try:
+        return _decode(argument, data)
+    except OptionError:
+        raise
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as fault:
+        raise error(OptionError, argument, "the data of a request", repr(data)[:80]) from fault
+
+
+def _decode(argument: str, data: Any) -> Any:
+    if isinstance(data, list):
+        if _CONTAINERS.isdisjoint(map(type, data)):  # texts or scopes of a batch
+            return data
+        return [_decode(argument, one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    if data[_PLAIN_KIND] == _EVERY:
+        return ANY
+    if data[_PLAIN_KIND] == _PART:
+        return from_data(data[_OF], argument, known_parts())
+    return _MADE[data[_PLAIN_KIND]](_decode(argument, data[_OF]))
+
+
+def _filter(op: Any, tests: Any, parts: Any) -> Filter:
+    """Make a filter from its contents, checked."""
+    is_sound = op in ("test", "and", "or", "not") and (op == "test") == (not parts)
+    is_sound &= all(isinstance(test, Predicate) for _, test in tests)
+    is_sound &= all(isinstance(one, Filter) for one in parts) and (op != "not" or len(parts) == 1)
+    if not is_sound:
+        raise ValueError("parts that make no filter")
+    return restore_filter(op, tuple((str(name), test) for name, test in tests), tuple(parts))

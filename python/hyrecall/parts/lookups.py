@@ -16,25 +16,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.ask.expansion import MOST_BESIDE
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import read_scopes
-from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
-from hyrecall.parts.plain import decode, encode
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
-
-__all__ = [
-    "QUERY",
-    "Ask",
-    "Looked",
-    "Lookup",
-    "audience_of",
-    "cell_column",
-    "join_looked",
-    "lookup_keys",
-    "sound_rows",
-]
+from hyrecall.ask.shaping.checks import integer
+from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
+from hyrecall.parts.frames import decode, encode, pack, pack_table, reading, unpack, unpack_table
+from hyrecall.parts.part import hash_of
+from hyrecall.recall.arms import tag_attribute
+from hyrecall.segments.segments import IndexFacts, State, gather_column, seqs_of
+from hyrecall.text.analyzer import Analyzer
 
 KIND = "hyrecall lookup"
 ANSWER = "hyrecall looked"
@@ -47,27 +38,7 @@ Queries = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """A question about the documents that some queries may see.
-
-    Attributes
-    ----------
-    kind : str
-        A key of ``LOOKUPS`` in ``hyrecall.parts.looking_up``.
-    request : str
-        The ``id`` of the request that it belongs to.
-    n_queries : int
-    scope : object
-        One scope for all queries, or a list with one entry per query.
-    rows : pyarrow.Table
-        What is asked: the column ``query``, ascending, and columns that the kind reads.
-    filter : object
-        One filter for all queries, or a list with one entry per query.
-    settings : mapping of str to value
-        What is asked of all queries; plain data for JSON.
-    versions : tuple of str
-        States of the shards. A shard in another state refuses the question. Empty: a shard answers
-        from its newest state.
-    """
+    """A question about the documents that some queries may see."""
 
     kind: str
     request: str
@@ -109,15 +80,7 @@ class Lookup:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Lookup:
-        """Make a question from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a question, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make a question from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(KIND, data)
         with reading("the bytes of a look-up"):
             n, rows = int(header["n_queries"]), unpack_table(arrays["rows"])
@@ -132,19 +95,7 @@ class Lookup:
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """The answer of one shard to a look-up.
-
-    Attributes
-    ----------
-    request : str
-        The ``id`` of the request.
-    index : str
-        A hash of the schema, analyzers and types of the index.
-    version : str
-        The state of the shard that was read.
-    rows : pyarrow.Table
-        The column ``query``, ascending, and columns that the kind names.
-    """
+    """The answer of one shard to a look-up."""
 
     request: str
     index: str
@@ -158,15 +109,7 @@ class Looked:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Looked:
-        """Make an answer from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not an answer, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
+        """Make an answer from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(ANSWER, data)
         with reading("the answer to a look-up"):
             request, index, version = (str(header[one]) for one in ("request", "index", "version"))
@@ -217,13 +160,7 @@ def audience_of(facts: IndexFacts, state: State, lookup: Lookup) -> _core.arms.A
 def sound_rows(
     rows: pa.Table, kinds: Mapping[str, pa.DataType], others: Sequence[str] = ()
 ) -> pa.Table:
-    """Return some columns of an answer, which may come from another process.
-
-    Raises
-    ------
-    OptionError
-        A column is missing, or has another type than ``kinds`` says.
-    """
+    """Return some columns of an answer, which may come from another process."""
     names, schema = [*kinds, *others], rows.schema
     for name in names:
         kind = kinds.get(name)
@@ -247,21 +184,7 @@ def lookup_keys(
 def join_looked(
     lookup: Lookup, answers: list[tuple[Looked, Queries | None]]
 ) -> tuple[tuple[Looked, pa.Table], ...]:
-    """Return the answers of shards with the query numbers of the whole look-up.
-
-    Parameters
-    ----------
-    lookup : Lookup
-    answers : list of (Looked, ndarray of int64 or None)
-        Each with the queries that the shard was asked; None: all.
-
-    Raises
-    ------
-    OptionError
-        The answer to another look-up.
-    ShapeError
-        The answer names a query that was not asked.
-    """
+    """Return the answers of shards with the query numbers of the whole look-up."""
     out = []
     for looked, queries in answers:
         if looked.request != lookup.request or looked.index != answers[0][0].index:
@@ -276,3 +199,133 @@ def join_looked(
             rows = rows.set_column(at, QUERY, pa.array(queries[query], pa.int64()))
         out.append((looked, rows))
     return tuple(out)
+
+
+# ---- Look-ups about tags, of an index whose documents lie in shards ----
+# A shard knows the tags of its own documents only. So the tags that a query names, and those near
+# them, are asked of all shards, one hop after the other; the documents of a tag that is reached in
+# one shard may lie in another one.
+
+
+def named_tags(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
+    """Find the tags that share a token with a query."""
+    # The question has the ``text`` of each query, and the settings ``column``, ``analyzer`` and
+    # ``partial`` of the arm. The answer has ``tag`` and ``documents``, the number of documents in
+    # scope that have it.
+    texts: list[bytes | None] = [None] * lookup.n_queries
+    given = _column(lookup, "text", pa.large_binary()).to_pylist()
+    for query, text in zip(lookup.query.tolist(), given, strict=True):
+        texts[query] = text
+    analyzer = Analyzer(_setting(lookup, "analyzer")).native
+    found = audience_of(facts, state, lookup).named_tags(
+        _attribute(facts, lookup), analyzer, texts, bool(_setting(lookup, "partial"))
+    )
+    offsets, tags, documents = found
+    return pa.table(
+        {
+            QUERY: _queries(offsets),
+            "tag": pa.array(tags, pa.large_string()),
+            "documents": pa.array(documents, pa.int64()),
+        }
+    )
+
+
+def tags_beside(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
+    """Find the other tags of the documents that have one of the column ``tag``."""
+    tags = _column(lookup, "tag", pa.large_string())
+    offsets = _offsets(lookup, lookup.query)
+    audience = audience_of(facts, state, lookup)
+    offsets, found = audience.tags_beside(_attribute(facts, lookup), offsets, tags)
+    return pa.table({QUERY: _queries(offsets), "tag": pa.array(found, pa.large_string())})
+
+
+def documents_sharing(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
+    """Find the ``n`` documents with most of some tags, for each query."""
+    # Each row of the question has a ``tag``, or the insertion number ``seq`` of a document that is
+    # left out. The answer has ``key``, the parts of the cell, ``seq`` and ``shared``, the number of
+    # these tags.
+    tags, seqs = _column(lookup, "tag", pa.large_string()), _column(lookup, "seq", pa.int64())
+    query = lookup.query
+    is_tag, is_seq = (np.asarray(one.is_valid()) for one in (tags, seqs))
+    n = integer("n", _setting(lookup, "n"), 1, MOST_BESIDE)
+    offsets, segment, row, shared = audience_of(facts, state, lookup).sharing(
+        _attribute(facts, lookup),
+        _offsets(lookup, query[is_tag]),
+        tags.drop_null(),
+        _offsets(lookup, query[is_seq]),
+        np.asarray(seqs.drop_null(), np.int64),
+        n,
+    )
+    columns: dict[str, Any] = {QUERY: _queries(offsets)}
+    names = {"key": facts.schema.key}
+    names |= {cell_column(at): name for at, name in enumerate(facts.schema.cell_columns)}
+    for name, column in names.items():
+        columns[name] = gather_column(state.segments, segment, row, column)
+    columns["seq"] = pa.array(seqs_of(state.segments, segment, row), pa.int64())
+    columns["shared"] = pa.array(shared.astype(np.int64))
+    return pa.table(columns)
+
+
+def _attribute(facts: IndexFacts, lookup: Lookup) -> int:
+    return tag_attribute("column", _setting(lookup, "column"), facts)
+
+
+def _setting(lookup: Lookup, name: str) -> Any:
+    if name not in lookup.settings:
+        raise error(OptionError, "lookup", f"the setting {name!r}", sorted(lookup.settings))
+    return lookup.settings[name]
+
+
+def _column(lookup: Lookup, name: str, kind: pa.DataType) -> pa.Array:
+    """Return a column of a question, which may come from another process."""
+    names = lookup.rows.schema.names
+    if names.count(name) != 1 or lookup.rows.schema.field(name).type != kind:
+        raise error(OptionError, "lookup", f"a column {name!r} of {kind}", names)
+    return lookup.rows.column(name).combine_chunks()
+
+
+def _offsets(lookup: Lookup, query: np.ndarray) -> np.ndarray:
+    """Return where the rows of each query begin and end."""
+    return np.searchsorted(query, np.arange(lookup.n_queries + 1)).astype(np.int64)
+
+
+def _queries(offsets: np.ndarray) -> pa.Array:
+    """Return the query of each row."""
+    return pa.array(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), pa.int64())
+
+
+# ---- Answers look-ups from one index ----
+
+
+def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Looked:
+    """Answer a look-up from one state of an index."""
+    answer = LOOKUPS.get(lookup.kind)
+    if answer is None:
+        raise error(OptionError, "kind", f"one of {sorted(LOOKUPS)}", repr(lookup.kind))
+    if lookup.versions and version not in lookup.versions:
+        wish, remedy = "the documents that were counted", "the index changed: count again"
+        raise error(StaleStatisticsError, "lookup", wish, "others", remedy)
+    return Looked(lookup.request, hash_of(facts), version, answer(facts, state, lookup))
+
+
+def _keys(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:
+    """Find the documents that have one of the column ``key``: ``key`` and the parts of its cell."""
+    schema = facts.schema
+    keys, query = lookup.rows.column("key").combine_chunks(), lookup.query
+    kind = facts.row_types[schema.key]
+    if keys.type != kind:
+        raise error(OptionError, "key", f"keys of {kind}", keys.type)
+    which, segment, row = audience_of(facts, state, lookup).locate(keys, query.astype(np.uint32))
+    columns = {QUERY: pa.array(query[which], pa.int64()), "key": keys.take(pa.array(which))}
+    for at, name in enumerate(schema.cell_columns):
+        columns[cell_column(at)] = gather_column(state.segments, segment, row, name)
+    return pa.table(columns)
+
+
+LOOKUPS: Mapping[str, Callable[[IndexFacts, State, Lookup], pa.Table]] = {
+    "keys": _keys,
+    "named tags": named_tags,
+    "tags": tags_beside,
+    "related": documents_sharing,
+}
+"""What answers each kind of look-up."""

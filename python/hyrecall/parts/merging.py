@@ -10,46 +10,382 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hyrecall import _core
+from hyrecall.ask.arms import Newest
 from hyrecall.ask.expansion import SharedTags
-from hyrecall.base.keywords import check_keywords
-from hyrecall.errors import DTypeError, InternalError, OptionError, error
+from hyrecall.base.arguments import check_keywords
+from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import Told
 from hyrecall.parts.counts import check_alike
 from hyrecall.parts.lookups import Ask
-from hyrecall.parts.newest import with_newest
-from hyrecall.parts.part import Part, RunPart
-from hyrecall.parts.placing import check_found_threads
-from hyrecall.parts.pool_state import pools_of
+from hyrecall.parts.part import Array, Part, RunPart, hash_of
 from hyrecall.parts.request import Call, Request
-from hyrecall.parts.run_arrays import cut_exact, list_sizes, piece, without_exact
 from hyrecall.parts.runs import named_runs, nothing_found
 from hyrecall.recall.answer import answer
-from hyrecall.recall.arms.batch import FoundDocs, no_candidates, scope_request
+from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request, search_newest
+from hyrecall.recall.batch import Ran, Steps
 from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
 from hyrecall.recall.recipe_answer import bind_recipes
-from hyrecall.recall.steps import Ran, Steps
+from hyrecall.segments.segments import (
+    IndexFacts,
+    Segment,
+    State,
+    gather,
+    one_array,
+    segment_from_parts,
+    seqs_of,
+)
+from hyrecall.table.attributes import attribute_column
 
 if TYPE_CHECKING:
     from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
     from hyrecall.ask.request import Request as Asked
-    from hyrecall.hits.around import Related
+    from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.reply import BatchReply, Source
-    from hyrecall.hits.second_look import SecondLook
-    from hyrecall.recall.callables import CallableResults
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+    from hyrecall.recall.shaper import CallableResults
+    from hyrecall.table.schema import Schema
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["merge", "merge_parts"]
+
+# ---- The arm Newest over parts: its scores are ranks among the rows of all parts ----
+# A part lists the newest rows of its shard, so the newest rows of all shards are among them.
+
+
+def with_newest(
+    pools: Sequence[dict[str, Array]],
+    facts: IndexFacts,
+    state: State,
+    plan: Plan,
+    request: _core.BatchRequest,
+) -> list[dict[str, Array]]:
+    """Return the pools of the parts, with lists of each arm Newest computed over all parts."""
+    # ``request`` has all arms; the rows of the pools are those of ``state``.
+    out = list(pools)
+    arms, searches = plan.call_arms, plan.searches
+    n_exact = 0 if plan.exact is None else len(plan.exact.lists)
+    first = request.n_arms - n_exact - len(arms)
+    for at, arm in enumerate(arms):
+        if searches is None or not isinstance(arm, Newest):
+            continue
+        audience = _core.arms.Audience(state.snapshot, request)
+        batch = Batch(facts, state, audience, plan.scope, {}, request.n_queries, plan.depth)
+        found = _above(search_newest(arm, batch), searches.floors.get(arm.name))
+        out = [
+            _listed(pool, part, found, first + at, request.n_arms) for part, pool in enumerate(out)
+        ]
+    return out
+
+
+def _above(found: FoundDocs, floor: tuple[float, bool] | None) -> FoundDocs:
+    """Return the entries that pass a floor, which is rounded to float32 once."""
+    if floor is None:
+        return found
+    least = np.float32(floor[0])
+    kept = found.score > least if floor[1] else found.score >= least
+    sums = np.concatenate([[0], np.cumsum(kept)])
+    return FoundDocs(sums[found.offsets], found.segment[kept], found.row[kept], found.score[kept])
+
+
+def _listed(
+    pool: dict[str, Array], part: int, found: FoundDocs, arm: int, n_arms: int
+) -> dict[str, Array]:
+    """Return the pool of a part with the rows that an arm found as lists and scores of that arm."""
+    n_queries = len(pool["doc_ends"]) - 1
+    query = np.repeat(np.arange(n_queries), np.diff(found.offsets))
+    here = found.segment == part
+    query, row, score = query[here], found.row[here].astype(np.int64), found.score[here]
+    owner = np.repeat(np.arange(n_queries), np.diff(pool["doc_ends"]))
+    codes = owner << 32 | pool["row"].astype(np.int64)
+    order = np.argsort(codes)
+    wanted = query << 32 | row
+    places = np.searchsorted(codes, wanted, sorter=order)
+    if len(places) and (places.max() == len(codes) or (codes[order[places]] != wanted).any()):
+        raise error(OptionError, "parts", "the newest documents of each shard", "others")
+    docs = order[places]
+    scores = pool["scores"].reshape(-1, n_arms).copy()
+    scores[:, arm] = -np.inf
+    scores[docs, arm] = score
+    ranked = docs[np.lexsort((pool["seq"][docs], -score, query))]
+    lists, ends = _replaced(pool, arm, n_arms, ranked - pool["doc_ends"][owner[ranked]], query)
+    return {**pool, "scores": scores.reshape(-1), "listed": lists, "list_ends": ends}
+
+
+def _replaced(
+    pool: dict[str, Array], arm: int, n_arms: int, listed: Array, query: npt.NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """Return the lists with those of one arm replaced; the new lists are concatenated."""
+    ends = pool["list_ends"]
+    of_list = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    kept = of_list % n_arms != arm
+    of_all = np.concatenate([of_list[kept], np.sort(query) * n_arms + arm])
+    values = np.concatenate([pool["listed"][kept], listed]).astype(np.uint32)
+    order = np.argsort(of_all, kind="stable")
+    counts = np.bincount(of_all, minlength=len(ends) - 1)
+    return values[order], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+# ---- Checks the placement of documents in shards: a key once in a cell, a thread in one shard ----
+
+_SHARD = "shard of a row"  # beside columns of the index; users do not choose such names
+
+
+def check_shards(shards: Sequence[tuple[str, IndexFacts, State]]) -> None:
+    """Check that indexes are shards of one index; each has a name for messages."""
+    first, facts, _ = shards[0]
+    for name, own, _ in shards[1:]:
+        if hash_of(own) != hash_of(facts):
+            wish = f"the schema, analyzers, BM25 constants, dimensions and types of {first}"
+            raise error(OptionError, name, wish, "others")
+    schema = facts.schema
+    names = [schema.key, *schema.cell_columns]
+    names += [] if schema.thread is None else [schema.thread]
+    tables, seqs = [], []
+    for number, (_, _, state) in enumerate(shards):
+        if not state.segments:
+            continue
+        segment, row = _core.rows.merge_order(list(state.views), [])
+        with state.reading():
+            table = gather(state.segments, segment, row, list(dict.fromkeys(names)))
+        tables.append(_numbered(table, number))
+        seqs.append(seqs_of(state.segments, segment, row))
+    if not tables:
+        return
+    _check_seqs(np.concatenate(seqs))
+    rows = pa.concat_tables(tables)
+    keyed = rows.group_by([*schema.cell_columns, schema.key]).aggregate([(_SHARD, "count")])
+    twice = keyed.filter(pc.greater(keyed[f"{_SHARD}_count"], 1))
+    if twice.num_rows:
+        got = f"{twice[schema.key][0].as_py()!r} in two of them"
+        raise error(KeyConflictError, schema.key, "keys that no other shard has in that cell", got)
+    _check_threads(rows, schema)
+
+
+def _numbered(table: pa.Table, number: int) -> pa.Table:
+    return table.append_column(_SHARD, pa.array(np.full(table.num_rows, number, np.int32)))
+
+
+def _check_seqs(seqs: np.ndarray) -> None:
+    values, counts = np.unique(seqs, return_counts=True)
+    if (counts > 1).any():
+        wish = "insertion numbers that no other shard has"
+        remedy = "give each shard numbers of its own: Index.build(..., first_seq=)"
+        got = f"{int(values[counts > 1][0])} in two of them"
+        raise error(OptionError, "first_seq", wish, got, remedy)
+
+
+def _check_threads(rows: pa.Table, schema: Schema) -> None:
+    """Refuse a thread with rows in two shards; the table has the shard of each row."""
+    if schema.thread is None:
+        return
+    kept = rows.filter(pc.is_valid(rows[schema.thread]))
+    keys = list(dict.fromkeys((*schema.cell_columns, schema.thread)))
+    found = kept.group_by(keys).aggregate([(_SHARD, "count_distinct")])
+    torn = found.filter(pc.greater(found[f"{_SHARD}_count_distinct"], 1))
+    if torn.num_rows:
+        wish = "all rows of a thread in one shard"
+        got = f"those of {torn[schema.thread][0].as_py()!r} in two"
+        raise error(OptionError, schema.thread, wish, got)
+
+
+def check_found_threads(tables: Sequence[pa.Table], schema: Schema) -> None:
+    """Refuse rows of a thread in several parts of a request, as :func:`check_shards` does."""
+    if schema.thread is None:
+        return
+    names = list(dict.fromkeys((*schema.cell_columns, schema.thread)))
+    numbered = [_numbered(one.select(names), number) for number, one in enumerate(tables)]
+    _check_threads(pa.concat_tables(numbered), schema)
+
+
+# ---- Makes a small state of the rows of all parts, which the stages of the merge read ----
+# The state has no postings: scores come with the parts. Each part is a segment, with its rows in
+# the order of a segment. Texts are only marked as present; vectors exist only if a stage compares
+# them.
+
+
+class Pools(NamedTuple):
+    """The content of the parts of a request, as the merge reads it."""
+
+    facts: IndexFacts
+    brought: IndexFacts
+    state: State
+    runs: Sequence[dict[str, RunPart]]
+
+
+def pools_of(parts: Sequence[Part]) -> Pools:
+    """Make the state from the rows of parts, in the order of the parts."""
+    facts = _narrowed(parts[0])
+    segments = []
+    runs = []
+    for number, part in enumerate(parts):
+        check_part(part, facts)
+        order = _order(part, facts)
+        segments.append(_segment(part, facts, order))
+        place = np.empty(len(order), np.uint32)
+        place[order] = np.arange(len(order), dtype=np.uint32)
+        runs.append({name: _placed(run, number, place) for name, run in part.runs.items()})
+    views = [_core.SegmentView(segment.core) for segment in segments]
+    return Pools(parts[0].facts, facts, State.of(segments, views, 0), runs)
+
+
+def check_part(part: Part, facts: IndexFacts) -> None:
+    """Refuse a part whose columns and arrays do not fit together."""
+    n = part.n_rows
+    fits = part.rows.num_rows == n
+    fits &= [*part.rows.schema.names] == [*facts.schema.row_columns]
+    fits &= (
+        all(
+            part.rows.schema.field(name).type == facts.row_types[name]
+            for name in part.rows.schema.names
+        )
+        if fits
+        else False
+    )
+    fits &= [*part.has_text] == [*facts.text_arms]
+    fits &= all(len(one) == n for one in part.has_text.values())
+    for arm, own in part.vectors.items():
+        fits &= facts.dims.get(arm) == own.dim and len(own.inverse_norms) == n
+        fits &= len(own.rows) == n
+    for run in part.runs.values():
+        fits &= "doc" in run.arrays and bool((run.arrays["doc"] < max(n, 1)).all())
+    if not fits:
+        wish = "columns and arrays that fit each other and the index"
+        raise error(OptionError, "parts", wish, "others")
+
+
+def _narrowed(part: Part) -> IndexFacts:
+    """Return the facts with only those stored columns that the part has."""
+    schema, names = part.facts.schema, part.rows.schema.names
+    stored = tuple(name for name in schema.stored_columns if name in names)
+    kinds = {name: part.rows.schema.field(name).type for name in names}
+    return replace(part.facts, schema=replace(schema, stored=stored), row_types=kinds)
+
+
+def _order(part: Part, facts: IndexFacts) -> npt.NDArray[np.uint32]:
+    """Return the order of the rows in a segment: by cell, cluster and insertion number."""
+    schema = facts.schema
+    cells = [one_array(part.rows.column(name)) for name in schema.cell_columns]
+    cluster = np.zeros(0, np.int64)
+    if schema.cluster is not None:
+        cluster = attribute_column(part.rows.column(schema.cluster)).sort_codes
+    seqs = np.ascontiguousarray(part.seqs, np.int64)
+    return np.asarray(_core.sort_rows(cells, part.n_rows, cluster, seqs), np.uint32)
+
+
+def _segment(part: Part, facts: IndexFacts, order: npt.NDArray[np.uint32]) -> Segment:
+    schema, n = facts.schema, part.n_rows
+    rows = part.rows.take(pa.array(order)).combine_chunks()
+    lexical = {}
+    for arm, has_text in part.has_text.items():
+        texts = pa.array([""] * n, pa.large_string(), mask=~np.asarray(has_text, np.bool_))
+        lexical[arm] = _core.LexicalColumn.build(
+            arm, [[texts]], order, facts.analyzers[arm].native, facts.threads, None
+        )
+    dense = {}
+    for arm in facts.vector_arms:
+        own = part.vectors.get(arm)
+        if own is None:
+            parts = "float32", 1, np.zeros(4 * n, np.uint8), np.zeros(n, np.float32)
+        else:
+            kept = np.ascontiguousarray(own.rows[order]).reshape(-1) if n else np.zeros(0, np.uint8)
+            parts = own.dtype, own.dim, kept, np.ascontiguousarray(own.inverse_norms[order])
+        dense[arm] = _core.DenseColumn.from_parts(arm, *parts)
+    return segment_from_parts(rows, part.seqs[order], schema, lexical, dense)
+
+
+def _placed(run: RunPart, segment: int, place: Array) -> RunPart:
+    """Return a run whose documents are named by rows of the state."""
+    arrays = dict(run.arrays)
+    docs = arrays.pop("doc")
+    arrays["row"] = place[docs] if len(docs) else np.zeros(0, np.uint32)
+    arrays["segment"] = np.full(len(docs), segment, np.uint32)
+    return run._replace(arrays=arrays)
+
+
+# ---- The arrays of a run: those of some of its queries, and its exact-match lists ----
+
+
+def list_sizes(part: RunPart) -> npt.NDArray[np.int64]:
+    """Return the number of documents in each list: [n_queries, n_arms]."""
+    return np.diff(part.arrays["list_ends"]).reshape(-1, part.n_arms)
+
+
+def piece(part: RunPart, begin: int, end: int) -> dict[str, Array]:
+    """Return the arrays of some queries of a run."""
+    given = part.arrays
+    ends = given["doc_ends"]
+    n_queries, n_docs = len(ends) - 1, int(ends[-1])
+    first, last = int(ends[begin]), int(ends[end])
+    lists = given["list_ends"][begin * part.n_arms : end * part.n_arms + 1]
+    out = {"doc_ends": ends[begin : end + 1] - first, "list_ends": lists - lists[0]}
+    out["listed"] = given["listed"][int(lists[0]) : int(lists[-1])]
+    of_queries = ("found", "length_shares", "refused")
+    for name, array in given.items():
+        if name in out or name == "holds":
+            continue
+        per, low, high = (n_queries, begin, end) if name in of_queries else (n_docs, first, last)
+        width = len(array) // per if per else 0
+        out[name] = array[low * width : high * width]
+    return {name: np.ascontiguousarray(array) for name, array in out.items()}
+
+
+def without_exact(part: RunPart) -> RunPart:
+    """Return a run without its last arms, whose lists are empty."""
+    if not part.n_exact:
+        return part
+    n_arms, kept = part.n_arms, part.n_arms - part.n_exact
+    arrays = dict(part.arrays)
+    ends = arrays["list_ends"][1:].reshape(-1, n_arms)[:, :kept]
+    arrays["list_ends"] = np.concatenate([[0], ends.reshape(-1)]).astype(np.int64)
+    arrays["scores"] = arrays["scores"].reshape(-1, n_arms)[:, :kept].reshape(-1)
+    return RunPart(kept, 0, arrays)
+
+
+def cut_exact(parts: Sequence[RunPart], n_exact: int, depth: int) -> list[RunPart]:
+    """Cut the lists of the last arms at a depth, over all parts together."""
+    kept = [np.ones(len(part.arrays["listed"]), np.bool_) for part in parts]
+    for arm in range(parts[0].n_arms - n_exact, parts[0].n_arms):
+        entries = [_entries(part, arm) for part in parts]
+        query, score, seq = (np.concatenate([one[at] for one in entries]) for at in (1, 2, 3))
+        order = np.lexsort((seq, -score, query))
+        firsts = np.searchsorted(query[order], query[order])
+        inside = np.empty(len(order), np.bool_)
+        inside[order] = np.arange(len(order)) - firsts < depth
+        ends = np.cumsum([0, *(len(one[0]) for one in entries)])
+        for mask, one, begin, end in zip(kept, entries, ends[:-1], ends[1:], strict=True):
+            mask[one[0]] = inside[begin:end]
+    return [_kept(part, mask) for part, mask in zip(parts, kept, strict=True)]
+
+
+def _entries(part: RunPart, arm: int) -> tuple[Array, Array, Array, Array]:
+    """Return the entries of an arm's lists: their places in ``listed``, queries, scores, seqs."""
+    arrays, n_arms = part.arrays, part.n_arms
+    of_list = np.repeat(np.arange(len(arrays["list_ends"]) - 1), np.diff(arrays["list_ends"]))
+    places = np.flatnonzero(of_list % n_arms == arm)
+    query = of_list[places] // n_arms
+    docs = arrays["doc_ends"][query] + arrays["listed"][places]
+    return places, query, arrays["scores"][docs * n_arms + arm], arrays["seq"][docs]
+
+
+def _kept(part: RunPart, mask: npt.NDArray[np.bool_]) -> RunPart:
+    if mask.all():
+        return part
+    sums = np.concatenate([[0], np.cumsum(mask)])
+    arrays = {**part.arrays, "list_ends": sums[part.arrays["list_ends"]].astype(np.int64)}
+    arrays["listed"] = part.arrays["listed"][mask]
+    return part._replace(arrays=arrays)
+
+
+# ---- Merges the candidates of the shards of an index: the reply is that of a single index ----
 
 
 @check_keywords
@@ -107,11 +443,9 @@ def merge_parts(
     graphs: Mapping[str, GraphLike],
     look_up: Ask | None,
 ) -> Hits:
-    """Merge as :func:`merge` does.
-
-    Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for documents
-    beside the hits.
-    """
+    """Merge as :func:`merge` does."""
+    # Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for
+    # documents beside the hits.
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):

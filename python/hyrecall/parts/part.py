@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.runtime import choose_threads
 from hyrecall.errors import OptionError, error
-from hyrecall.parts.checks import Kinds, are_ends, check_arrays
+from hyrecall.parts.counts import Kinds, are_ends, check_arrays
 from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -26,7 +26,6 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall.segments.segments import State
 
-__all__ = ["Part", "RunPart", "Vectors", "hash_of", "version_of"]
 
 KIND = "hyrecall part"
 
@@ -50,17 +49,7 @@ class Vectors(NamedTuple):
 
 
 class RunPart(NamedTuple):
-    """The candidates of one run of the call.
-
-    Attributes
-    ----------
-    n_arms, n_exact : int
-        Arms of the pools; the last ``n_exact`` have rows that contain a query as a whole.
-    arrays : mapping of str to ndarray
-        As ``_core.Candidates.arrays`` returns them, but with ``doc``, a row of the part, instead
-        of ``segment`` and ``row``, and with ``holds``: a bit for each text that is found whole,
-        and ``refused``: why the text of each query in each text arm was not searched, if any.
-    """
+    """The candidates of one run of the call."""
 
     n_arms: int
     n_exact: int
@@ -221,11 +210,11 @@ class Part:
 
 
 def version_of(state: State, seals: Sequence[str]) -> str:
-    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new name.
-
-    ``seals`` are those of the saved version: a folder may get another index of the same size.
-    The name is a hash, since the number of documents would reveal something about all cells.
+    """Name a state of an index: each change except :meth:`hyrecall.Index.compact` makes a new
+    name.
     """
+    # ``seals`` are those of the saved version: a folder may get another index of the same size. The
+    # name is a hash, since the number of documents would reveal something about all cells.
     told = [*seals, state.next_seq, state.n_docs]
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 

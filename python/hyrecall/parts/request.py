@@ -3,46 +3,149 @@
 from __future__ import annotations
 
 import inspect
+import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.arms import Tags
-from hyrecall.ask.expansion import read_expansion
-from hyrecall.ask.graph_names import graphs_of, parts_of
-from hyrecall.ask.query_keys import read_query_keys
-from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.request import CallOptions, Floors, Texts
+from hyrecall.ask.arms import EdgeLexical, Regex, Tags
+from hyrecall.ask.expansion import HasParts, graphs_of, names_in, parts_of, read_expansion
+from hyrecall.ask.recipe import Recipe, to_data
+from hyrecall.ask.request import CallOptions, Floors, Texts, read_query_keys
 from hyrecall.ask.request import Request as Asked
 from hyrecall.ask.scope import scope_entries
 from hyrecall.ask.shaping import Feedback, check_stages
-from hyrecall.base.ages import call_time
-from hyrecall.base.arguments import set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, set_fields
+from hyrecall.base.times import call_time
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
-from hyrecall.parts.plain import decode, encode
-from hyrecall.parts.told import Told, pack_told, unpack_told
+from hyrecall.parts.counts import are_ends, check_arrays
+from hyrecall.parts.frames import decode, encode, pack, pack_table, reading, unpack, unpack_table
+from hyrecall.recall.arms import ArmQueries, KnownTags
+from hyrecall.recall.graph_views import BoundGraphs, EdgeCredits, Matches
+from hyrecall.recall.plan import Plan
 from hyrecall.segments.lookup import read_columns
+from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from hyrecall.ask.arms import Arm
-    from hyrecall.ask.filter_like import FilterLike
+    from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Stage
-    from hyrecall.segments.facts import IndexFacts
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["Call", "Request"]
+
+# ---- What a shard is told with a request: answers that the caller found outside of the shard ----
+# Some arms read more than the documents of one shard, such as the edges of a graph. The caller of
+# the shards finds these answers once, and each shard gets those of its own queries.
+
+
+@dataclass(frozen=True, eq=False)
+class ToldLists:
+    """A list of rows for each query; queries that ask the same may share one."""
+
+    offsets: npt.NDArray[np.int64]
+    rows: pa.Table
+    number: npt.NDArray[np.int64]
+
+    @staticmethod
+    def of(n_queries: int, query: npt.NDArray[Any], rows: pa.Table) -> ToldLists:
+        """Make lists of rows that are ordered by ``query``, one for each query."""
+        offsets = np.searchsorted(query, np.arange(n_queries + 1)).astype(np.int64)
+        return ToldLists(offsets, rows, np.arange(n_queries, dtype=np.int64))
+
+    @property
+    def n_queries(self) -> int:
+        """The number of queries."""
+        return len(self.number)
+
+    @property
+    def own_sizes(self) -> npt.NDArray[np.int64]:
+        """The number of rows of each query, which share no list: rows are ordered by query."""
+        sizes = np.diff(self.offsets)
+        if not np.array_equal(self.number, np.arange(len(sizes))):
+            raise error(OptionError, "request", "a list of answers for each query", "shared ones")
+        return sizes
+
+    @property
+    def query(self) -> npt.NDArray[np.int64]:
+        """The query of each row; raises as :attr:`own_sizes`."""
+        return np.repeat(np.arange(self.n_queries), self.own_sizes)
+
+    def list_of(self, query: int) -> pa.Table:
+        """Return the rows of one query."""
+        at = int(self.number[query])
+        begin, end = int(self.offsets[at]), int(self.offsets[at + 1])
+        return self.rows.slice(begin, end - begin)
+
+    def of_queries(self, queries: npt.NDArray[np.int64]) -> ToldLists:
+        """Return the lists of some queries, in the order given, without rows of others."""
+        _, first, number = np.unique(self.number[queries], return_index=True, return_inverse=True)
+        order = np.argsort(first)  # a list's number is the place of its first query
+        lists = self.number[queries][first[order]]
+        sizes = np.diff(self.offsets)[lists]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        begins = self.offsets[:-1][lists]
+        places = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - begins, sizes)
+        rows = self.rows.take(pa.array(places)).combine_chunks()
+        return ToldLists(offsets, rows, np.argsort(order)[number].astype(np.int64, copy=False))
+
+
+Told: TypeAlias = Mapping[str, ToldLists]
+"""The answers to each question of a request, by :func:`question_of`."""
+
+
+def question_of(arm: object, *more: object) -> str:
+    """Return the name of what an arm asks; arms with equal settings ask the same."""
+    # The arm must be plain data: it has the name of a graph, not the graph.
+    return json.dumps([to_data(arm), *more], sort_keys=True)
+
+
+def told_to(told: Told | None, question: str, n_queries: int | None = None) -> ToldLists:
+    """Return the answers to a question of a request."""
+    found = None if told is None else told.get(question)
+    if found is None:
+        raise error(OptionError, "request", f"answers to {question}", "none")
+    if n_queries not in (None, found.n_queries):
+        wish = f"answers to {question} for {n_queries} queries"
+        raise error(OptionError, "request", wish, f"those of {found.n_queries} queries")
+    return found
+
+
+def pack_told(told: Told) -> dict[str, npt.NDArray[Any] | bytes]:
+    """Return the arrays of a packed request that have the answers, in the order of ``told``."""
+    arrays: dict[str, npt.NDArray[Any] | bytes] = {}
+    for at, lists in enumerate(told.values()):
+        arrays[f"told.{at}.offsets"] = lists.offsets
+        arrays[f"told.{at}.number"] = lists.number
+        arrays[f"told.{at}.rows"] = pack_table(lists.rows)
+    return arrays
+
+
+def unpack_told(questions: Sequence[Any], arrays: Mapping[str, Any]) -> dict[str, ToldLists]:
+    """Return the answers that :func:`pack_told` packed, checked."""
+    named = [f"told.{at}.{one}" for at in range(len(questions)) for one in ("offsets", "number")]
+    check_arrays("data", arrays, dict.fromkeys(named, np.int64))
+    out = {}
+    for at, question in enumerate(questions):
+        offsets, rows = arrays[f"told.{at}.offsets"], unpack_table(arrays[f"told.{at}.rows"])
+        if not len(offsets) or not are_ends(offsets, len(offsets) - 1, rows.num_rows):
+            raise error(OptionError, "data", "offsets that fit their rows", "others")
+        number = arrays[f"told.{at}.number"]
+        if not ((number >= 0) & (number < len(offsets) - 1)).all():
+            raise error(OptionError, "data", "numbers of lists", "others")
+        out[str(question)] = ToldLists(offsets, rows, number)
+    return out
+
+
+# ---- The request of a recall over parts: the arguments of a call, frozen, as plain data ----
 
 KIND = "hyrecall request"
 
@@ -131,10 +234,8 @@ class Request:
 
     @classmethod
     def _asking(cls, given: Mapping[str, Any], told: Told | None = None) -> Request:
-        """Make a request with parts that read more than a shard, which names them.
-
-        Shards answer it once :meth:`_with_told` has added what they cannot know.
-        """
+        """Make a request with parts that read more than a shard, which names them."""
+        # Shards answer it once :meth:`_with_told` has added what they cannot know.
         given = {**_DEFAULTS, "expansion": (), **given}
         given["now"] = call_time(given["now"])
         _check_parts(given, may_ask=True)
@@ -290,10 +391,8 @@ def _column(value: Any, argument: str) -> pa.Array:
 
 
 def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
-    """Refuse arguments that need more of an index than candidates.
-
-    ``may_ask``: parts that name what they read outside of a shard are allowed.
-    """
+    """Refuse arguments that need more of an index than candidates."""
+    # ``may_ask``: parts that name what they read outside of a shard are allowed.
     recipe = given["recipe"]
     options = CallOptions(
         more=given["arms"], shaping=given["shaping"], expansion=given.get("expansion")
@@ -317,3 +416,97 @@ def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
         if any(isinstance(one, Feedback) for one in check_stages(how.shaping)):
             wish = "no Feedback in a recall over parts of an index (it searches twice)"
             raise error(OptionError, "shaping", wish, "Feedback")
+
+
+# ---- Graphs of a request in one shard: what their edges say was found outside, and came with it
+
+KEY, SCORE, PLACE = "key", "score", "place"
+"""Columns of what is told: a participant, the score of its edge, the place of a column."""
+
+
+class ToldGraph:
+    """The answers to what arms ask of a graph's edges, in the place of the graph."""
+
+    def __init__(self, key_type: pa.DataType, told: Told | None) -> None:
+        """Take the type of the nodes' keys, and what a request tells."""
+        self._key_type = key_type
+        self._told = told
+
+    def credits(
+        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
+    ) -> EdgeCredits:
+        """Return the participants of each query's best edges; their edges are not known here."""
+        del scope
+        lists = told_to(self._told, question_of(arm, depth), len(texts))
+        self._check(lists, SCORE, pa.float32())
+        scores = lists.rows.column(SCORE).to_numpy()
+        if not np.isfinite(scores).all():
+            raise error(OptionError, "request", "finite scores of edges", "others")
+        query, edge = lists.query.astype(np.uint32), np.arange(len(scores))
+        return EdgeCredits(query, lists.rows.column(KEY).combine_chunks(), edge, scores, None)
+
+    def matching(
+        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
+    ) -> pa.Array:
+        """Return the participants of the edges that a query's pattern matches."""
+        import pyarrow.compute as pc
+
+        del scope, matches
+        lists = told_to(self._told, question_of(arm))
+        if not 0 <= query < lists.n_queries:
+            got = f"those of {lists.n_queries} queries"
+            raise error(OptionError, "request", f"answers for query {query}", got)
+        self._check(lists, PLACE, pa.int32())
+        rows = lists.list_of(query)
+        found = rows.filter(pc.equal(rows.column(PLACE), place))
+        return found.column(KEY).combine_chunks()
+
+    def _check(self, lists: ToldLists, name: str, kind: pa.DataType) -> None:
+        """Refuse rows of other types; they may come from another process."""
+        wanted = pa.schema([(KEY, self._key_type), (name, kind)])
+        columns = lists.rows.columns
+        if lists.rows.schema != wanted or any(one.null_count for one in columns):
+            raise error(OptionError, "request", f"answers of {wanted}", lists.rows.schema)
+
+
+def told_graphs(facts: IndexFacts, how: HasParts, told: Told | None) -> BoundGraphs:
+    """Return what stands for the graphs of a recipe, or of options, in one shard."""
+    # A shard searches arms. It does not walk along edges, which stages and expansions do.
+    graph = ToldGraph(facts.row_types[facts.schema.key], told)
+    return cast(BoundGraphs, {name: graph for name, _ in names_in(how)})
+
+
+# ---- The tags that the queries of a request reach, as its shards are told them ----
+
+TOLD = {"tag": pa.large_string(), "hops": pa.uint8(), "documents": pa.int64()}
+"""What is told of each tag: its hops, and the most documents of a tag that the query names."""
+
+
+def with_known_tags(plan: Plan, told: Told | None) -> Plan:
+    """Return a plan whose arms ``Tags`` list documents by the tags that its request tells."""
+    searches = plan.searches
+    if searches is None:
+        return plan
+    asked = [
+        (arm, _known(arm, own, told) if isinstance(arm, Tags) else own)
+        for arm, own in searches.asked
+    ]
+    return plan._replace(searches=searches._replace(asked=asked))
+
+
+def _known(arm: Tags, asked: Any, told: Told | None) -> ArmQueries | KnownTags:
+    asks = np.array([one is not None for one in asked.entries], np.bool_)
+    if not asks.any():
+        return cast("ArmQueries", asked)
+    lists = told_to(told, question_of(arm), len(asks))
+    rows = lists.rows
+    if dict(zip(rows.schema.names, rows.schema.types, strict=True)) != TOLD:
+        raise error(OptionError, "request", f"columns {list(TOLD)}", rows.schema.names)
+    sizes = lists.own_sizes
+    kept = rows.filter(pa.array(np.repeat(asks, sizes)))
+    tags, hops, documents = (kept.column(name).combine_chunks() for name in TOLD)
+    offsets = np.concatenate([[0], np.cumsum(sizes * asks)]).astype(np.int64)
+    most = np.zeros(len(asks), np.int64)
+    firsts = offsets[:-1][np.diff(offsets) > 0]
+    most[np.diff(offsets) > 0] = np.asarray(documents)[firsts]
+    return KnownTags(offsets, tags, np.asarray(hops), most, asked.notes)

@@ -13,30 +13,18 @@ import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.recall.arms.batch import FoundDocs, no_candidates
+from hyrecall.recall.arms import FoundDocs, no_candidates
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
-from hyrecall.recall.recipe_ranking import rank_by_recipe
-from hyrecall.recall.thread_scopes import by_form
+from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Request
     from hyrecall.parts.request import Call
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
-__all__ = [
-    "REFUSALS",
-    "Run",
-    "accepted",
-    "again",
-    "has_forms",
-    "named_runs",
-    "native",
-    "nothing_found",
-    "runs_of",
-]
 
 Asked = npt.NDArray[np.bool_]
 
@@ -47,18 +35,7 @@ _THREADS = " threads"
 
 
 class Run(NamedTuple):
-    """One run of a call.
-
-    Attributes
-    ----------
-    name : str
-    how : Recipe or CallOptions
-    request : Request
-        The request as this run reads it.
-    ranking : Ranking
-    selected : ndarray of bool or None
-        The queries that it answers; None: all queries.
-    """
+    """One run of a call."""
 
     name: str
     how: Recipe | CallOptions
@@ -80,10 +57,8 @@ def has_forms(facts: IndexFacts, call: Call) -> bool:
 
 
 def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recipe, Asked | None]]:
-    """Return each recipe of a call with its name and its queries.
-
-    ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
-    """
+    """Return each recipe of a call with its name and its queries."""
+    # ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
     chosen = [(with_options(one, call.options), own) for one, own in by_recipe(call.recipe)]
     if all(recipe.with_threads is None for recipe, _ in chosen):
         return [(str(number), *one) for number, one in enumerate(chosen)]

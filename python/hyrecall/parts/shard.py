@@ -13,26 +13,23 @@ from hyrecall import _core
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
-from hyrecall.parts.known_tags import with_known_tags
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
+from hyrecall.parts.request import Told, told_graphs, with_known_tags
 from hyrecall.parts.runs import REFUSALS, Run, accepted, again, has_forms, native, runs_of
-from hyrecall.parts.told import Told
-from hyrecall.parts.told_graphs import told_graphs
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
-from hyrecall.recall.fill import newest_in_order
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
-from hyrecall.recall.shaping_checks import check_shaping, text_columns, vector_arm
-from hyrecall.recall.thread_scopes import sees_threads
+from hyrecall.recall.recipe_ranking import sees_threads
+from hyrecall.recall.session_signals import check_shaping, text_columns, vector_arm
+from hyrecall.recall.shaper import newest_in_order
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.ask.request import Request as Asked
     from hyrecall.parts.request import Call, Request
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["candidates_of", "statistics_of"]
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
@@ -171,11 +168,9 @@ class _Found:
             self._again(run, self._run(run))
 
     def _again(self, run: Run, unanswered: npt.NDArray[np.bool_]) -> None:
-        """Search again for the queries for which a run finds nothing in this shard.
-
-        Queries that the second search refuses are left out: another shard may answer them, and if
-        none does, the merge refuses them as a single index does.
-        """
+        """Search again for the queries for which a run finds nothing in this shard."""
+        # Queries that the second search refuses are left out: another shard may answer them, and if
+        # none does, the merge refuses them as a single index does.
         kept = accepted(self._facts, self._call, run, unanswered, self._check)
         more = again(self._facts, self._call, run, kept)
         if more is not None:

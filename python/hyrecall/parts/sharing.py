@@ -12,11 +12,9 @@ from hyrecall.hits.around import Related
 from hyrecall.hits.reply import Reply
 from hyrecall.parts.lookups import QUERY, Ask, Lookup, cell_column, sound_rows
 from hyrecall.parts.request import Request
-from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.arms import tag_attribute
 from hyrecall.recall.related import Array, tags_of_rows
 from hyrecall.segments.segments import seqs_of
-
-__all__ = ["find_related"]
 
 _TAGS = {QUERY: pa.int64(), "tag": pa.large_string()}
 _NUMBERS = dict.fromkeys((QUERY, "shared", "seq"), pa.int64())
@@ -25,24 +23,7 @@ _ORDER = [(QUERY, "ascending"), ("shared", "descending"), ("seq", "ascending")]
 
 
 def find_related(reply: Reply, part: SharedTags, request: Request, ask: Ask) -> list[list[Related]]:
-    """Return the documents of all shards that are near each query's hits by their tags.
-
-    Parameters
-    ----------
-    reply : Reply
-        Of merged parts.
-    part : SharedTags
-    request : Request
-    ask : callable
-        Asks the shards a look-up.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        As :func:`hyrecall.recall.related.related_documents`.
-    HyrecallError
-        The errors of ``ask``.
-    """
+    """Return the documents of all shards that are near each query's hits by their tags."""
     facts, n_queries, arrays = reply.facts, reply.n_queries, reply.arrays
     tag_attribute("column", part.column, facts)
     given, segments = request.read(facts).asked, reply.source.state.segments

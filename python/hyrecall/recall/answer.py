@@ -8,14 +8,10 @@ from hyrecall.ask.request import CallOptions, Request
 from hyrecall.base.spans import RECALL, record_trace, span
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import NOTHING_TOLD, Told
-from hyrecall.recall.batch import run_recall
+from hyrecall.recall.batch import LOCAL, Steps, run_recall
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.ranking import rank_by_options
-from hyrecall.recall.steps import LOCAL, Steps
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
-
-__all__ = ["answer", "answer_by_options"]
+from hyrecall.segments.segments import IndexFacts, State
 
 
 def answer(
@@ -29,18 +25,8 @@ def answer(
     told: Told = NOTHING_TOLD,
     steps: Steps = LOCAL,
 ) -> BatchReply:
-    """Answer a batch as its options say, or as a recipe, or a list of one for each query.
-
-    The trace has what was ``told`` before, too.
-
-    Raises
-    ------
-    OptionError
-        An option of the call that the recipe has too, an arm that the index lacks, another analyzer
-        than a recipe is meant for, a graph that is missing or of no use.
-    DTypeError, ShapeError
-        Not a recipe; another number of recipes than queries.
-    """
+    """Answer a batch as its options say, or as a recipe, or a list of one for each query."""
+    # The trace has what was ``told`` before, too.
     began = time.time_ns()
     with span(RECALL) as made:
         reply: BatchReply
@@ -68,8 +54,8 @@ def answer_by_options(
     """Answer a batch as its single options say; see :func:`answer`."""
     held: BoundGraphs = {}
     if graphs is not None or options.has_parts:
-        from hyrecall.ask.graph_names import parts_of
-        from hyrecall.recall.held_graphs import hold_graphs
+        from hyrecall.ask.expansion import parts_of
+        from hyrecall.recall.recipe_answer import hold_graphs
 
         options = options.bind(graphs=graphs)
         held = hold_graphs(facts, state, parts_of(options))

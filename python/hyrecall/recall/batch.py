@@ -3,43 +3,181 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.request import Request
-from hyrecall.hits.reply import Reply
-from hyrecall.hits.reply_arrays import join_pieces, only_queries
+from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.on_demand import (
     check_shaping,
     expanded,
+    find_exact,
     look_twice,
     make_shaper,
     phases_of,
     reaches_of,
     read_expansion,
     shaped,
+    with_columns,
     with_groups,
 )
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.steps import LOCAL, Steps
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
-    from hyrecall.hits.second_look import SecondLook
-    from hyrecall.recall.arms.batch import FoundDocs
-    from hyrecall.recall.shaper import Shaper
+    from hyrecall.ask.expansion import SharedTags
+    from hyrecall.ask.recipe import Recipe
+    from hyrecall.ask.request import CallOptions
+    from hyrecall.hits.around import Related, SecondLook
+    from hyrecall.hits.dropped import Dropped
+    from hyrecall.hits.explain_text import Explanation
+    from hyrecall.hits.reply import Source
+    from hyrecall.recall.arms import FoundDocs
+    from hyrecall.recall.exact import Exact, ExactTexts
+    from hyrecall.recall.shaper import CallableResults, Shaper
+    from hyrecall.text.bm25 import BM25
 
-__all__ = ["run_recall"]
+
+# ---- What a reply keeps of its call: enough to explain hits, and rows that were dropped ----
+
+
+class RecallSource(NamedTuple):
+    """What a reply keeps of its call."""
+
+    # The plan with what its arms found, the snapshot, what callables of its stages returned if
+    # there are stages, and what rows added to queries.
+
+    plan: Plan
+    state: State
+    results: CallableResults | None
+    looks: Mapping[int, SecondLook]
+
+    @property
+    def request(self) -> _core.BatchRequest:
+        """The native request, with the index's own arms."""
+        return self.plan.request
+
+    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
+        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        found = self.plan.listed.get(arm)
+        return None if found is None else found.evidence_of(query, segment, row)
+
+    def explain(self, reply: Reply, query: int, at: int) -> Explanation:
+        """Recompute the score of a hit, which is the reply's number ``at``."""
+        from hyrecall.recall.explain import Recalled, explain
+
+        with self.state.reading():
+            made = explain(Recalled(self.plan, self.state, reply), query, at)
+        return replace(made, feedback=self.looks.get(query))
+
+    def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
+        """Run the stages of a query again and say what each dropped."""
+        from hyrecall.recall.explain_dropped import explain_dropped
+
+        with self.state.reading():
+            return explain_dropped(self.plan, self.state, self.results, reply, query, most)
+
+
+# ---- The native steps of a recall on one index; a recall over parts of an index replaces them ----
+
+
+class Ran(NamedTuple):
+    """What the native steps of one piece of a batch came to."""
+
+    reads: _core.Execution
+    execution: _core.Execution
+    arrays: Arrays
+    found: dict[str, FoundDocs]
+    seconds: dict[str, float]
+
+
+class Steps:
+    """Carries out the native steps of a recall: statistics, candidates, merge, on one index."""
+
+    def of(self, how: Recipe | CallOptions) -> Steps:
+        """Return the steps of the run that answers by a recipe or by the options of a call."""
+        del how
+        return self
+
+    def sees_threads(
+        self, facts: IndexFacts, state: State, request: Request
+    ) -> bool | npt.NDArray[np.bool_]:
+        """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
+        from hyrecall.recall.recipe_ranking import sees_threads
+
+        return sees_threads(facts, state, request)
+
+    def find_exact(
+        self,
+        facts: IndexFacts,
+        state: State,
+        request: Request,
+        wanted: ExactTexts | None,
+        bm25: Mapping[str, BM25],
+        n_queries: int,
+        depth: int,
+    ) -> Exact | None:
+        """Look up the rows that hold whole what a batch asks for."""
+        return find_exact(facts, state, request, wanted, bm25, n_queries, depth)
+
+    def run(
+        self,
+        facts: IndexFacts,
+        state: State,
+        plan: Plan,
+        request: _core.BatchRequest,
+        first_query: int,
+        known: Mapping[str, FoundDocs] | None,
+    ) -> Ran:
+        """Take a piece of a call through its steps; arms that search by themselves go first."""
+        del facts
+        began = time.perf_counter()
+        found = plan.complete(request, first_query, known)
+        started = time.perf_counter()
+        execution = _core.Execution(state.snapshot, request)
+        statistics = execution.statistics()
+        counted = time.perf_counter()
+        hits, fusion = execution.hits(statistics)
+        ranked = time.perf_counter() - fusion
+        seconds = {
+            "statistics": counted - started,
+            "candidates": (started - began) + (ranked - counted),
+            "fusion": fusion,
+        }
+        return Ran(execution, execution, with_columns(hits, plan.evidence), found, seconds)
+
+    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
+        """Return the documents near the hits of each query by their tags."""
+        from hyrecall.recall.related import related_documents
+
+        return related_documents(reply, part.column, part.n, hops=part.hops)
+
+    def source(
+        self,
+        plan: Plan,
+        state: State,
+        results: CallableResults | None,
+        looks: Mapping[int, SecondLook],
+    ) -> Source:
+        """Return what explanations of the hits read."""
+        return RecallSource(plan, state, results, looks)
+
+
+LOCAL = Steps()
+"""The steps on one index."""
+
+
+# ---- One batch through the engine: statistics, candidates, merge ----
 
 REFUSALS = {
     1: "was not searched: it has more than 65,536 distinct terms",

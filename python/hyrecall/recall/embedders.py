@@ -17,40 +17,19 @@ from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.forks import Birth
-from hyrecall.embed.by import EmbedBy, Embeds
-from hyrecall.embed.choose import LOCAL
-from hyrecall.embed.guard import Guard, Off
+from hyrecall.embed.choose import LOCAL, EmbedBy, Embeds
+from hyrecall.embed.guard import Guard, Off, embed_texts
 from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
-from hyrecall.embed.texts import embed_texts
 from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
-from hyrecall.hits.arm_texts import join_texts
+from hyrecall.hits.reply import join_texts
 from hyrecall.hits.trace import NOTHING_TOLD, Told
-from hyrecall.segments.facts import EmbeddedArm, IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 
-__all__ = [
-    "Embedders",
-    "embedders_at_build",
-    "embedders_at_open",
-    "unembedded",
-    "with_missing_vectors",
-]
-
 
 class Embedders:
-    """The embedders of the arms that have one.
-
-    Parameters
-    ----------
-    by : mapping of str to EmbedBy
-        By arm.
-    columns : mapping of str to sequence of str
-        The text columns of a document that each arm's vectors are made of.
-    dims : mapping of str to int, default {}
-        Lengths of vectors, as far as they are known.
-    """
+    """The embedders of the arms that have one."""
 
     def __init__(
         self,
@@ -88,13 +67,7 @@ class Embedders:
         }
 
     def settle(self, dims: Mapping[str, int]) -> None:
-        """Expect vectors of the index's lengths from now on.
-
-        Raises
-        ------
-        OptionError
-            An embedder makes vectors of another length.
-        """
+        """Expect vectors of the index's lengths from now on."""
         for arm, guard in self._guards.items():
             if guard.dim not in (None, dims[arm]):
                 wish = f"an embedder of {dims[arm]} numbers, as the vectors have"
@@ -110,15 +83,7 @@ class Embedders:
     def of_documents(
         self, table: object, schema: Schema, vectors: Mapping[str, object] | None
     ) -> tuple[object, Mapping[str, object] | None]:
-        """Return a table, and its vectors with those of the arms for which it has none.
-
-        Raises
-        ------
-        EmbedError
-            The embedder failed; nothing was kept.
-        DTypeError, OptionError
-            A text column that is missing or has another type.
-        """
+        """Return a table, and its vectors with those of the arms for which it has none."""
         if not self._by:
             return table, vectors
         given = {} if vectors is None else vectors
@@ -145,17 +110,8 @@ class Embedders:
         *,
         seconds: float | None = None,
     ) -> tuple[Request, Told]:
-        """Return a request with vectors of its texts, where it has none and an arm reads them.
-
-        Without a state the scope is not checked. `seconds` replaces the embedders' own limits.
-
-        Raises
-        ------
-        ScopeError, DTypeError, ShapeError
-            The scope is none; no embedder has been called.
-        OptionError
-            A text holds a lone surrogate.
-        """
+        """Return a request with vectors of its texts, where it has none and an arm reads them."""
+        # Without a state the scope is not checked. `seconds` replaces the embedders' own limits.
         if request.vectors is not None or not (self._by or facts.embedded):
             return request, NOTHING_TOLD
         texts = first_words(facts.text_arms, request.text)
@@ -207,13 +163,7 @@ class Embedders:
 def unembedded(
     facts: IndexFacts, request: Request, recipe: object, options: CallOptions
 ) -> dict[str, str]:
-    """Return the arms that a request by text asks, but whose vectors an embedder makes.
-
-    Returns
-    -------
-    dict of str to str
-        By arm, the embedder's model.
-    """
+    """Return the arms that a request by text asks, but whose vectors an embedder makes."""
     if _texts_alone(facts, request, recipe) is None:
         return {}
     unread = _unread(facts, recipe, options)
@@ -268,13 +218,7 @@ def _unread(facts: IndexFacts, recipe: object, options: CallOptions) -> set[str]
 
 
 def embedders_at_build(given: Embeds, schema: Schema) -> Embedders:
-    """Read ``embed=`` of a build.
-
-    Raises
-    ------
-    OptionError, DTypeError, MissingExtraError
-        Not an embedder, an arm that the schema lacks, or no column to embed.
-    """
+    """Read ``embed=`` of a build."""
     by = _by_arm(given, tuple(schema.vector_arms))
     columns = {arm: one.text_columns or schema.first_texts for arm, one in by.items()}
     for arm, names in columns.items():
@@ -283,17 +227,8 @@ def embedders_at_build(given: Embeds, schema: Schema) -> Embedders:
 
 
 def embedders_at_open(given: Embeds, facts: IndexFacts) -> Embedders:
-    """Read ``embed=`` of an opening, and check it against what the files say.
-
-    Without it, arms whose vectors are of a local model get that one, if it is installed.
-
-    Raises
-    ------
-    IndexMismatchError
-        Another model, length or columns than the index's vectors were made with.
-    OptionError, DTypeError, MissingExtraError
-        Not an embedder, or an arm that the index lacks.
-    """
+    """Read ``embed=`` of an opening, and check it against what the files say."""
+    # Without it, arms whose vectors are of a local model get that one, if it is installed.
     by = _recorded(facts) if given is None else _by_arm(given, _candidates(given, facts))
     columns = {}
     for arm, one in by.items():

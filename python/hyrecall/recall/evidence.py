@@ -13,29 +13,17 @@ from hyrecall.ask.filter_program import value_codes
 from hyrecall.ask.request import CallOptions
 from hyrecall.ask.shaping import Around, Feedback, Prior, Stage
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.explanation_parts import Step
-from hyrecall.hits.reply_arrays import Arrays
+from hyrecall.hits.explain_text import Step
+from hyrecall.hits.reply import Arrays
 
 if TYPE_CHECKING:
     from hyrecall.recall.ranking import Ranking
-    from hyrecall.segments.facts import IndexFacts
-
-__all__ = ["Evidence", "evidence_notes", "has_effect", "merged", "read_stages", "with_columns"]
+    from hyrecall.segments.segments import IndexFacts
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is added to the fused scores of a call.
-
-    Attributes
-    ----------
-    around : Around or None
-    prior : Prior or None
-    column : int
-        The prior's attribute column.
-    codes, addends : sequence
-        The prior's values as the engine knows them, and what each adds.
-    """
+    """What is added to the fused scores of a call."""
 
     around: Around | None
     prior: Prior | None
@@ -111,10 +99,8 @@ def has_effect(facts: IndexFacts, stage: Stage) -> bool:
 def read_stages(
     facts: IndexFacts, ranking: Ranking, stages: tuple[Stage, ...]
 ) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
-    """Return what comes right behind the fusion, the other stages, and notes for the trace.
-
-    ``stages`` are those of the ranking, checked.
-    """
+    """Return what comes right behind the fusion, the other stages, and notes for the trace."""
+    # ``stages`` are those of the ranking, checked.
     arounds = [stage for stage in stages if isinstance(stage, Around)]
     priors = [stage for stage in stages if isinstance(stage, Prior)]
     rest = tuple(stage for stage in stages if not isinstance(stage, Around | Prior | Feedback))

@@ -15,25 +15,13 @@ from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import All, Phrase, lower
 from hyrecall.ask.request import Request
 from hyrecall.ask.scope import read_scopes
-from hyrecall.hits.reply_arrays import Arrays
-from hyrecall.recall.arms.batch import FoundDocs, from_entries
+from hyrecall.hits.reply import Arrays
+from hyrecall.recall.arms import FoundDocs, from_entries
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+    from hyrecall.segments.segments import IndexFacts, State
     from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Exact",
-    "ExactTexts",
-    "PhraseSearch",
-    "asked_whole",
-    "exact_text",
-    "exact_texts",
-    "find_exact",
-    "found_whole",
-    "search_phrases",
-]
 
 Whole: TypeAlias = str | All
 """What a row must hold: these words side by side, or each of them anywhere."""
@@ -48,18 +36,9 @@ _HYPHENS = frozenset("-\u2010\u2011")
 
 
 def exact_text(text: object) -> str | None:
-    """Return the text that a row must hold whole to rank first for a query, or None.
-
-    An identifier has no white space, a digit, and a letter or a hyphen. A quoted string stands in
-    double quotes as a whole, with none inside.
-
-    Examples
-    --------
-    >>> exact_text("INV-2026-0042"), exact_text('"green tea"')
-    ('INV-2026-0042', 'green tea')
-    >>> [exact_text(text) for text in ("invoice", "2026", "invoice 2026-42", 'say "green tea"')]
-    [None, None, None, None]
-    """
+    """Return the text that a row must hold whole to rank first for a query, or None."""
+    # An identifier has no white space, a digit, and a letter or a hyphen. A quoted string stands in
+    # double quotes as a whole, with none inside.
     if not isinstance(text, str):
         return None
     asked = text.strip()
@@ -79,10 +58,8 @@ def exact_texts(
     *,
     words: bool = False,
 ) -> ExactTexts:
-    """Return what rows must hold for the selected queries, by arm that any has.
-
-    ``words``: every word of a plain text that is neither an identifier nor quoted.
-    """
+    """Return what rows must hold for the selected queries, by arm that any has."""
+    # ``words``: every word of a plain text that is neither an identifier nor quoted.
     out: dict[str, list[Whole | None]] = {}
     known: dict[int, list[Whole | None]] = {}  # one list may be for several arms
     for arm in arms:
@@ -110,24 +87,7 @@ def _shown(text: Whole) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """The queries of a batch that were taken as exact, and the rows that hold their text whole.
-
-    Attributes
-    ----------
-    queries : ndarray of int64
-        Which, rising.
-    texts : mapping of str to sequence
-        By arm, the text of each of these queries.
-    depth : int
-        Rows of an arm that were looked up at most, and how deep the arms' lists are looked through.
-    lists : mapping of str to FoundDocs
-        By arm, the rows found by phrase, for every query of the batch; empty: no query has any.
-    is_cut : ndarray of bool, shape (len(queries), len(texts))
-        Whether there may be more such rows than were looked up.
-    matches : callable
-        Whether a row holds it: called with an arm's place in ``texts``, a query's place in
-        ``queries``, the row's segment and the row.
-    """
+    """The queries of a batch that were taken as exact, and the rows that hold their text whole."""
 
     queries: npt.NDArray[np.int64]
     texts: ExactTexts
@@ -198,10 +158,8 @@ class Exact:
 
 
 def _places(ranks: npt.NDArray[np.int32], query: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the place of each entry in an arm's list, 0 if it is not in it.
-
-    Equal scores share a rank; the entries that have it come in their order.
-    """
+    """Return the place of each entry in an arm's list, 0 if it is not in it."""
+    # Equal scores share a rank; the entries that have it come in their order.
     order = np.lexsort((ranks, query))
     at = np.arange(len(order))
     keys = np.stack([query[order], ranks[order]])
@@ -220,22 +178,8 @@ def find_exact(
     n_queries: int,
     depth: int,
 ) -> Exact | None:
-    """Look up the rows that hold whole what a batch asks for, in its scopes and by its filters.
-
-    An arm that does not run is not looked through. None: no query asks for such a thing.
-
-    Parameters
-    ----------
-    facts, state
-        Of the index.
-    request : Request
-        Whose scope and filter are checked.
-    wanted : mapping of str to sequence
-        As :func:`exact_texts` returns them.
-    bm25 : mapping of str to BM25
-        Of the lexical arms that run.
-    n_queries, depth : int
-    """
+    """Look up the rows that hold whole what a batch asks for, in its scopes and by its filters."""
+    # An arm that does not run is not looked through. None: no query asks for such a thing.
     asked = asked_whole(facts, wanted, bm25)
     if asked is None:
         return None
@@ -296,10 +240,8 @@ def found_whole(
     depth: int,
     statistics: _core.Statistics | None = None,
 ) -> tuple[dict[str, FoundDocs], npt.NDArray[np.bool_]]:
-    """Return the rows that hold the texts, by arm, and where there may be more of them.
-
-    ``statistics``: of all parts of an index; None: the search's own.
-    """
+    """Return the rows that hold the texts, by arm, and where there may be more of them."""
+    # ``statistics``: of all parts of an index; None: the search's own.
     counted = search.execution.statistics() if statistics is None else statistics
     found = _core.merge(search.request, [search.execution.candidates(counted)])
     ranks, scores = (found[name].reshape(-1, len(texts)) for name in ("arm_ranks", "arm_scores"))

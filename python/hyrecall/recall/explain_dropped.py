@@ -11,28 +11,23 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
-from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
-from hyrecall.hits.reply import Reply
-from hyrecall.recall.callables import CallableResults
+from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.evidence import merged
-from hyrecall.recall.fused_lists import FusedLists, Piece
+from hyrecall.recall.fused_lists import FusedLists, Piece, scaled_relevance
 from hyrecall.recall.grouping import make_grouper
-from hyrecall.recall.leading import scaled_relevance
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.shaper import Shaper
-from hyrecall.recall.shaping_checks import text_columns
+from hyrecall.recall.session_signals import text_columns
+from hyrecall.recall.shaper import CallableResults, Shaper
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_of_keys
 from hyrecall.segments.segments import State, gather_column
 from hyrecall.table.arrow_values import python_values
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
-
-__all__ = ["explain_dropped"]
+    from hyrecall.segments.segments import IndexFacts
 
 
 class _Why(NamedTuple):
@@ -52,18 +47,7 @@ _WhyOf: TypeAlias = Callable[[int], _Why]
 def explain_dropped(
     plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int, most: int
 ) -> Dropped:
-    """Run the stages again for one query and say what each dropped.
-
-    Parameters
-    ----------
-    plan, state
-        Of the call.
-    results : CallableResults or None
-        What callables of its stages returned; None: it has no stages.
-    reply : Reply
-    query, most : int
-        Which query, and how many rows are described at most.
-    """
+    """Run the stages again for one query and say what each dropped."""
     with _core.arithmetic.RoundToNearest():
         return Dropped(tuple(_Again(plan, state, results, reply, query).run(most)))
 
@@ -241,10 +225,8 @@ class _Again:
 
     @staticmethod
     def _beyond(pool: FusedLists, entry: int, kept: FusedLists, last: int | None) -> _Why:
-        """Say that an entry comes after the last that stays, with both scores.
-
-        Rows that lead stay whatever their score, so nothing is compared with theirs.
-        """
+        """Say that an entry comes after the last that stays, with both scores."""
+        # Rows that lead stay whatever their score, so nothing is compared with theirs.
         bound = None if last is None else float(kept.score[last])
         if last is not None and "exact" in kept.arrays:
             leads = bool(kept.arrays["exact"][last]) and not pool.arrays["exact"][entry]
@@ -254,10 +236,8 @@ class _Again:
     # ---- rows that are shown with another ----
 
     def _ungrouped(self, pool: FusedLists) -> tuple[FusedLists, _WhyOf]:
-        """Return the hits and what is behind them, and why others left.
-
-        Behind the last hit of a full page a row leaves only for a hit that it is shown with.
-        """
+        """Return the hits and what is behind them, and why others left."""
+        # Behind the last hit of a full page a row leaves only for a hit that it is shown with.
         page = self._plan._replace(offset=0, limit=self._plan.offset + self._plan.limit)
         grouper = make_grouper(self._facts, self._state, page, ())
         assert grouper is not None

@@ -16,10 +16,8 @@ from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms.edges import EdgeLexical
-    from hyrecall.ask.arms.regex import Regex
+    from hyrecall.ask.arms import EdgeLexical, Regex
 
-__all__ = ["BoundGraph", "BoundGraphs", "EdgeCredits", "EdgeReads", "GraphKeys", "Matches"]
 
 Matches: TypeAlias = Callable[[Any], npt.NDArray[np.bool_]]
 """Says which strings of a column match."""
@@ -55,21 +53,7 @@ class GraphKeys(Protocol):
 
 
 class EdgeCredits(NamedTuple):
-    """The participants of the best edges of some queries.
-
-    Attributes
-    ----------
-    query : ndarray of uint32, shape (n_participants,)
-        Ascending.
-    keys : pyarrow.Array
-        The key of each participant.
-    edge : ndarray of int64, shape (n_participants,)
-        The edge of each: a place in ``scores``. The best edge of a query comes first.
-    scores : ndarray of float32
-        Of each edge.
-    names : pyarrow.Array or None
-        The key of each edge; None: not known here.
-    """
+    """The participants of the best edges of some queries."""
 
     query: npt.NDArray[np.uint32]
     keys: pa.Array
@@ -90,11 +74,9 @@ class EdgeReads(Protocol):
     def matching(
         self, arm: Regex, place: int, query: int, scope: object, matches: Matches
     ) -> pa.Array:
-        """Return the participants of a scope's edges that have a text that matches.
-
-        ``place`` is that of the edges among the arm's columns. ``query`` has the scope, and asks
-        the arm for what ``matches`` finds.
-        """
+        """Return the participants of a scope's edges that have a text that matches."""
+        # ``place`` is that of the edges among the arm's columns. ``query`` has the scope, and asks
+        # the arm for what ``matches`` finds.
         ...
 
 
@@ -130,10 +112,8 @@ class BoundGraph(EdgeReads, Protocol):
     def adjacency(
         self, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
     ) -> _core.arms.Adjacency:
-        """Return who is connected with whom for n queries.
-
-        Only connections within ``hops`` of each query's ``sources`` need be known.
-        """
+        """Return who is connected with whom for n queries."""
+        # Only connections within ``hops`` of each query's ``sources`` need be known.
         ...
 
 

@@ -16,24 +16,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.grouping import Grouping
+from hyrecall.ask.request import Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Budget, Stage
-from hyrecall.hits.arm_texts import join_texts
 from hyrecall.hits.around import Around, NearRow, ThreadRow
-from hyrecall.hits.reply import Reply
+from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.fused_lists import FusedLists, order_codes
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.shaping_checks import text_columns
+from hyrecall.recall.session_signals import text_columns
 from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_where
 from hyrecall.segments.segments import State, gather_column, seqs_of
 from hyrecall.table.arrow_values import python_values
 
 if TYPE_CHECKING:
-    from hyrecall.segments.facts import IndexFacts
+    from hyrecall.segments.segments import IndexFacts
 
-__all__ = ["Grouper", "make_grouper", "with_groups"]
 
 MOST_IN_THREAD = 5
 """Rows of a thread that are listed with its hit."""
@@ -66,15 +64,7 @@ def with_groups(reply: Reply, grouper: Grouper) -> Reply:
 
 
 class Grouper:
-    """Groups and surrounds the lists of one call; keeps what its hits show beside them.
-
-    Attributes
-    ----------
-    around : list
-        For each query of the pieces so far, and each hit on its page: the rows around it.
-    threads : list
-        The same for the best rows of its thread.
-    """
+    """Groups and surrounds the lists of one call; keeps what its hits show beside them."""
 
     def __init__(
         self,
@@ -235,15 +225,7 @@ class Grouper:
 
 
 class _Threads(NamedTuple):
-    """The threads of the entries of a pool.
-
-    Attributes
-    ----------
-    numbers : ndarray of int
-        The thread of each entry; -1: it is in none.
-    values : list
-        The cell and the value of each thread.
-    """
+    """The threads of the entries of a pool."""
 
     numbers: npt.NDArray[np.int64]
     values: list[Thread]
@@ -274,17 +256,7 @@ class _Threads(NamedTuple):
 
 
 class _Walk:
-    """One list from its best row on.
-
-    Attributes
-    ----------
-    hits : list of int
-        The entries that are hits so far.
-    around : list
-        Of each hit the rows around it with their distances.
-    end : int
-        Where the list ends in the pool.
-    """
+    """One list from its best row on."""
 
     def __init__(
         self,

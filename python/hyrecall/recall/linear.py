@@ -13,23 +13,114 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.shaping import Prior, Provenance
 from hyrecall.ask.shaping.linear import Feature, Linear
-from hyrecall.base.ages import age_seconds
+from hyrecall.base.times import age_seconds
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.recall.arms.tags import tag_attribute
-from hyrecall.recall.fused_lists import is_value
-from hyrecall.recall.pool_features import Threads, best_namesake
-from hyrecall.segments.segments import gather_column
+from hyrecall.recall.arms import tag_attribute
+from hyrecall.recall.fused_lists import is_value, order_codes
+from hyrecall.segments.segments import gather_column, seqs_of
 
 if TYPE_CHECKING:
     from hyrecall.recall.fused_lists import FusedLists
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
+    from hyrecall.segments.segments import IndexFacts, State
     from hyrecall.table.schema import Schema
 
-__all__ = ["check_linear", "sum_addends", "with_linear"]
+
+# ---- Features that other candidates of its query give a row: common tags, scores beside it ----
 
 Floats = npt.NDArray[np.float64]
+
+N_NAMESAKES = 3
+"""Candidates whose tags are compared with those of each row."""
+
+
+def best_namesake(pool: FusedLists, tags: pa.Array) -> Floats:
+    """Return the best product of fused score and common tags with one of the best other rows."""
+    owner, tag, n_tags = _tags(tags)
+    n_own = np.bincount(owner, minlength=len(pool))
+    fused, query = pool.arrays["fused_score"], pool.query
+    place = np.empty(len(pool), np.int64)
+    place[np.lexsort((pool.arrays["tie_rank"], -fused, query))] = pool.places
+    best = np.zeros(len(pool))
+    for at in range(N_NAMESAKES + 1):
+        is_head = place == at
+        # The last one is heard by the rows that are among the best themselves.
+        hears = ~is_head & ((at < N_NAMESAKES) | (place < N_NAMESAKES))
+        head = np.zeros(len(pool.offsets) - 1, np.int64)
+        head[query[is_head]] = np.flatnonzero(is_head)
+        of_heads = is_head[owner]
+        known = query[owner[of_heads]] * n_tags + tag[of_heads]
+        is_common = np.isin(query[owner] * n_tags + tag, known)
+        common = np.bincount(owner, is_common, minlength=len(pool))
+        heard = hears & (common > 0)
+        other = head[query[heard]]
+        either = n_own[heard] + n_own[other] - common[heard]
+        best[heard] = np.maximum(best[heard], fused[other] * (common[heard] / either))
+    return best
+
+
+def _tags(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Return each pair of a row and its tag once, and how many tags there are."""
+    import pyarrow.compute as pc
+
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    rows = pc.list_parent_indices(column) if is_list else pa.array(np.arange(len(column)))
+    flat = (pc.list_flatten(column) if is_list else column).dictionary_encode()
+    n_tags = max(len(flat.dictionary), 1)
+    is_tag = flat.is_valid()
+    row = rows.filter(is_tag).to_numpy().astype(np.int64)
+    tag = flat.indices.filter(is_tag).to_numpy().astype(np.int64)
+    row, tag = np.divmod(np.unique(row * n_tags + tag), n_tags)
+    return row, tag, n_tags
+
+
+class Threads:
+    """The candidates of each query by thread, each thread in its order."""
+
+    def __init__(self, pool: FusedLists, schema: Schema, state: State) -> None:
+        """Order the candidates by their places, then by insertion."""
+        assert schema.thread is not None
+        segment, row = pool.arrays["segment"], pool.arrays["row"]
+
+        def column(name: str) -> pa.Array:
+            return gather_column(state.segments, segment, row, name)
+
+        encoded = [
+            column(name).dictionary_encode(null_encoding="encode").indices.to_numpy()
+            for name in (*schema.cell_columns, schema.thread)
+        ]
+        by = [seqs_of(state.segments, segment, row)]
+        if schema.place is not None:
+            by.append(order_codes(column(schema.place), descending=False))
+        same = (pool.query, *encoded)
+        self._order = np.lexsort((*by, *same))
+        begins = np.zeros(len(pool), np.bool_)
+        for codes in same:
+            ordered = codes[self._order]
+            begins[1:] |= ordered[1:] != ordered[:-1]
+        self._thread = np.cumsum(begins)
+        is_none = column(schema.thread).is_null().to_numpy(zero_copy_only=False)
+        self._is_none = is_none[self._order]
+        self._found: dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
+
+    def beside(self, values: Floats, steps: int) -> Floats:
+        """Return the value of the candidate so many places behind each row; 0 if there is none."""
+        rows, others = self._pairs(steps)
+        out = np.zeros(len(values))
+        out[rows] = values[others]
+        return out
+
+    def _pairs(self, steps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the rows that have a candidate so many places behind them, and these."""
+        if steps not in self._found:
+            n = len(self._order)
+            at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
+            at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
+            self._found[steps] = self._order[at], self._order[at + steps]
+        return self._found[steps]
+
+
+# ---- Features of the hits of a batch, and their weighted sums: the stage Linear ----
 
 
 def check_linear(facts: IndexFacts, plan: Plan, stage: Linear) -> None:
@@ -162,10 +253,8 @@ def _best(values: Floats, places: list[int]) -> Floats:
 
 
 def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
-    """Return the least of each row's scaled scores, over the arms that list a row of its query.
-
-    Which arms ran for other queries of the batch, and in how many tables, makes no difference.
-    """
+    """Return the least of each row's scaled scores, over the arms that list a row of its query."""
+    # Which arms ran for other queries of the batch, and in how many tables, makes no difference.
     least = np.full(len(pool), np.inf)
     query, known = pool.query, pool.arrays["arm_ranks"] > 0
     for arm in dict.fromkeys(plan.bases):
@@ -176,10 +265,8 @@ def _agreement(scaled: Floats, pool: FusedLists, plan: Plan) -> Floats:
 
 
 def _scaled_scores(pool: FusedLists) -> Floats:
-    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none.
-
-    If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
-    """
+    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none."""
+    # If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
     scores = pool.arrays["arm_scores"].astype(np.float64)
     counts = np.diff(pool.offsets)
     begins = pool.offsets[:-1][counts > 0]

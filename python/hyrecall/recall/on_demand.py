@@ -14,47 +14,23 @@ from typing import TYPE_CHECKING
 from hyrecall import _core
 from hyrecall.ask.queries import first_words
 from hyrecall.ask.request import Request, is_empty
-from hyrecall.hits.reply import Reply
-from hyrecall.hits.reply_arrays import Arrays
+from hyrecall.hits.reply import Arrays, Reply
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.ranking import Ranking
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
     from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Feedback, Phase, Stage
-    from hyrecall.hits.second_look import SecondLook
-    from hyrecall.recall.arms.batch import FoundDocs
-    from hyrecall.recall.arms.run import Asked, CallArms, Searches
+    from hyrecall.hits.around import SecondLook
+    from hyrecall.recall.arms import Asked, CallArms, FoundDocs, Searches
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact, ExactTexts
-    from hyrecall.recall.expansion import FindRelated
     from hyrecall.recall.graph_views import BoundGraphs
-    from hyrecall.recall.reach import Reaches
+    from hyrecall.recall.reach import FindRelated, Reaches
     from hyrecall.recall.shaper import Shaper
     from hyrecall.text.bm25 import BM25
-
-__all__ = [
-    "check_shaping",
-    "evidence_notes",
-    "expanded",
-    "find_exact",
-    "look_twice",
-    "make_shaper",
-    "phases_of",
-    "reaches_of",
-    "read_call_arms",
-    "read_expansion",
-    "read_sessions",
-    "read_stages",
-    "searches_of",
-    "shaped",
-    "split_feedback",
-    "with_columns",
-    "with_groups",
-]
 
 
 # ---- of a plan ----
@@ -94,7 +70,7 @@ def read_call_arms(facts: IndexFacts, given: object, candidates: object) -> Call
     """Read ``arms=`` and ``candidates=``; None: there are none."""
     if candidates is None and is_empty(given):
         return None
-    from hyrecall.recall.arms.run import CallArms, read_arms
+    from hyrecall.recall.arms import CallArms, read_arms
 
     return CallArms(read_arms(facts, given, candidates))
 
@@ -111,7 +87,7 @@ def searches_of(
     """Return what searches for other arms; None: none is asked."""
     if not asked:
         return None
-    from hyrecall.recall.arms.run import Searches
+    from hyrecall.recall.arms import Searches
 
     return Searches(facts, state, asked, floors, scope, graphs, depth)
 
@@ -158,7 +134,7 @@ def read_expansion(given: object) -> tuple[Expansion, ...]:
 
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""
-    from hyrecall.recall.shaping_checks import check_shaping
+    from hyrecall.recall.session_signals import check_shaping
 
     check_shaping(facts, plan)
 
@@ -166,10 +142,8 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
 def look_twice(
     facts: IndexFacts, state: State, plan: Plan, parts: Sequence[tuple[int, int]]
 ) -> tuple[Plan, Mapping[int, Mapping[str, FoundDocs]], Mapping[int, SecondLook], float | None]:
-    """Search with each part of a batch first, if the stage ``Feedback`` is among the stages.
-
-    Returns what :class:`hyrecall.recall.second_look.Looked` has.
-    """
+    """Search with each part of a batch first, if the stage ``Feedback`` is among the stages."""
+    # Returns what :class:`hyrecall.recall.second_look.Looked` has.
     if plan.feedback is None:
         return plan, {}, {}, None
     from hyrecall.recall.second_look import look_twice
@@ -240,7 +214,7 @@ def expanded(
     related: FindRelated,
 ) -> Reply:
     """Return the reply with what stands around its hits, and the time that it took."""
-    from hyrecall.recall.expansion import expand
+    from hyrecall.recall.reach import expand
 
     began = time.perf_counter()
     texts = _texts(reply.facts, plan, text)

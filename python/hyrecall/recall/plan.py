@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.grouping import Grouping
+from hyrecall.ask.request import Grouping
 from hyrecall.ask.scoring import Fusion
 from hyrecall.hits.trace import Notes
 from hyrecall.text.bm25 import BM25
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
     from hyrecall.ask.session import Session
     from hyrecall.ask.shaping import Feedback, Stage
-    from hyrecall.recall.arms.batch import FoundDocs
-    from hyrecall.recall.arms.run import Searches
+    from hyrecall.recall.arms import FoundDocs, Searches
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
-
-__all__ = ["Plan", "is_shaped", "whole_list"]
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -75,11 +72,9 @@ class Plan(NamedTuple):
         *,
         is_first: bool = False,
     ) -> dict[str, FoundDocs]:
-        """Add all other arms to a part of the request; return what those of the call found.
-
-        ``known`` has what they found before. ``is_first``: for the first search of a second look,
-        which ends with the fusion.
-        """
+        """Add all other arms to a part of the request; return what those of the call found."""
+        # ``known`` has what they found before. ``is_first``: for the first search of a second look,
+        # which ends with the fusion.
         if known is None:
             searches = self.searches
             found = {} if searches is None else searches.add_to(request, first_query)
@@ -101,10 +96,8 @@ class Plan(NamedTuple):
             request.add_listed(arm, own.offsets, own.segment, own.row, own.score, floor)
 
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
-        """Return the request of one query for its whole list, with what other arms found for it.
-
-        ``joining`` replaces how its arms are joined.
-        """
+        """Return the request of one query for its whole list, with what other arms found for it."""
+        # ``joining`` replaces how its arms are joined.
         n_lists = len(self.joining["weights"])
         most = whole_list(self.depth, n_lists, self.evidence)
         request = self.request.slice(query, query + 1, most)
@@ -122,7 +115,7 @@ class Plan(NamedTuple):
         """Return the plan with what its arms found for each part, without what they were asked."""
         if self.searches is None or not self.searches.asked:
             return self
-        from hyrecall.recall.arms.batch import join_candidates
+        from hyrecall.recall.arms import join_candidates
 
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.defaults import DEFAULT_FUSION
 from hyrecall.ask.filter_program import read_filters
-from hyrecall.ask.grouping import read_grouping
-from hyrecall.ask.request import Request
+from hyrecall.ask.queries import check_texts, lower
+from hyrecall.ask.request import Request, read_grouping
 from hyrecall.ask.scope import encode_part, read_scopes
-from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum, read_floor
-from hyrecall.base.arguments import as_int
+from hyrecall.ask.scoring import DBSF, DEFAULT_FUSION, RRF, Fusion, Max, WeightedSum, read_floor
+from hyrecall.base.arguments import as_int, as_list
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
@@ -30,26 +29,182 @@ from hyrecall.recall.on_demand import (
 )
 from hyrecall.recall.plan import Plan, is_shaped, whole_list
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.text_queries import add_lexical, read_texts
-from hyrecall.recall.vector_queries import (
-    Matrix,
-    add_dense,
-    check_arms,
-    check_idle,
-    name_vectors,
-    read_vectors,
-)  # fmt: skip
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.table.tensors import row_count
+from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.tensors import check_finite, query_vectors, row_count, take_guest
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Tables
-    from hyrecall.recall.arms.run import CallArms
+    from hyrecall.recall.arms import CallArms
     from hyrecall.recall.exact import Exact
     from hyrecall.segments.segments import State
 
-__all__ = ["make_plan"]
+
+# ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
+
+_ALL_VALID = np.zeros(0, np.uint8)
+
+Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
+
+
+def check_arms(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
+    """Check that every arm a call names is one of these."""
+    for arm in given:
+        if arm not in arms:
+            raise error(OptionError, argument, f"arms of {list(arms)}", repr(arm))
+
+
+def name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str]]:
+    """Return (value, what to call it in messages) of each arm."""
+    if vectors is None:
+        return {}
+    names = facts.vector_arms
+    if not isinstance(vectors, list) and isinstance(vectors, Mapping):
+        check_arms("vectors", vectors, names)
+        return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
+    if len(names) != 1:
+        wish = (
+            f"{{arm: array}} for arms of {list(names)}"
+            if names
+            else "None (the index has no vector arm)"
+        )
+        raise error(OptionError, "vectors", wish, type(vectors).__name__)
+    return {names[0]: (vectors, "vectors")}
+
+
+def read_vectors(
+    facts: IndexFacts,
+    snapshot: _core.Snapshot,
+    given: Mapping[str, tuple[Any, str]],
+    *,
+    may_stay: bool,
+) -> tuple[dict[str, _core.Guest], dict[str, Matrix]]:
+    """Return, by arm, the queries that the search reads where they lie, and those on the host."""
+    # ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
+    # as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
+    guests = {}
+    if snapshot.device is not None and may_stay:
+        folder, ordinal = snapshot.device
+        for arm, (value, _) in given.items():
+            guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])
+            if guest is not None:
+                guests[arm] = guest
+    arms = [arm for arm in given if arm not in guests]
+    return guests, _on_host(facts, given, arms, are_checked_later=may_stay)
+
+
+def check_idle(
+    facts: IndexFacts,
+    given: Mapping[str, tuple[Any, str]],
+    guests: Mapping[str, _core.Guest],
+    vectors: Mapping[str, Matrix],
+    running: Sequence[str],
+) -> None:
+    """Check the vectors of arms that will not run."""
+    if guests:
+        _on_host(facts, given, [arm for arm in guests if arm not in running])
+    for arm, (matrix, _) in vectors.items():
+        if arm not in running:
+            check_finite(matrix, given[arm][1])
+
+
+def _on_host(
+    facts: IndexFacts,
+    given: Mapping[str, tuple[Any, str]],
+    arms: Sequence[str],
+    *,
+    are_checked_later: bool = False,
+) -> dict[str, Matrix]:
+    """Read the vectors of these arms in host memory; check their values, or leave it for later."""
+    return {
+        arm: query_vectors(
+            given[arm][0],
+            dim=facts.dims[arm],
+            argument=given[arm][1],
+            is_checked_later=are_checked_later,
+        )
+        for arm in arms
+    }
+
+
+def add_dense(
+    facts: IndexFacts,
+    request: _core.BatchRequest,
+    arms: Sequence[str],
+    vectors: Mapping[str, Matrix],
+    guests: Mapping[str, _core.Guest],
+    given: Mapping[str, tuple[Any, str]],
+    floors: Mapping[str, tuple[float, bool] | None],
+    tables: Sequence[int | None],
+) -> None:
+    """Add the dense arms with their queries, each for every table."""
+    for column, arm in enumerate(facts.vector_arms):
+        if arm not in arms:
+            continue
+        if arm in guests:
+            request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
+        elif arm in vectors:
+            matrix, valid = vectors[arm]
+            present = _ALL_VALID if valid is None else valid.view(np.uint8)
+            try:
+                for table in tables:
+                    request.add_dense(column, arm, matrix, present, floors.get(arm), table)
+            except OptionError:  # of a norm, which NaN and infinity have too
+                check_finite(matrix, given[arm][1])
+                raise
+
+
+# ---- ``text=`` -> the lexical arms of a request, and the texts of other arms ----
+
+
+def read_texts(
+    facts: IndexFacts, text: object, readers: tuple[str, ...]
+) -> dict[str, Sequence[object]]:
+    """Return the queries of each arm that reads texts: lists, whose entries are valid Unicode."""
+    # Their types are not checked yet.
+    if text is None:
+        return {}
+    names = (*facts.text_arms, *readers)
+    if not names:
+        raise error(OptionError, "text", "None (the index has no text arm)", type(text).__name__)
+    # Checks against abstract classes are slow, so lists come first.
+    if isinstance(text, list):
+        check_texts(text)
+        return dict.fromkeys(names, text)
+    given: Mapping[str, Any] = text if isinstance(text, Mapping) else dict.fromkeys(names, text)
+    check_arms("text", given, names)
+    given = {arm: as_list(queries) for arm, queries in given.items()}
+    for arm, queries in given.items():
+        if isinstance(queries, list):
+            check_texts(queries)
+            continue
+        is_list = isinstance(queries, Sequence) and not isinstance(queries, str | bytes)
+        if not is_list and not (isinstance(queries, np.ndarray) and queries.ndim == 1):
+            argument = f"text[{arm!r}]" if isinstance(text, Mapping) else "text"
+            got = f"{type(queries).__name__} (recall_one takes one query)"
+            raise error(OptionError, argument, "a list with one entry per query", got)
+        check_texts(queries)
+    return {arm: given[arm] for arm in names if arm in given}
+
+
+def add_lexical(
+    facts: IndexFacts,
+    request: _core.BatchRequest,
+    arms: Sequence[str],
+    texts: Mapping[str, Sequence[object]],
+    bm25: Mapping[str, BM25],
+    floors: Mapping[str, tuple[float, bool] | None],
+    tables: Sequence[int | None],
+) -> None:
+    """Add the lexical arms with their queries, each for every table."""
+    for arm in arms:
+        column, native = facts.text_arms.index(arm), facts.analyzers[arm].native
+        how, floor = bm25[arm].numbers, floors.get(arm)
+        for table in tables:
+            request.add_lexical(column, arm, how, native, texts[arm], lower, floor, table)
+
+
+# ---- A request and its ranking -> the plan of one batch, with its native request ----
 
 _KINDS = {RRF: "rrf", WeightedSum: "weighted_sum", Max: "max", DBSF: "weighted_sum"}
 
@@ -222,13 +377,7 @@ def _by_table(
     weights: tuple[float, ...],
     tables: Tables | None,
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
-    """Return each arm of the index once for each table, as "table.arm", and the others once.
-
-    Returns
-    -------
-    tuple
-        The arm without its table, its name, and its weight, of each.
-    """
+    """Return each arm of the index once for each table, as "table.arm", and the others once."""
     if tables is None:
         return arms, arms, weights
     bases, names, shares = [], [], []

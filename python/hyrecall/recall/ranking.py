@@ -15,35 +15,9 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Fill, Recipe, Tables
     from hyrecall.recall.exact import ExactTexts
 
-__all__ = ["Ranking", "rank_by_options"]
-
 
 class Ranking(NamedTuple):
-    """What the arms of an index get of a request, and how their lists are joined.
-
-    Attributes
-    ----------
-    how : Recipe or CallOptions
-        With graphs in the place of their names. Its other arms, stages, expansion, tie-break and
-        ``normalize`` hold as they are.
-    text, vectors : object
-        What the arms read.
-    fusion, min_score, min_fused, bm25 : object
-        By the names of arms. ``fusion`` None: the default, where several arms run.
-    depth : object
-    tables, fill
-        Of a recipe.
-    exact_texts : mapping of str to sequence, optional
-        What rows must hold whole to come first; None: no rows come first.
-    blank_queries : tuple of int
-        Queries without a word, which get nothing but what fills.
-    selected : ndarray of bool, optional
-        The queries that are answered; None: all.
-    n_queries : int, optional
-        How many there are, where no arm reads what says so.
-    notes : Notes
-        For the trace.
-    """
+    """What the arms of an index get of a request, and how their lists are joined."""
 
     how: Recipe | CallOptions
     text: object

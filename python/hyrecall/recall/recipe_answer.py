@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.arms.listed import Listed
-from hyrecall.ask.graph_names import check_graphs, names_in, parts_of
+from hyrecall.ask.arms import Listed
+from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
+from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import More, Recipe
 from hyrecall.ask.request import CallOptions, Request
 from hyrecall.ask.shaping import SessionSignals
@@ -18,25 +19,31 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import BatchReply, Reply
 from hyrecall.hits.trace import Told
-from hyrecall.recall.arms.run import runs, text_readers
-from hyrecall.recall.batch import run_recall
-from hyrecall.recall.held_graphs import hold_graphs
+from hyrecall.recall.arms import runs, text_readers
+from hyrecall.recall.batch import Steps, run_recall
+from hyrecall.recall.graph_views import BoundGraph, BoundGraphs
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.recipe_ranking import rank_by_recipe
-from hyrecall.recall.steps import Steps
-from hyrecall.recall.thread_scopes import by_threads
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State
+from hyrecall.recall.recipe_ranking import by_threads, rank_by_recipe
+from hyrecall.segments.segments import IndexFacts, State
 
-__all__ = [
-    "Shares",
-    "answer_by_recipes",
-    "bind_recipes",
-    "by_recipe",
-    "fallback",
-    "with_lists",
-    "with_options",
-]
+# ---- Holds the graphs of a call as they are at one moment ----
+
+
+def hold_graphs(facts: IndexFacts, state: State, parts: Iterable[object]) -> BoundGraphs:
+    """Hold each graph of some arms, stages and expansions as it is now."""
+    # So all parts of a call, and the explanations of its reply, read the same, whatever is written
+    # meanwhile.
+    held: dict[object, BoundGraph] = {}
+    for part in parts:
+        for argument, given in graphs_of(part):
+            if not isinstance(given, GraphLike):
+                raise error(OptionError, argument, "an hr.Graph in place of its name", repr(given))
+            bound = given._bind(argument, facts, state)
+            held.setdefault(given, bound)
+    return held
+
+
+# ---- Answers a call by recipes, one for all queries or one for each ----
 
 OF_A_RECIPE = (
     "fusion",
@@ -62,11 +69,9 @@ def answer_by_recipes(
     told: Told,
     steps: Steps,
 ) -> BatchReply:
-    """Answer each query by its recipe.
-
-    Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So a
-    reply does not depend on which recipes the other queries have.
-    """
+    """Answer each query by its recipe."""
+    # Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So
+    # a reply does not depend on which recipes the other queries have.
     chosen = by_recipe(recipe)
     recipes = bind_recipes([one for one, _ in chosen], graphs)
     held = hold_graphs(facts, state, (part for one in recipes for part in parts_of(one)))

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.request import Request
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.trace import Notes
-from hyrecall.recall.arms.run import text_readers
+from hyrecall.recall.arms import text_readers
 from hyrecall.recall.evidence import has_effect
 from hyrecall.recall.exact import ExactTexts, exact_texts
+from hyrecall.recall.planning import check_arms
 from hyrecall.recall.ranking import Ranking
-from hyrecall.recall.vector_queries import check_arms
-from hyrecall.segments.facts import IndexFacts
+from hyrecall.segments.lookup import count_where
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.text.analyzer import Analyzer
-
-__all__ = ["n_queries_of", "rank_by_recipe", "read_words"]
 
 _QUOTED = re.compile(r'"([^"]*)"')
 _WORD = re.compile(r"\w+")
@@ -38,13 +39,7 @@ def rank_by_recipe(
     recipe: Recipe,
     selected: npt.NDArray[np.bool_] | None = None,
 ) -> Ranking:
-    """Return the ranking that carries out a recipe for the selected queries; None: for all.
-
-    Raises
-    ------
-    OptionError
-        An arm that the index lacks, another analyzer than the recipe is meant for.
-    """
+    """Return the ranking that carries out a recipe for the selected queries; None: for all."""
     lexical = _arms(facts, recipe, Lexical, facts.text_arms)
     dense = _arms(facts, recipe, Dense, facts.vector_arms)
     _check_analyzer(facts, recipe, lexical)
@@ -118,10 +113,8 @@ def _exact(
     weighed: Mapping[str, Lexical | Dense],
     selected: npt.NDArray[np.bool_] | None,
 ) -> tuple[ExactTexts | None, Notes]:
-    """Return what rows that come first must hold whole, and what the trace should say of it.
-
-    None: the recipe puts none first.
-    """
+    """Return what rows that come first must hold whole, and what the trace should say of it."""
+    # None: the recipe puts none first.
     if not recipe.exact:
         return None, {}
     arms = [arm for arm in lexical if arm in weighed]
@@ -319,3 +312,75 @@ def _joined(words: Sequence[str], mode: str) -> TextQuery:
     if mode == "all":
         return All(*words)
     return All(*(Prefix(word) if word.isalnum() else Phrase(word) for word in words))
+
+
+# ---- Says which queries of a batch see threads, and by which form of a recipe each is answered
+
+Chosen = tuple[Recipe, npt.NDArray[np.bool_] | None]
+"""A recipe, and the queries that it answers; None: all of them."""
+
+MOST_KNOWN = 10_000
+"""Scopes of a state whose answer is kept."""
+
+
+def by_threads(
+    chosen: Sequence[Chosen], sees: Callable[[], bool | npt.NDArray[np.bool_]]
+) -> list[Chosen]:
+    """Give each recipe with a form for threads the queries of either form."""
+    # Which form answers a query depends on the live rows of its scope alone: ``sees`` returns what
+    # :func:`sees_threads` does.
+    if all(one.with_threads is None for one, _ in chosen):
+        return list(chosen)
+    return by_form(chosen, sees())
+
+
+def by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> list[Chosen]:
+    """Give each recipe the queries that see no threads, and its form for threads the others."""
+    out: list[Chosen] = []
+    for recipe, selected in chosen:
+        if isinstance(sees, bool):
+            out.append((recipe.for_threads() if sees else recipe, selected))
+            continue
+        asked = np.ones(len(sees), np.bool_) if selected is None else selected
+        if len(asked) != len(sees):  # the plan refuses the scope or the recipes
+            out.append((recipe, selected))
+            continue
+        parts = [(recipe, asked & ~sees), (recipe.for_threads(), asked & sees)]
+        out += [part for part in parts if part[1].any()]
+    return out
+
+
+def sees_threads(facts: IndexFacts, state: State, request: Request) -> bool | npt.NDArray[np.bool_]:
+    """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
+    thread = facts.schema.thread
+    if thread is None or _has_no_thread(state, thread):
+        return False
+    scope = request.scope
+    if not isinstance(scope, list):
+        return _holds_thread(facts, state, scope, thread)
+    n_queries = n_queries_of(request)
+    if n_queries not in (None, len(scope)):  # the plan refuses it
+        return False
+    found = [_holds_thread(facts, state, one, thread) for one in scope]
+    return np.array(found, np.bool_) if len(set(found)) > 1 else any(found)
+
+
+def _has_no_thread(state: State, thread: str) -> bool:
+    """Say whether no row of any scope is in a thread; Arrow keeps a column's count of nulls."""
+    columns = [segment.column(thread) for segment in state.segments]
+    return all(column.null_count == len(column) for column in columns)
+
+
+def _holds_thread(facts: IndexFacts, state: State, scope: object, thread: str) -> bool:
+    """Say whether a live row of a scope is in a thread; False for a scope that is refused later."""
+    known = state.threaded_scopes
+    try:
+        found = known.get(scope)
+        if found is None:
+            found = count_where(facts, state, scope, Filter(**{thread: NotNull()})) > 0
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known[scope] = found
+    except (HyrecallError, TypeError):  # not hashable
+        return False
+    return found

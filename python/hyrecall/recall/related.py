@@ -11,15 +11,13 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.reply import Reply
-from hyrecall.recall.arms.tags import tag_attribute
+from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import gather_column, seqs_of
-
-__all__ = ["offsets_of", "related", "related_documents", "tags_of_rows"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -66,10 +64,8 @@ def related(
 def related_documents(
     reply: Reply, column: str, n: int, columns: Sequence[str] = (), *, hops: int = 0
 ) -> list[list[Related]]:
-    """Return the related documents of each query of a reply by one recipe; see :func:`related`.
-
-    With a hop, documents of tags beside those of the results come after the others.
-    """
+    """Return the related documents of each query of a reply by one recipe; see :func:`related`."""
+    # With a hop, documents of tags beside those of the results come after the others.
     facts, source = reply.facts, reply.source
     attribute = tag_attribute("column", column, facts)
     n = integer("n", n, 1, 1000)

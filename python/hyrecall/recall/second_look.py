@@ -12,33 +12,18 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping import Feedback
-from hyrecall.hits.reply_arrays import only_queries
-from hyrecall.hits.second_look import AddedTerms, SecondLook, SecondLooks
+from hyrecall.hits.around import AddedTerms, SecondLook, SecondLooks
+from hyrecall.hits.reply import only_queries
 from hyrecall.segments.segments import gather_column
 
 if TYPE_CHECKING:
-    from hyrecall.recall.arms.batch import FoundDocs
+    from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.plan import Plan
-    from hyrecall.segments.facts import IndexFacts
-    from hyrecall.segments.segments import State
-
-__all__ = ["Looked", "look_twice"]
+    from hyrecall.segments.segments import IndexFacts, State
 
 
 class Looked(NamedTuple):
-    """What a batch is answered by after its first search.
-
-    Attributes
-    ----------
-    plan : Plan
-        Of the second search.
-    found : dict of int to dict of str to FoundDocs
-        What other arms found for the part that begins at a query; they are not asked again.
-    looks : mapping of int to SecondLook
-        What was added, by query.
-    seconds : float or None
-        Wall time of all this; None: there was no first search.
-    """
+    """What a batch is answered by after its first search."""
 
     plan: Plan
     found: Mapping[int, dict[str, FoundDocs]]

@@ -14,16 +14,28 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Phase, SessionSignals, Stage
+from hyrecall.ask.shaping import (
+    MMR,
+    Budget,
+    Composite,
+    Dedup,
+    Linear,
+    Phase,
+    Recency,
+    Rerank,
+    RerankBy,
+    SessionSignals,
+    Stage,
+)
 from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.recall.arms.listed import read_keys
+from hyrecall.recall.arms import ordered_attribute, read_keys
+from hyrecall.recall.linear import check_linear
+from hyrecall.recall.plan import Plan
+from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.recall.reach import Reach
-    from hyrecall.segments.facts import IndexFacts
-
-__all__ = ["phase_of", "phases_of", "read_sessions", "session_signals", "signal_sums"]
 
 Floats = npt.NDArray[np.float64]
 Sessions = tuple[Session | None, ...]
@@ -73,22 +85,7 @@ def session_signals(
     reach: Callable[[object, Sequence[Sequence[Any]], int], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
-    """Return (topical, session) of documents, per query back to back.
-
-    Parameters
-    ----------
-    stage : SessionSignals
-    facts : IndexFacts
-        Of the index that is asked.
-    sessions : tuple of Session or None
-        Per query.
-    offsets, keys : ndarray, pyarrow.Array
-        Query q has the documents keys[offsets[q]:offsets[q + 1]].
-    reach : callable
-        Gives a graph as these queries see it, within some hops of their sources.
-    now : datetime
-        Of the call.
-    """
+    """Return (topical, session) of documents, per query back to back."""
     import pyarrow.compute as pc
 
     half_life = read_duration("half_life", stage.half_life)
@@ -130,3 +127,71 @@ def _session_scores(session: Session | None, now: datetime, half_life: float) ->
 def _hot(stage: SessionSignals, warm: dict[Any, float]) -> dict[Any, float]:
     kept = [(key, score) for key, score in warm.items() if score >= stage.min_hot]
     return dict(sorted(kept, key=lambda one: (-one[1], one[0]))[: stage.n_hot])
+
+
+# ---- Whether an index can answer the stages of a call ----
+
+
+def check_shaping(facts: IndexFacts, plan: Plan) -> None:
+    """Check that an index and a plan can answer the stages; before anything is computed."""
+    known = facts.schema.row_columns
+    if plan.fill is not None:
+        ordered_attribute("Fill.column", plan.fill.column, facts)
+    for tie in plan.tie_break:
+        if tie.column not in known:
+            raise error(OptionError, "tie_break", f"columns of {list(known)}", repr(tie.column))
+    for stage in plan.stages:
+        for option in ("column", "by", "keep", "time", "rating"):
+            column = getattr(stage, option, None)
+            if column is not None and column not in known:
+                wish = f"a column of {list(known)}"
+                raise error(OptionError, f"{type(stage).__name__}.{option}", wish, repr(column))
+        _check_kinds(facts, stage)
+        if isinstance(stage, Linear):
+            check_linear(facts, plan, stage)
+        if isinstance(stage, RerankBy | Budget):
+            text_columns(facts, stage)
+        if isinstance(stage, Rerank | Dedup | MMR):
+            arm = vector_arm(facts, stage)
+            if isinstance(stage, Rerank) and not plan.places(arm):
+                wish = f"an arm that runs ({list(plan.arms)} do)"
+                raise error(OptionError, "Rerank.vector", wish, repr(arm))
+
+
+def _check_kinds(facts: IndexFacts, stage: Stage) -> None:
+    times = {"Recency.column": stage.column} if isinstance(stage, Recency) else {}
+    if isinstance(stage, Composite):
+        times["Composite.time"] = stage.time
+        kind = facts.row_types[stage.rating]
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            got = f"{stage.rating!r} of {kind}"
+            raise error(DTypeError, "Composite.rating", "a numeric column", got)
+    for argument, column in times.items():
+        kind = facts.row_types[column]
+        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            raise error(DTypeError, argument, "a timestamp or date column", f"{column!r} of {kind}")
+
+
+def vector_arm(facts: IndexFacts, stage: Rerank | Dedup | MMR) -> str:
+    """Return the vector arm that a stage reads."""
+    arms = list(facts.vector_arms)
+    argument = f"{type(stage).__name__}.vector"
+    if stage.vector is None and len(arms) != 1:
+        wish = f"one of {arms}" if arms else "an index with a vector arm"
+        raise error(OptionError, argument, wish, "None" if arms else "one without")
+    if stage.vector is not None and stage.vector not in arms:
+        raise error(OptionError, argument, f"one of {arms}", repr(stage.vector))
+    return stage.vector or arms[0]
+
+
+def text_columns(facts: IndexFacts, stage: RerankBy | Budget) -> tuple[str, ...]:
+    """Return the stored columns whose joined text a stage reads: its own, or the first arm's."""
+    stored = facts.schema.row_columns
+    columns = facts.schema.first_texts if stage.column is None else (stage.column,)
+    argument = f"{type(stage).__name__}.column"
+    for column in columns or (None,):
+        if column is None or column not in stored:
+            raise error(OptionError, argument, f"a stored column of {list(stored)}", repr(column))
+        if not pa.types.is_large_string(facts.row_types[column]):
+            raise error(DTypeError, argument, "a text column", facts.row_types[column])
+    return columns

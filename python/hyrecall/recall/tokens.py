@@ -9,17 +9,9 @@ import pyarrow as pa
 from hyrecall.ask.shaping import Budget
 from hyrecall.errors import DTypeError, ShapeError, error
 
-__all__ = ["token_counts"]
-
 
 def token_counts(budget: Budget, texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the tokens of each text, by the budget's own estimate if it has one.
-
-    Raises
-    ------
-    ShapeError, DTypeError
-        The estimate gives another number of counts, or no ints >= 0.
-    """
+    """Return the tokens of each text, by the budget's own estimate if it has one."""
     import pyarrow.compute as pc
 
     if budget.estimate is None:

@@ -5,10 +5,8 @@ state, :func:`follow` does so repeatedly. docs/replicas.md lists the guarantees.
 """
 
 from hyrecall.replicas.following import follow
-from hyrecall.replicas.holding import Held, held, promote
-from hyrecall.replicas.pruning import Pruned, prune
-from hyrecall.replicas.pulling import Pulled, pull
-from hyrecall.replicas.pushing import Pushed, push
+from hyrecall.replicas.pulling import Held, Pulled, held, promote, pull
+from hyrecall.replicas.pushing import Pruned, Pushed, prune, push
 
 __all__ = [
     "Held",

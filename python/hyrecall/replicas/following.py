@@ -7,14 +7,11 @@ import os
 import threading
 from collections.abc import Iterator
 
-from hyrecall.base.arguments import number
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, number
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import CorruptRemoteError, DTypeError, RemoteError, error
 from hyrecall.replicas.pulling import Pulled, pull
 from hyrecall.replicas.remote import Place
-
-__all__ = ["follow"]
 
 _log = logging.getLogger("hyrecall.replicas")
 _log.addHandler(logging.NullHandler())

@@ -15,28 +15,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hyrecall.base.file_entry import FILE_NAME, check_int, check_text
+from hyrecall.base.disk import FILE_NAME, Noted, check_int, check_text, read_utc
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.base.remote_mark import Noted, read_utc
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
-
-__all__ = [
-    "CHUNKS",
-    "GENERATIONS",
-    "INDEX",
-    "STORE",
-    "Generation",
-    "Head",
-    "PushedFile",
-    "epoch_of",
-    "hash_of",
-    "name_of",
-    "now",
-    "object_of",
-    "read_generation",
-    "read_head",
-]
 
 FORMAT = 1
 INDEX, STORE = "index", "store"
@@ -59,11 +41,9 @@ def hash_of(content: bytes | memoryview) -> str:
 
 
 def epoch_of(head: bytes | None) -> str:
-    """Return the end of the names of the chunks that a push on top of this HEAD writes.
-
-    A prune changes HEAD before it removes anything. So it never removes a name that is used by a
-    push that can still be published.
-    """
+    """Return the end of the names of the chunks that a push on top of this HEAD writes."""
+    # A prune changes HEAD before it removes anything. So it never removes a name that is used by a
+    # push that can still be published.
     return hash_of(head or b"")[:16]
 
 
@@ -74,20 +54,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class PushedFile:
-    """One file of a generation.
-
-    Attributes
-    ----------
-    name : str
-        Its path in the folder.
-    size : int
-    mark : str
-        Equal for equal content, and known without reading the file; "" if not known.
-    chunk_bytes : int
-        The size of each chunk except the last.
-    chunks : tuple of str
-        For each chunk its SHA-256, a dash, and the epoch in which it was written.
-    """
+    """One file of a generation."""
 
     name: str
     size: int
@@ -118,26 +85,7 @@ def object_of(chunk: str) -> str:
 
 @dataclass(frozen=True)
 class Generation:
-    """One published state of a folder.
-
-    Attributes
-    ----------
-    kind : str
-        :data:`INDEX` or :data:`STORE`.
-    number : int
-        Counts the pushes to the place, from 1.
-    parent : str or None
-        SHA-256 of the generation before.
-    line : str
-        Equal in two generations if the later one only contains changes of the earlier one: a push
-        that overwrites a generation unknown to its folder starts another line.
-    pushed_at : str
-    generator : str
-        The program that pushed, for messages.
-    state : dict
-        The state of the folder: ``seal`` of an index; ``store_id``, ``sequence``, ``erasures``.
-    files : tuple of PushedFile
-    """
+    """One published state of a folder."""
 
     kind: str
     number: int
@@ -182,7 +130,7 @@ class Generation:
 
     @property
     def version(self) -> str:
-        """The state of the folder as one string; see :class:`hyrecall.base.remote_mark.Noted`."""
+        """The state of the folder as one string; see :class:`hyrecall.base.disk.Noted`."""
         return str(self.state["seal" if self.kind == INDEX else "sequence"])
 
     @property
@@ -201,13 +149,7 @@ class Generation:
 
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Generation:
-        """Make a generation from its JSON; ``where`` is for messages.
-
-        Raises
-        ------
-        CorruptRemoteError
-            The fields are not those of a generation, or the format is another one.
-        """
+        """Make a generation from its JSON; ``where`` is for messages."""
         try:
             data: dict[str, Any] = json.loads(text)
             found = data.pop("format")
@@ -237,16 +179,7 @@ def _is_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Head:
-    """The content of HEAD.
-
-    Attributes
-    ----------
-    number : int
-    manifest : str
-        SHA-256 of the generation's text.
-    prunes : int
-        Counts the prunes. Each prune changes HEAD, so that earlier pushes fail.
-    """
+    """The content of HEAD."""
 
     number: int
     manifest: str
@@ -270,13 +203,7 @@ class Head:
 
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Head:
-        """Make a HEAD from the bytes of :meth:`to_bytes`; ``where`` is for messages.
-
-        Raises
-        ------
-        CorruptRemoteError
-            HEAD is damaged, or of another format.
-        """
+        """Make a HEAD from the bytes of :meth:`to_bytes`; ``where`` is for messages."""
         body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
         if seal is None or hash_of(body).encode() != seal[1]:
             raise error(CorruptRemoteError, where, "a body with its checksum", "another body")
@@ -296,12 +223,7 @@ def name_of(number: int, manifest: str) -> str:
 
 
 def read_head(remote: Remote) -> tuple[Head, bytes, str] | None:
-    """Return HEAD, its bytes and its tag; None: nothing was pushed yet.
-
-    Raises
-    ------
-    CorruptRemoteError, RemoteError
-    """
+    """Return HEAD, its bytes and its tag; None: nothing was pushed yet."""
     found = remote.get_head()
     if found is None:
         return None
@@ -310,14 +232,7 @@ def read_head(remote: Remote) -> tuple[Head, bytes, str] | None:
 
 
 def read_generation(remote: Remote, number: int, manifest: str) -> Generation:
-    """Read a generation and compare it with its name.
-
-    Raises
-    ------
-    AbsentError
-        The generation does not exist.
-    CorruptRemoteError, RemoteError
-    """
+    """Read a generation and compare it with its name."""
     name = name_of(number, manifest)
     text = remote.get(name)
     where = f"{remote.url}/{name}"

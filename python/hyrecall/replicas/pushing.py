@@ -7,33 +7,47 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hyrecall.base.arguments import read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, read_path
+from hyrecall.base.disk import REPLICA, SOURCE, Mark, Noted, read_mark, write_mark
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.base.remote_mark import REPLICA, SOURCE, Mark, Noted, read_mark, write_mark
 from hyrecall.base.version import __version__
-from hyrecall.errors import CorruptRemoteError, OptionError, PushConflictError, error
-from hyrecall.replicas.folder_lock import folder_lock
+from hyrecall.errors import (
+    CorruptRemoteError,
+    DTypeError,
+    OptionError,
+    PushConflictError,
+    RemoteError,
+    RemoteNotFoundError,
+    error,
+)
 from hyrecall.replicas.generation import (
+    CHUNKS,
+    GENERATIONS,
     STORE,
     Generation,
     Head,
     PushedFile,
     epoch_of,
     hash_of,
+    name_of,
     now,
+    object_of,
     read_generation,
     read_head,
 )
-from hyrecall.replicas.places import open_remote
-from hyrecall.replicas.remote import AbsentError, MovedError, Place, Remote
-from hyrecall.replicas.sources import Captured, SourceFile, captured
-from hyrecall.replicas.transfer import Transfer
-
-__all__ = ["Pushed", "push"]
+from hyrecall.replicas.remote import (
+    AbsentError,
+    MovedError,
+    Place,
+    Remote,
+    folder_lock,
+    open_remote,
+)
+from hyrecall.replicas.transfer import Captured, SourceFile, Transfer, captured
 
 _TRIES = 5
 
@@ -209,13 +223,7 @@ def _looks(file: PushedFile | SourceFile) -> tuple[str, int, int]:
 def publish(
     folder: Path, remote: Remote, mark: Mark | None, made: Generation, tag: str | None, prunes: int
 ) -> Noted:
-    """Write the list of files, note it in the folder, and let HEAD name it.
-
-    Raises
-    ------
-    MovedError
-        HEAD changed since the push began.
-    """
+    """Write the list of files, note it in the folder, and let HEAD name it."""
     content = made.to_bytes()
     head = Head(made.number, hash_of(content), prunes)
     noted = made.noted(remote.url, head.manifest)
@@ -240,10 +248,10 @@ def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> No
 
 
 def _gap(source: Captured, parent: Generation) -> str | None:
-    """Return why a folder does not follow the newest generation: another store, or an older copy.
-
-    None if it follows.
+    """Return why a folder does not follow the newest generation: another store, or an older
+    copy.
     """
+    # None if it follows.
     if source.kind != parent.kind:
         return f"the generations of another kind of folder ({parent.kind})"
     if source.kind != STORE:
@@ -256,10 +264,8 @@ def _gap(source: Captured, parent: Generation) -> str | None:
 
 
 def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:
-    """Return whether a generation holds exactly this state.
-
-    The number of a store's last change is not enough: some fields change without a new number.
-    """
+    """Return whether a generation holds exactly this state."""
+    # The number of a store's last change is not enough: some fields change without a new number.
     return dict(source.state) == dict(parent.state) and files == parent.files
 
 
@@ -277,3 +283,122 @@ def _conflict(remote: Remote, got: str) -> PushConflictError:
     wish = "a place that is empty, or whose newest generation this folder has published"
     remedy = "push(path, url, overwrite=True), or push to another URL"
     return error(PushConflictError, remote.url, wish, got, remedy)
+
+
+# ---- Removes the objects that the newest generations of a place do not name ----
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The result of a prune.
+
+    Attributes
+    ----------
+    n_kept : int
+        Number of generations that can still be pulled.
+    n_removed, bytes_removed : int
+        Number of removed objects, and their bytes.
+    """
+
+    n_kept: int
+    n_removed: int
+    bytes_removed: int
+
+
+@check_keywords
+def prune(url: Place, *, keep: int = 2, older_than: timedelta = timedelta(days=1)) -> Pruned:
+    """Remove objects that the newest generations do not name, such as those of interrupted pushes.
+
+    Parameters
+    ----------
+    url : str or obstore store
+        As in :func:`push`.
+    keep : int, default 2
+        Number of the newest generations that are kept; at least 1, the one that is pulled.
+    older_than : timedelta, default one day
+        Younger objects are kept, by the clock of the place and of this machine. With
+        ``timedelta(0)`` no clock matters; together with ``keep=1``, this removes all text that was
+        erased before the newest push.
+
+    Returns
+    -------
+    Pruned
+
+    Raises
+    ------
+    RemoteNotFoundError
+        Nothing was pushed there yet.
+    OptionError, DTypeError
+        ``keep`` is below 1, or ``older_than`` is not a timedelta.
+    RemoteError, CorruptRemoteError
+        The place cannot be reached, refuses a request, or holds something damaged.
+
+    Notes
+    -----
+    A push that is under way starts again, because chunks that it relies on may be removed. A pull
+    whose generation is removed starts again with the newest one.
+    """
+    count = as_int(keep)
+    if count is None or count < 1:
+        raise error(OptionError, "keep", "an int >= 1", repr(keep))
+    if not isinstance(older_than, timedelta):
+        raise error(DTypeError, "older_than", "a timedelta", repr(older_than))
+    remote = open_remote(url)
+    for _ in range(_TRIES):
+        found = read_head(remote)
+        if found is None:
+            wish = "a place to which something was pushed"
+            raise error(RemoteNotFoundError, remote.url, wish, "an empty one", "push(path, url)")
+        try:
+            return _prune(remote, found[0], found[2], count, older_than)
+        except MovedError:
+            continue
+    raise error(RemoteError, remote.url, "a HEAD that stays", "one that changed again and again")
+
+
+def _prune(remote: Remote, head: Head, tag: str, keep: int, older_than: timedelta) -> Pruned:
+    named, n_kept = _named(remote, head, keep)
+    oldest_kept = _before_now(older_than)
+    # Listed before HEAD changes: a push that may still be published has other names.
+    gone = [
+        one
+        for prefix in (GENERATIONS, CHUNKS)
+        for one in remote.listed(prefix)
+        if one.name not in named and (oldest_kept is None or one.modified <= oldest_kept)
+    ]
+    if gone:
+        remote.replace_head(replace(head, prunes=head.prunes + 1).to_bytes(), tag)
+        remote.delete(one.name for one in gone)
+    return Pruned(n_kept, len(gone), sum(one.size for one in gone))
+
+
+def _before_now(age: timedelta) -> datetime | None:
+    """Return the time that long ago; None: age 0, which ignores the clock of the place."""
+    if age <= timedelta(0):
+        return None
+    try:
+        return datetime.now(UTC) - age
+    except OverflowError:  # before the first year
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _named(remote: Remote, head: Head, keep: int) -> tuple[set[str], int]:
+    """Return the names of all objects of the newest generations, and their number."""
+    named: set[str] = set()
+    n_kept, number, manifest = 0, head.number, head.manifest
+    while n_kept < keep:
+        try:
+            found = read_generation(remote, number, manifest)
+        except AbsentError:
+            if n_kept == 0:
+                raise error(
+                    RemoteError, remote.url, f"generation {number}, which HEAD names", "none"
+                ) from None
+            break  # an earlier prune removed it
+        named.add(name_of(number, manifest))
+        named.update(object_of(chunk) for chunk in found.chunks)
+        n_kept += 1
+        if found.parent is None:
+            break
+        number, manifest = number - 1, found.parent
+    return named, n_kept

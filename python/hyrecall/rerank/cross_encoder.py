@@ -2,26 +2,175 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer
 
-from hyrecall.base.arguments import as_int, number, read_path
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, number, read_path
+from hyrecall.base.forks import leave_to_parent, renew_in_children
 from hyrecall.base.runtime import choose_threads
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
-from hyrecall.rerank.folder import model_file, read_tokenizer
-from hyrecall.rerank.session import Session
 
-__all__ = ["CrossEncoder"]
+# ---- Reads what a model's folder says: its ONNX file, its tokenizer and the most tokens of a pair
+
+_FILES = ("model.onnx", "onnx/model.onnx")
+_TOKENIZER, _CONFIG, _OF_TOKENIZER = "tokenizer.json", "config.json", "tokenizer_config.json"
+_DEFAULT_TOKENS = 512
+_LATE_POSITIONS = ("roberta", "camembert", "mpnet", "longformer")
+
+
+@dataclass(frozen=True)
+class PairTokenizer:
+    """A tokenizer that cuts pairs, the number for padding, and the most tokens of a pair."""
+
+    tokenizer: Any
+    padding: int
+    max_length: int
+
+
+def model_file(folder: Path, given: str | None) -> Path:
+    """Return the ONNX file of a folder: the one with this name, or a usual one."""
+    names = _FILES if given is None else (given,)
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    argument = "folder" if given is None else "file"
+    raise error(OptionError, argument, f"a folder with {' or '.join(names)}", str(folder))
+
+
+def read_tokenizer(folder: Path, max_length: int | None) -> PairTokenizer:
+    """Return the tokenizer of a folder, which cuts each pair to the most tokens."""
+    # Without ``max_length`` the most tokens are the least of what the tokenizer, its configuration
+    # and the model's configuration say.
+    path = folder / _TOKENIZER
+    if not path.is_file():
+        raise error(OptionError, "folder", f"a folder with {_TOKENIZER}", str(folder))
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as fault:  # the package raises plain exceptions
+        raise error(OptionError, str(path), "a tokenizer", f"{type(fault).__name__}") from None
+    config = _settings(folder / _CONFIG)
+    padding = (tokenizer.padding or {}).get("pad_id", as_int(config.get("pad_token_id")) or 0)
+    positions = _positions(config)
+    least = tokenizer.num_special_tokens_to_add(is_pair=True) + 2  # a token of each text
+    if max_length is None:
+        cut = (tokenizer.truncation or {}).get("max_length")
+        told = as_int(_settings(folder / _OF_TOKENIZER).get("model_max_length"))
+        limits = [one for one in (cut, told, positions) if one is not None and one >= least]
+        max_length = min(limits, default=_DEFAULT_TOKENS)
+    elif max_length < least or (positions is not None and max_length > positions):
+        end = "" if positions is None else f" and at most {positions}"
+        wish = f"an int of at least {least}{end}, as the model takes"
+        raise error(OptionError, "max_length", wish, max_length)
+    tokenizer.no_padding()  # a batch is padded to its own longest pair
+    tokenizer.enable_truncation(max_length, strategy="longest_first")
+    return PairTokenizer(tokenizer, padding, max_length)
+
+
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens have a position in the model, if its configuration says so."""
+    places = as_int(config.get("max_position_embeddings"))
+    if places is None or places < 1:
+        return None
+    kind = str(config.get("model_type", ""))
+    if any(name in kind for name in _LATE_POSITIONS):
+        # These models count positions from the number after that of the padding.
+        return places - (as_int(config.get("pad_token_id")) or 1) - 1
+    return places
+
+
+def _settings(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object of a file; an empty one if there is no file."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as fault:
+        raise error(OptionError, str(path), "a JSON object", type(fault).__name__) from None
+    if not isinstance(found, dict):
+        raise error(OptionError, str(path), "a JSON object", type(found).__name__)
+    return found
+
+
+# ---- Loads an ONNX model with onnxruntime and runs it, also in a process that was forked ----
+
+_ERRORS_ONLY = 3  # severity from which onnxruntime prints messages
+
+
+class Session:
+    """A loaded model. Threads may share it."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        """Load the model."""
+        self._path = path
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._loaded: Any = None
+        self._model()
+        renew_in_children(self)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The type of each input, in the model's order."""
+        return {one.name: one.type for one in self._model().get_inputs()}
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs."""
+        return [one.name for one in self._model().get_outputs()]
+
+    def run(self, output: str, given: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """Return one output."""
+        (made,) = self._model().run([output], dict(given))
+        return np.asarray(made)
+
+    def close(self) -> None:
+        """Release the model; a later call loads it again."""
+        with self._lock:
+            self._loaded = None
+
+    def _model(self) -> Any:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _load(self._path, self._threads)
+            return self._loaded
+
+    def renew(self) -> None:
+        """Forget the parent's model in a forked child."""
+        # Its threads do not exist in the child, and its destructor would wait for them for ever.
+        leave_to_parent(self._loaded)
+        self._loaded = None
+        self._lock = threading.Lock()
+
+
+def _load(path: Path, threads: int) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _ERRORS_ONLY
+    # Idle threads would keep a core busy while the index searches.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as fault:  # of onnxruntime, which has its own
+        raise error(OptionError, str(path), "an ONNX model", type(fault).__name__) from fault
+
+
+# ---- Scores pairs of a query and a text with a cross-encoder, an ONNX model of a local folder ----
 
 Floats = npt.NDArray[np.float64]
 
@@ -190,10 +339,8 @@ class CrossEncoder:
         self._session.close()
 
     def _batches(self, encoded: Sequence[Any]) -> Iterator[list[int]]:
-        """Return the places of the pairs of each pass; pairs of similar length are together.
-
-        A model without a mask would read padding as text, so its passes have pairs of one length.
-        """
+        """Return the places of the pairs of each pass; pairs of similar length are together."""
+        # A model without a mask would read padding as text, so its passes have pairs of one length.
         order = sorted(range(len(encoded)), key=lambda at: len(encoded[at].ids))
         has_mask = "attention_mask" in self._inputs
         batch: list[int] = []

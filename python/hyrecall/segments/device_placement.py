@@ -12,13 +12,10 @@ from hyrecall.ask.queries import lower
 from hyrecall.ask.scope import read_scopes
 from hyrecall.base.runtime import cuda_library_folder, cuda_report, ordinal_of
 from hyrecall.errors import DeviceMemoryError
-from hyrecall.segments.facts import HostRates, IndexFacts
-from hyrecall.segments.segments import Rows, State
+from hyrecall.segments.segments import HostRates, IndexFacts, Rows, State
 from hyrecall.segments.writer import build
-from hyrecall.table.device_tensors import take_guest
 from hyrecall.table.schema import Schema
-
-__all__ = ["choose_device", "measure_rates", "place"]
+from hyrecall.table.tensors import take_guest
 
 AUTO_BYTES = 2**26
 """The least bytes of vectors for which "auto" chooses a CUDA device: for fewer, a scan on the CPU
@@ -33,16 +30,9 @@ _RATE_ROUNDS = 6
 
 
 def choose_device(device: str, facts: IndexFacts, state: State) -> tuple[str, IndexFacts, State]:
-    """Return the device of an index, its facts, and its first state there.
-
-    Only for "auto" is there a choice. If it takes a device, the facts have the rates by which each
-    batch of texts is sent to the device or to the CPU.
-
-    Raises
-    ------
-    DeviceUnavailableError, DeviceMemoryError
-        The named device is not present, or does not have enough memory.
-    """
+    """Return the device of an index, its facts, and its first state there."""
+    # Only for "auto" is there a choice. If it takes a device, the facts have the rates by which
+    # each batch of texts is sent to the device or to the CPU.
     if device != "auto":
         return device, facts, place(device, state, None)
     columns = [column for segment in state.segments for column in segment.dense.values()]
@@ -60,10 +50,8 @@ def choose_device(device: str, facts: IndexFacts, state: State) -> tuple[str, In
 
 
 def place(device: str, state: State, previous: State | None) -> State:
-    """Return a copy of the state with its vectors and postings on the device.
-
-    What the previous state has on the device is shared.
-    """
+    """Return a copy of the state with its vectors and postings on the device."""
+    # What the previous state has on the device is shared.
     if device == "cpu" or state.snapshot.device_bytes:
         return _without_guests(state)
     for segment in state.segments:
@@ -99,11 +87,9 @@ def _without_guests(state: State) -> State:
 
 
 def measure_rates(device: str, threads: int) -> HostRates:
-    """Return what a launch on a device costs, and how fast the CPU reads postings.
-
-    Both are measured on texts made here, so no document of an index is read. Each time is the least
-    of a few: other work on the machine can only add to it.
-    """
+    """Return what a launch on a device costs, and how fast the CPU reads postings."""
+    # Both are measured on texts made here, so no document of an index is read. Each time is the
+    # least of a few: other work on the machine can only add to it.
     texts = [f"two{i % 2} three{i % 3} five{i % 5}" for i in range(_RATE_ROWS)]
     table = pa.table({"id": range(_RATE_ROWS), "text": [*texts[1:], "rare"]})
     schema = Schema(key="id", cell=None, text="text", stored=())

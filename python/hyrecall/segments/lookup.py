@@ -14,17 +14,7 @@ from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import check_no_list, read_scopes, scope_entries
 from hyrecall.base.arguments import as_items, is_one_of
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.segments.facts import IndexFacts
-from hyrecall.segments.segments import State, gather_column, seqs_of
-
-__all__ = [
-    "count_where",
-    "read_columns",
-    "read_keys",
-    "rows_of_keys",
-    "rows_where",
-    "table_of_keys",
-]
+from hyrecall.segments.segments import IndexFacts, Segment, State, gather_column, seqs_of
 
 Rows = npt.NDArray[np.uint32]
 
@@ -40,10 +30,8 @@ def rows_where(
 def rows_of_keys(
     facts: IndexFacts, state: State, keys: object, scope: object, where: object = None
 ) -> tuple[npt.NDArray[np.int64], Rows, Rows]:
-    """Return (number of the key, segment, row) of each document with a key in that key's scope.
-
-    A scope of several cells may hold a key several times. A filter drops rows that do not pass.
-    """
+    """Return (number of the key, segment, row) of each document with a key in that key's scope."""
+    # A scope of several cells may hold a key several times. A filter drops rows that do not pass.
     wanted = read_keys(keys, facts.row_types[facts.schema.key])
     scope = scope_entries(facts.cell_types, scope, "key")
     n = len(wanted) if isinstance(scope, list) else 1
@@ -122,3 +110,49 @@ def read_keys(keys: object, kind: pa.DataType) -> pa.Array:
         raise error(OptionError, "keys", wish, fault) from None
     except UnicodeEncodeError as fault:  # a lone surrogate, which no key of the index has
         raise error(OptionError, "keys", "keys of valid Unicode", fault) from None
+
+
+# ---- Sizes and settings of an index, as :meth:`Index.stats` shows them ----
+
+
+def describe(facts: IndexFacts, state: State, device: str) -> dict[str, Any]:
+    """Return sizes and settings, without any content of documents."""
+    return {
+        "device": device,
+        "threads": facts.threads,
+        "isa": _core.arithmetic.isa(),
+        "n_docs": state.n_docs,
+        "n_dead": sum(view.n_dead for view in state.views),
+        "n_segments": len(state.segments),
+        "next_seq": state.next_seq,
+        "device_bytes": state.snapshot.device_bytes,
+        "host_rates": None if facts.host_rates is None else facts.host_rates.as_dict(),
+        "dims": dict(facts.dims),
+        "embedded_by": {arm: one.model for arm, one in facts.embedded.items()},
+        "analyzers": {arm: analyzer.hash for arm, analyzer in facts.analyzers.items()},
+        "segments": [
+            {
+                "n_rows": view.n_rows,
+                "n_dead": view.n_dead,
+                "n_cells": segment.core.n_cells,
+                "nbytes": _nbytes(segment),
+                "plane": {arm: _plane(column) for arm, column in segment.dense.items()},
+            }
+            for segment, view in zip(state.segments, state.views, strict=True)
+        ],
+    }
+
+
+def _plane(column: _core.DenseColumn) -> dict[str, int]:
+    """Return how often queries read a window of 4,096 rows and how often they scored all of it."""
+    windows, plain = column.plane_use
+    return {"windows": windows, "plain": plain}
+
+
+def _nbytes(segment: Segment) -> dict[str, Any]:
+    return {
+        **segment.core.nbytes,
+        "lexical": {arm: column.nbytes for arm, column in segment.lexical.items()},
+        "dense": {arm: column.nbytes for arm, column in segment.dense.items()},
+        "rows": segment.rows.nbytes,
+    }

@@ -17,21 +17,10 @@ from typing import Any
 import xxhash
 
 from hyrecall.base import disk
-from hyrecall.base.file_entry import FileEnd, FileEntry, check_int, check_text
+from hyrecall.base.disk import FileEnd, FileEntry, check_int, check_text
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.errors import CorruptIndexError, error
+from hyrecall.errors import CorruptIndexError, SaveConflictError, error
 from hyrecall.table.columns import MOST_ROWS
-
-__all__ = [
-    "FORMAT",
-    "MANIFEST",
-    "SHARDS",
-    "Manifest",
-    "SegmentEntry",
-    "TextFacts",
-    "read_seal",
-    "seal_of",
-]
 
 MANIFEST = "MANIFEST"
 
@@ -50,17 +39,7 @@ _SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """One segment of a saved index.
-
-    Attributes
-    ----------
-    name : str
-        16 random hex digits, set when the segment is first saved; the same in every folder.
-    n_rows, n_dead : int
-    files : dict of str to FileEntry
-        By role: ``rows``, ``vectors-0``, ``documents-0``, ``terms-0``, ... (numbered by the arms
-        of each kind), and ``dead`` if rows are deleted.
-    """
+    """One segment of a saved index."""
 
     name: str
     n_rows: int
@@ -76,18 +55,7 @@ class SegmentEntry:
 
 @dataclass(frozen=True)
 class TextFacts:
-    """The analyzer and the BM25 constants of a lexical arm.
-
-    Attributes
-    ----------
-    analyzer : dict
-        As :meth:`hyrecall.Analyzer.to_dict` returns it.
-    analyzer_hash : str
-    bm25 : dict
-        variant, k1, b, and delta if the variant has one.
-    in_schema : tuple of str
-        Which of "analyzer" and "bm25" the schema names; the others were defaults of the build.
-    """
+    """The analyzer and the BM25 constants of a lexical arm."""
 
     analyzer: Mapping[str, Any]
     analyzer_hash: str
@@ -105,23 +73,7 @@ class TextFacts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version of a saved index.
-
-    Attributes
-    ----------
-    generator : str
-        The program that wrote it, for example "hyrecall 0.1.0".
-    version : int
-        Counts the saves into this folder, from 1.
-    next_seq : int
-        The insertion number of the next row.
-    schema : dict
-        As :meth:`hyrecall.Schema.to_dict` returns it.
-    texts : dict of str to TextFacts
-    dims : dict of str to int
-        Dimension of each dense arm.
-    segments : tuple of SegmentEntry
-    """
+    """One version of a saved index."""
 
     generator: str
     version: int
@@ -169,13 +121,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, text: bytes, path: Path) -> Manifest:
-        """Make a manifest from its text form; ``path`` is for messages.
-
-        Raises
-        ------
-        CorruptIndexError
-            Not a MANIFEST, damaged, or of another format.
-        """
+        """Make a manifest from its text form; ``path`` is for messages."""
         body, seal = text[:-_SEAL_BYTES], seal_of(text, path)
         if xxhash.xxh3_64_hexdigest(body) != seal:
             raise error(CorruptIndexError, str(path), "a body with its checksum", "another body")
@@ -204,13 +150,7 @@ class Manifest:
 
 
 def seal_of(text: bytes, path: Path) -> str:
-    """Return the seal of a version: the checksum in the last line of its MANIFEST.
-
-    Raises
-    ------
-    CorruptIndexError
-        The line is missing; ``path`` is for the message.
-    """
+    """Return the seal of a version: the checksum in the last line of its MANIFEST."""
     found = _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if found is None:
         raise error(CorruptIndexError, str(path), "a last line with its checksum", "none")
@@ -233,3 +173,57 @@ def _segment(data: dict[str, Any]) -> SegmentEntry:
 def _file(data: Mapping[str, Any]) -> FileEntry:
     ends = tuple(FileEnd(*end) for end in data.get("ends", ()))
     return FileEntry(**{**data, "blocks": tuple(data["blocks"]), "ends": ends})
+
+
+# ---- Records the saved versions that an index contains: its next save may replace only these ----
+# A version is identified by the seal of its MANIFEST, the checksum in the last line. Segments have
+# random names and saves are counted, so versions of different content have different seals.
+
+
+class Lineage:
+    """The last version of each folder that an index was opened from or saved to."""
+
+    def __init__(self) -> None:
+        """Start without any version."""
+        self.home: Path | None = None
+        self._seals: dict[Path, set[str]] = {}
+
+    @property
+    def seals(self) -> tuple[str, ...]:
+        """Return the seals that the home folder may have; () without a home folder."""
+        return () if self.home is None else tuple(sorted(self._seals[self.home]))
+
+    def holds(self, seal: str) -> bool:
+        """Return whether the index contains a version, in any folder."""
+        return any(seal in seals for seals in self._seals.values())
+
+    def check(self, folder: Path, seal: str, version: int) -> None:
+        """Refuse to replace a version that may have documents which this index does not contain."""
+        if self.holds(seal):
+            return
+        known = self._seals.get(folder.absolute())
+        if known is None:
+            wish = "a folder without an index, or the one this index was opened from or saved to"
+            got = f"version {version} of another index in {folder}"
+            raise error(
+                SaveConflictError, "path", wish, got, "replace it: index.save(path, overwrite=True)"
+            )
+        wish = f"the version of {folder} that this index was opened from or last saved to"
+        got = f"version {version} of another writer"
+        remedy = "load it: index.reload(), or replace it: index.save(path, overwrite=True)"
+        raise error(SaveConflictError, "path", wish, got, remedy)
+
+    def expect(self, folder: Path, seal: str) -> None:
+        """Add a version that is about to be committed."""
+        # A commit whose last sync fails raises an error, but its version may be in place.
+        self._seals.setdefault(folder.absolute(), set()).add(seal)
+
+    def settle(self, folder: Path, seal: str) -> None:
+        """Record the folder's current version as the only one of that folder, and its home."""
+        self.home = folder.absolute()
+        self._seals[self.home] = {seal}
+
+    def begin_at(self, folder: Path, seal: str) -> None:
+        """Record the version that all documents were just read from, and forget all others."""
+        self.home = folder.absolute()
+        self._seals = {self.home: {seal}}

@@ -6,6 +6,8 @@ the meantime, they start again with the new MANIFEST. The format is in docs/form
 
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.arguments import one_of
+from hyrecall.base.arguments import as_items, is_one_of, one_of
 from hyrecall.errors import (
     CorruptIndexError,
     DTypeError,
@@ -26,27 +28,54 @@ from hyrecall.errors import (
     OptionError,
     error,
 )
-from hyrecall.segments.arrow_files import embedded_by, optional_roles, roles
-from hyrecall.segments.facts import EmbeddedArm, IndexFacts
 from hyrecall.segments.manifest import (
     MANIFEST,
     SHARDS,
+    Lineage,
     Manifest,
     SegmentEntry,
     read_seal,
     seal_of,
 )
-from hyrecall.segments.opened_file import OpenedFile
-from hyrecall.segments.pinning import lock, read_pin
-from hyrecall.segments.saved_versions import Lineage
-from hyrecall.segments.segment_files import dead_rows, segment_of
-from hyrecall.segments.segments import Segment, State
+from hyrecall.segments.segment_files import (
+    dead_rows,
+    embedded_by,
+    optional_roles,
+    roles,
+    segment_of,
+)
+from hyrecall.segments.segments import EmbeddedArm, IndexFacts, OpenedFile, Segment, State
 from hyrecall.table.arrow_read import damage_of, read_batch
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["Opening", "is_current", "open_index", "read_pin"]
+# ---- Locks the files of parts of an index in memory ----
+
+PINNED_PARTS = ("plane", "terms", "documents", "rows", "vectors")
+"""The parts that can be kept in memory: the roles of files in docs/format.md, without numbers."""
+
+
+def read_pin(pin: object) -> tuple[str, ...]:
+    """Return the parts to pin: a name of ``PINNED_PARTS``, or a sequence of names."""
+    named = (pin,) if isinstance(pin, str) else as_items(pin)
+    if named is None or not all(is_one_of(name, PINNED_PARTS) for name in named):
+        raise error(OptionError, "pin", f"parts of {list(PINNED_PARTS)}", repr(pin))
+    return tuple(dict.fromkeys(named))
+
+
+def lock(where: Path, file: _core.files.MappedFile) -> None:
+    """Keep a mapped file in memory, or refuse to if the system does."""
+    fault = file.lock()
+    if fault:
+        limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        got = f"{os.strerror(fault)} (this process may lock {limit} bytes)"
+        remedy = "raise the limit (ulimit -l), or pin less"
+        wish = f"room to lock the {file.size} bytes of {where}"
+        raise error(OptionError, "pin", wish, got, remedy)
+
+
+# ---- Opens a saved index: reads and checks a folder's files and returns the index's state ----
 
 _MOST_GAPS = 8  # unused numbers per row, up to which duplicates are found by a table of flags
 
@@ -61,27 +90,7 @@ T_ = TypeVar("T_")
 
 @dataclass(frozen=True)
 class Opening:
-    """The options of opening an index, which a reload uses again.
-
-    Parameters
-    ----------
-    analyzer : Analyzer or mapping of str to Analyzer, optional
-        For arms whose analyzer has a callable, or for all arms if none has. It must have the stored
-        hash.
-    memory : {"mmap", "ram"}
-        With "ram", the folder is not needed after opening.
-    verify : {"full", "structure"} or None
-        "full" checks all data now, "structure" checks most of it when it is first read. None means
-        "full" below 8 GB.
-    threads : int
-    pin : sequence of str
-        The parts whose files are locked in memory, of ``pinning.PINNED_PARTS``.
-
-    Raises
-    ------
-    OptionError
-        An unknown option, or pinned parts of an index that is in memory anyway.
-    """
+    """The options of opening an index, which a reload uses again."""
 
     analyzer: Analyzer | Mapping[str, Analyzer] | None = None
     memory: str = "mmap"
@@ -101,33 +110,7 @@ class Opening:
 def open_index(
     path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
 ) -> tuple[IndexFacts, State, str]:
-    """Open the current version of a folder.
-
-    Parameters
-    ----------
-    path : Path
-    how : Opening
-    held : tuple of IndexFacts and State, optional
-        The facts and state of an index that reloads. Its facts stay the same, and segments that it
-        already has are not read again: a segment's name always means the same documents.
-
-    Returns
-    -------
-    tuple of IndexFacts, State and str
-        The str is the seal of the version.
-
-    Raises
-    ------
-    IndexNotFoundError
-        There is nothing at ``path``, no MANIFEST yet, or shards of an index.
-    CorruptIndexError
-        A file is missing, damaged or of a newer format, or a stored analyzer now gives other terms.
-    IndexMismatchError
-        The folder holds vectors of another embedder than ``held`` has.
-    OptionError
-        An analyzer is missing, or is not the one that the index was built with; or the folder holds
-        an index with another schema than ``held``.
-    """
+    """Open the current version of a folder."""
     manifest, seal = _read_manifest(path)
     while True:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,26 +13,107 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.ask.scoring import DEFAULT_BM25
 from hyrecall.base.progress import Progress, ProgressFunction
 from hyrecall.errors import KeyConflictError, error
-from hyrecall.segments.opened_file import LateBytes
-from hyrecall.segments.reading import Reading
+from hyrecall.table.arrow_read import check_column
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import Columns
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
-__all__ = [
-    "Segment",
-    "State",
-    "build_segment",
-    "directory_of",
-    "document_numbers",
-    "gather",
-    "gather_column",
-    "segment_from_parts",
-]
+# ---- One file of a segment that is open: what was checked of it, and what is left for later ----
+
+LateBytes = tuple[_core.files.BlockChecks, int, int]
+"""(checks, address, size) of a part of a file that is compared before it is first read."""
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """One file of a segment."""
+
+    path: Path
+    batch: pa.RecordBatch
+    checks: _core.files.BlockChecks | None = None
+    address: int = 0
+    mapped: _core.files.MappedFile | None = None
+    ends: tuple[int, int] = (0, 0)
+
+    def check_outside(self, file: pa.Buffer) -> None:
+        """Check all of the file that lies before and behind the columns: what Arrow follows."""
+        if self.checks is None:
+            return
+        parts = [part for array in self.batch.columns for part in array.buffers() if part]
+        begin = min((part.address for part in parts), default=file.address)
+        end = max((part.address + part.size for part in parts), default=file.address)
+        first, last = self.ends
+        if begin - file.address > first:
+            self.checks.ensure(file.address, begin - file.address)
+        if file.address + file.size - end > last:
+            self.checks.ensure(end, file.address + file.size - end)
+
+    def late(self, *columns: int) -> list[LateBytes]:
+        """Return what was not checked of columns that the engine checks before it reads rows."""
+        if self.checks is None:
+            return []
+        return [(self.checks, part.address, part.size) for part in self._parts(columns)]
+
+    def read_in_order(self, *columns: int) -> None:
+        """Tell the system that all of some columns will be read, by default of all columns."""
+        if self.mapped is not None:
+            for part in self._parts(columns):
+                self.mapped.read_in_order(part.address, part.size)
+
+    def read_apart(self, *columns: int) -> None:
+        """Tell the system that a few rows of columns will be read, by default of all columns."""
+        # A page fault then brings one page. Else it brings as much as the device reads ahead, which
+        # may be megabytes, and drives out what scans read.
+        if self.mapped is not None:
+            for part in self._parts(columns):
+                self.mapped.read_apart(part.address, part.size)
+
+    def _parts(self, columns: Sequence[int]) -> list[pa.Buffer]:
+        arrays = [self.batch.column(at) for at in columns or range(self.batch.num_columns)]
+        return [part for array in arrays for part in array.buffers() if part and part.size]
+
+    def check(self, *columns: int) -> None:
+        """Check columns before they are first read, by default all."""
+        if self.checks is None:
+            return
+        self.read_in_order(*columns)
+        for at in columns or range(self.batch.num_columns):
+            for part in self._parts((at,)):
+                self.checks.ensure(part.address, part.size)
+            check_column(self.path, self.batch.column(at))
+
+
+# ---- Checks the mapped files of an index around a call that reads them ----
+
+
+class Reading:
+    """Refuses a call whose mapped files were cut or changed, before it or during it."""
+
+    # A read of a page that is lost sees zeros, so what such a call made is not returned, and its
+    # own error is replaced by the one that names the file.
+
+    __slots__ = ("_files",)
+
+    def __init__(self, files: _core.files.MappedFiles) -> None:
+        """Keep the files of a state."""
+        self._files = files
+
+    def __enter__(self) -> None:
+        """Check the files."""
+        self._files.check()
+
+    def __exit__(self, *exc: object) -> None:
+        """Check that no read since then met a page that is lost."""
+        self._files.check_reads()
+
+
+# ---- Segments and the states made of them: built from columns, merged, and read row by row ----
 
 Rows = npt.NDArray[np.uint32]
 
@@ -50,32 +132,7 @@ SMALL_ROWS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """An immutable run of documents: the engine's segment, and the columns that hits return.
-
-    Attributes
-    ----------
-    core : _core.Segment
-    rows : pyarrow.Table
-        The schema's row columns in the segment's row order, one chunk each.
-    lexical, dense : dict
-        The native column of each arm, in schema order.
-    name : str or None
-        Its name in a saved index; None until it is saved.
-    late : mapping of str to callable
-        The delayed check of each arm. That of a text arm comes before the arm is first read; that
-        of a dense arm checks whole files, while scans check what they read.
-    late_columns : mapping of str to callable
-        The delayed check of row columns, to be called before they are first read as a whole.
-    row_checks : _core.files.BlockChecks or None
-        The checks of these columns' file, for who reads some rows.
-    in_order, apart : sequence of callable
-        Tell the system that mapped files will be read in order, or row by row as queries do.
-    guests : mapping of str to (object, ndarray)
-        For dense arms, the caller's tensor on a CUDA device, and the tensor's row for each row.
-        Empty after the segment is placed.
-    files : sequence of _core.files.MappedFile
-        The mapped files that its columns lie in; empty if they lie in memory.
-    """
+    """An immutable run of documents: the engine's segment, and the columns that hits return."""
 
     core: _core.Segment
     rows: pa.Table
@@ -182,11 +239,9 @@ class State:
         )
 
     def check_texts(self, request: _core.BatchRequest | None = None) -> None:
-        """Run the delayed checks of text arms; none but after open(verify="structure").
-
-        With ``request``, only in the segments that have a cell of one of its scopes: a search reads
-        no others.
-        """
+        """Run the delayed checks of text arms; none but after open(verify="structure")."""
+        # With ``request``, only in the segments that have a cell of one of its scopes: a search
+        # reads no others.
         if not self._late_segments:
             return
         reached = None if request is None else request.reached(self.snapshot)
@@ -233,10 +288,8 @@ def build_segment(
     row_name: str = "row",
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> Segment:
-    """Build a segment: sort the rows, copy each column in that order, and index the arms.
-
-    Rows are numbered from ``first_seq`` on, or have the insertion numbers ``seqs``.
-    """
+    """Build a segment: sort the rows, copy each column in that order, and index the arms."""
+    # Rows are numbered from ``first_seq`` on, or have the insertion numbers ``seqs``.
     n_rows = columns.n_rows
     cells = [one_array(columns.rows.column(name)) for name in schema.cell_columns]
     cluster = np.zeros(0, np.int64)
@@ -302,11 +355,9 @@ def segment_from_parts(
     files: Sequence[_core.files.MappedFile] = (),
     late: tuple[list[LateBytes], list[LateBytes], int] | None = None,
 ) -> Segment:
-    """Make a segment from columns that are already in its row order.
-
-    ``late`` has what the engine compares before it reads rows, and before it reads keys, and what
-    all insertion numbers must be below.
-    """
+    """Make a segment from columns that are already in its row order."""
+    # ``late`` has what the engine compares before it reads rows, and before it reads keys, and what
+    # all insertion numbers must be below.
     late_rows, late_keys, next_seq = late or ([], [], None)
     is_opened = late is not None or bool(files)
     thread, place = (
@@ -393,3 +444,98 @@ def gather(segments: Sequence[Segment], source: Rows, row: Rows, names: Sequence
 def renamed(segment: Segment, name: str) -> Segment:
     """Return the segment with its name in a saved index."""
     return replace(segment, name=name)
+
+
+# ---- The settings of an index that recalls and reads need: schema, analyzers, types, threads ----
+
+
+@dataclass(frozen=True)
+class EmbeddedArm:
+    """By which model an arm's vectors were made, and from which columns of a document."""
+
+    model: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostRates:
+    """What a launch costs and how fast the CPU reads postings, as measured on one machine."""
+
+    launch_seconds: float
+    postings_per_second: float
+
+    @property
+    def most_postings(self) -> int:
+        """The postings that the CPU has read before a device would have begun."""
+        return int(self.launch_seconds * self.postings_per_second)
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the rates and their product, as ``Index.stats()`` shows them."""
+        return {
+            "launch_ms": self.launch_seconds * 1e3,
+            "postings_per_second": self.postings_per_second,
+            "most_postings": self.most_postings,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class IndexFacts:
+    """The settings of an index, which stay the same when its documents change."""
+
+    schema: Schema
+    analyzers: Mapping[str, Analyzer]
+    bm25: Mapping[str, BM25]
+    dims: Mapping[str, int]
+    row_types: Mapping[str, pa.DataType]
+    threads: int
+    embedded: Mapping[str, EmbeddedArm] = field(default_factory=dict)
+
+    host_rates: HostRates | None = None
+    """Only of an index that chose its device itself: small batches of texts then run on the CPU."""
+
+    def plain(self) -> IndexFacts:
+        """Return the facts that pickled hits keep, without the caller's functions."""
+        schema = Schema.from_dict(self.schema.to_dict())
+        return replace(self, schema=schema, analyzers={}, bm25={})
+
+    @property
+    def host_postings(self) -> int | None:
+        """The most postings of a batch of texts that the CPU searches; None: the device does."""
+        return None if self.host_rates is None else self.host_rates.most_postings
+
+    @cached_property
+    def text_arms(self) -> tuple[str, ...]:
+        """The lexical arms in declared order."""
+        return tuple(self.schema.text_arms)
+
+    @cached_property
+    def vector_arms(self) -> tuple[str, ...]:
+        """The dense arms in declared order."""
+        return tuple(self.schema.vector_arms)
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """All arms in declared order, lexical arms first."""
+        return (*self.text_arms, *self.vector_arms)
+
+    @cached_property
+    def joined_bm25(self) -> dict[str, BM25]:
+        """The BM25 constants of each text arm under the default fusion."""
+        # An arm keeps constants that its schema names, or that differ from ``BM25()``; other arms
+        # have ``DEFAULT_BM25``.
+        named = {arm: text.bm25 is not None for arm, text in self.schema.text_arms.items()}
+        default = BM25()
+        return {
+            arm: bm25 if named[arm] or bm25 != default else DEFAULT_BM25
+            for arm, bm25 in self.bm25.items()
+        }
+
+    @cached_property
+    def attribute_types(self) -> dict[str, pa.DataType]:
+        """The type of each attribute column, in the order of the segments."""
+        return {name: self.row_types[name] for name in self.schema.attributes}
+
+    @cached_property
+    def cell_types(self) -> dict[str, pa.DataType]:
+        """The type of each cell column."""
+        return {name: self.row_types[name] for name in self.schema.cell_columns}

@@ -18,16 +18,79 @@ from hyrecall.ask.scope import read_scopes, scope_entries
 from hyrecall.base.arguments import as_int
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.segments.facts import IndexFacts
 from hyrecall.segments.lookup import read_keys, rows_of_keys, rows_where
-from hyrecall.segments.merging import merge_segments
-from hyrecall.segments.segments import Segment, State, build_segment, one_array
+from hyrecall.segments.segments import (
+    IndexFacts,
+    Segment,
+    State,
+    build_segment,
+    directory_of,
+    gather,
+    one_array,
+    segment_from_parts,
+)
+from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import read_table
 from hyrecall.table.schema import Schema, Vector
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-__all__ = ["append", "build", "compact", "delete", "read_seq", "settle"]
+# ---- Merges segments: rows of several become one segment, without analyzing texts again ----
+
+Rows = npt.NDArray[np.uint32]
+
+
+def merge_segments(
+    segments: Sequence[Segment],
+    views: Sequence[_core.SegmentView],
+    schema: Schema,
+    threads: int = 1,
+) -> Segment:
+    """Merge the live rows of several segments into one, without analyzing texts again."""
+    return take_rows(segments, *merge_order(segments, views, schema), schema, threads)
+
+
+def merge_order(
+    segments: Sequence[Segment],
+    views: Sequence[_core.SegmentView],
+    schema: Schema,
+    part: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Rows, Rows]:
+    """Return (segment, row) of the live rows of several segments, in the order of one segment."""
+    # ``part`` has the first row of each segment that is wanted, and the one behind the last.
+    cluster: list[npt.NDArray[np.int64]] = []
+    if schema.cluster is not None:
+        cluster = [attribute_column(s.column(schema.cluster)).sort_codes for s in segments]
+    source, row = _core.rows.merge_order(list(views), cluster, part)
+    return source, row
+
+
+def take_rows(
+    segments: Sequence[Segment], source: Rows, source_row: Rows, schema: Schema, threads: int = 1
+) -> Segment:
+    """Make a segment of the rows (source[i], source_row[i]), which are in the order of one."""
+    # Heads of vectors are learnt and made on up to ``threads`` threads.
+    for segment in segments:
+        for arm in (*schema.text_arms, *schema.vector_arms):
+            segment.check_whole(arm)  # damaged rows must not be saved with a new checksum
+    rows = gather(segments, source, source_row, schema.row_columns)
+    seqs = np.empty(len(source), np.int64)
+    for number, segment in enumerate(segments):
+        here = source == number
+        seqs[here] = segment.core.seqs[source_row[here]]
+    directory = directory_of(rows, schema)
+    lexical = {
+        arm: _core.LexicalColumn.merge([s.lexical[arm] for s in segments], source, source_row)
+        for arm in schema.text_arms
+    }
+    dense = {
+        arm: _core.DenseColumn.merge([s.dense[arm] for s in segments], source, source_row, threads)
+        for arm in schema.vector_arms
+    }
+    return segment_from_parts(rows, seqs, schema, lexical, dense, directory)
+
+
+# ---- The writer's operations: build, add, delete and compact make a new state from the old one
 
 CRUMB_ROWS = 128
 """A segment with fewer rows is a crumb, such as a one-row add."""
@@ -56,11 +119,9 @@ def tier(n_rows: int) -> int:
 
 
 def settle(pairs: Sequence[Pair], facts: IndexFacts) -> list[Pair]:
-    """Merge segments until no tier has too many and no segment has too many dead rows.
-
-    At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
-    29 for two million documents.
-    """
+    """Merge segments until no tier has too many and no segment has too many dead rows."""
+    # At a factor of 8, at most 7 crumbs, one collecting segment and 7 segments of each tier remain:
+    # 29 for two million documents.
     held = [pair for pair in pairs if pair[1].n_live > 0]
     while True:
         group = _next_merge(held)
@@ -96,11 +157,9 @@ def build(
     seqs: npt.NDArray[np.int64] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> tuple[IndexFacts, State]:
-    """Build an index of one segment; analyzer and bm25 are for text arms without their own.
-
-    ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
-    ``dims``: required dimensions of vector arms, which rows without vectors do not show.
-    """
+    """Build an index of one segment; analyzer and bm25 are for text arms without their own."""
+    # ``seqs``: rising insertion numbers of the rows, in the place of those from ``first_seq`` on.
+    # ``dims``: required dimensions of vector arms, which rows without vectors do not show.
     analyzers = _of_arms("analyzer", Analyzer, schema, analyzer)
     formulas = _of_arms("bm25", BM25, schema, bm25)
     columns = read_table(table, schema, vectors=vectors, dims=dims)
@@ -163,11 +222,11 @@ def append(
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> State:
-    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising ``seqs``.
-
-    Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of their
-    own, whatever segments there are.
+    """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising
+    ``seqs``.
     """
+    # Documents that exist are refused or replaced. Without ``merge`` the rows stay a segment of
+    # their own, whatever segments there are.
     if seqs is not None and len(seqs):
         first_seq = int(seqs[0])
     begin = state.next_seq if first_seq is None else read_seq(first_seq)
@@ -210,12 +269,8 @@ def delete(
     *,
     everything: object = False,
 ) -> tuple[State, int]:
-    """Delete documents by key, filter or both within a scope; return the new state and the number.
-
-    Raises
-    ------
-    OptionError
-        Neither keys nor a filter with a condition without ``everything``, or either with it.
+    """Delete documents by key, filter or both within a scope; return the new state and the
+    number.
     """
     _check_which(keys, where, everything)
     if keys is None:
@@ -235,10 +290,8 @@ def delete(
 
 
 def _check_which(keys: object, where: object, everything: object) -> None:
-    """Refuse a delete of a whole scope without ``everything``.
-
-    Keys or a filter that are None or empty by mistake must not remove all documents of a scope.
-    """
+    """Refuse a delete of a whole scope without ``everything``."""
+    # Keys or a filter that are None or empty by mistake must not remove all documents of a scope.
     if not isinstance(everything, bool):
         raise error(DTypeError, "everything", "True or False", repr(everything))
     is_narrow = keys is not None or where is not None

@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hyrecall.errors import MissingExtraError, error
-from hyrecall.serve.identity import Caller
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 
 if TYPE_CHECKING:
     from hyrecall.serve.app import create_app
-    from hyrecall.serve.server import run
+    from hyrecall.serve.workers import run
 
 __all__ = ["Caller", "ServiceOptions", "create_app", "run"]
 
-_LATER = {"create_app": "hyrecall.serve.app", "run": "hyrecall.serve.server"}
+_LATER = {"create_app": "hyrecall.serve.app", "run": "hyrecall.serve.workers"}
 """Names that need the extra ``[serve]``, and where they are defined."""
 
 

@@ -21,32 +21,18 @@ from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import doors, errors, metrics, page
-from hyrecall.serve.guards import Guard
+from hyrecall.serve.guards import Guard, Turns
 from hyrecall.serve.options import ServiceOptions
-from hyrecall.serve.routes import (
-    agents,
-    arrow_recall,
-    browse,
-    export,
-    facts,
-    health,
-    index_recall,
-    info,
-    memories,
-    recall,
-)
+from hyrecall.serve.replies import AnyIndex, ServedIndex
+from hyrecall.serve.routes import arrow_recall, export, health, index_recall, memories, recall
 from hyrecall.serve.routing import EncodedPaths
-from hyrecall.serve.served_index import AnyIndex, ServedIndex
 from hyrecall.serve.tokens import TokenFile
-from hyrecall.serve.turns import Turns
-
-__all__ = ["create_app"]
 
 _log = logging.getLogger("hyrecall.serve")
 
 _OF_A_STORE = (
-    *(recall.router, arrow_recall.store_router, memories.router, facts.router),
-    *(agents.router, browse.router, export.router),
+    *(recall.router, arrow_recall.store_router, memories.router, memories.facts_router),
+    *(memories.agents_router, export.browse_router, export.router),
 )
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 
@@ -115,7 +101,7 @@ def create_app(
     state.index = served if isinstance(served, Index | ShardedIndex) else None
     errors.install(app)
     of_it = (*_OF_A_STORE, *doors.ROUTERS) if state.index is None else _OF_AN_INDEX
-    for router in (health.router, info.router, *of_it, page.router()):
+    for router in (health.router, recall.info_router, *of_it, page.router()):
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)
     app.add_middleware(EncodedPaths)
@@ -125,11 +111,10 @@ def create_app(
 
 
 class _NamedCallers:
-    """Lets requests call the store without a user, without a warning.
+    """Lets requests call the store without a user, without a warning."""
 
-    Such a request means the anonymous user of its token, and asks for no other. Calls of the same
-    program beside the service warn as ever.
-    """
+    # Such a request means the anonymous user of its token, and asks for no other. Calls of the same
+    # program beside the service warn as ever.
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

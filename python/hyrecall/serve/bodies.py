@@ -1,6 +1,6 @@
 """What requests may say, as pydantic models: unknown fields and other types are refused.
 
-Limits that options set are checked by :mod:`hyrecall.serve.limits`.
+Limits that options set are checked by :mod:`hyrecall.serve.errors`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hyrecall.base.times import as_moment
-
-__all__ = [
-    "BatchBody",
-    "Body",
-    "EndBody",
-    "FactBody",
-    "FactsBody",
-    "FeedbackBody",
-    "IndexBatchBody",
-    "IndexQueryBody",
-    "LinkBody",
-    "MemoriesBody",
-    "MemoryBody",
-    "PatchBody",
-    "PinBody",
-    "PolicyBody",
-    "RecallBody",
-    "ScopedBody",
-    "SupersedeBody",
-    "Text",
-    "Whole",
-]
 
 Number: TypeAlias = StrictFloat | StrictInt
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any, get_origin
 
 from fastapi import FastAPI, Request
@@ -42,18 +43,7 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.serve.json_shape import is_json
-
-__all__ = [
-    "INTERNAL",
-    "ErrorBody",
-    "ErrorDetail",
-    "ServiceError",
-    "error_response",
-    "install",
-    "internal_error",
-    "naming_query",
-    "plain_message",
-]
+from hyrecall.serve.options import ServiceOptions
 
 _log = logging.getLogger("hyrecall.serve")
 _log.addHandler(logging.NullHandler())
@@ -86,16 +76,7 @@ class ErrorBody(BaseModel):
 
 
 class ServiceError(Exception):
-    """A refusal of the service itself: a status, a word, a sentence, and how long to wait.
-
-    Parameters
-    ----------
-    status : int
-    kind : str
-    message : str
-    retry_after : int, optional
-        Seconds.
-    """
+    """A refusal of the service itself: a status, a word, a sentence, and how long to wait."""
 
     def __init__(
         self, status: int, kind: str, message: str, *, retry_after: int | None = None
@@ -146,10 +127,8 @@ def error_response(
 
 
 def plain_message(fault: BaseException) -> str:
-    """Return an error's message without the remedy, which is Python code, and without values.
-
-    What follows ``, got `` may quote the request, so it is left out of replies and of logs.
-    """
+    """Return an error's message without the remedy, which is Python code, and without values."""
+    # What follows ``, got `` may quote the request, so it is left out of replies and of logs.
     text, remedy = str(fault), getattr(fault, "remedy", "")
     if remedy:
         text = text.replace(f"; {remedy}", "")
@@ -299,3 +278,50 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _of_validation)
     app.add_exception_handler(ValidationError, _of_validation)
     app.add_exception_handler(Exception, _of_anything)
+
+
+# ---- Checks sizes of what a body says against the options, before any of it is used ----
+
+
+def options_of(request: Request) -> ServiceOptions:
+    """Return the options of the app that a request came to."""
+    options: ServiceOptions = request.app.state.options
+    return options
+
+
+def check_query(options: ServiceOptions, query: str, name: str = "query") -> None:
+    """Refuse a query of too many bytes."""
+    n_bytes = len(query) if query.isascii() else len(query.encode("utf-8", "surrogatepass"))
+    check_size(name, n_bytes, options.max_query, "bytes")
+
+
+def check_page(options: ServiceOptions, limit: int, offset: int = 0) -> None:
+    """Refuse a page that is too large, or too far down."""
+    check_size("limit", limit, options.max_limit, "")
+    if limit + offset > options.max_limit:
+        check_size("limit + offset", limit + offset, options.max_limit, "")
+
+
+def check_hits(most: int, limits: Iterable[int], around: Iterable[int] = ()) -> None:
+    """Refuse queries that ask for too many hits in all, each with the rows around it."""
+    shown = zip_longest(limits, around, fillvalue=0)
+    n_hits = sum(limit * (1 + 2 * beside) for limit, beside in shown)
+    check_size("queries x limit", n_hits, most, "hits, those around each included")
+
+
+def check_lists(options: ServiceOptions, **fields: Any) -> None:
+    """Refuse a list or object with too many entries, however deep in a field it lies."""
+    for name, value in fields.items():
+        rest = [value]
+        while rest:
+            one = rest.pop()
+            if isinstance(one, list | tuple | dict):
+                check_size(name, len(one), options.max_ids, "entries")
+                rest.extend(one.values() if isinstance(one, dict) else one)
+
+
+def check_size(name: str, size: int, most: int, unit: str) -> None:
+    """Refuse a number above the most; the message does not repeat what a request says."""
+    if size > most:
+        wish = f"<= {most}{f' {unit}' if unit else ''}"
+        raise ServiceError(422, "Invalid", f"{name}: expected {wish}")

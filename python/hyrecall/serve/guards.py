@@ -11,24 +11,97 @@ import contextlib
 import ipaddress
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, State
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hyrecall.base.reply_room import ROOM, Room
-from hyrecall.base.scans import CALLER
+from hyrecall.base.progress import ROOM, Room
+from hyrecall.base.threads import CALLER
 from hyrecall.memory.memory import THREADS
-from hyrecall.serve.callers import identify
 from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
 from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
-from hyrecall.serve.turns import Turns
+from hyrecall.serve.scoped_store import identify
 
-__all__ = ["ALWAYS_ANSWERED", "ARROW", "Guard"]
+# ---- Lets so many requests in at a time; callers that wait take turns, whoever sends how many ----
+
+
+class Turns:
+    """A semaphore whose waiters are let in by turns of their names, on one event loop."""
+
+    def __init__(self, most: int, share: int) -> None:
+        """Let nobody in yet."""
+        self._most, self._share = most, max(share, 1)
+        self._n_inside = self.n_waiting = 0
+        self._inside: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next turn first
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """Wait for a turn and keep it for the block."""
+        if name not in self._waiting and self.is_free(name):
+            self._enter(name)
+        else:
+            await self._wait(name)
+        try:
+            yield
+        finally:
+            self._leave(name)
+
+    def is_free(self, name: str) -> bool:
+        """Say whether there is room for one more of a name."""
+        has_share = not name or self._inside[name] < self._share
+        return has_share and self._n_inside < self._most
+
+    async def _wait(self, name: str) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, deque()).append(waiter)
+        self.n_waiting += 1
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._drop(name, waiter)
+                self._let_in()
+            else:  # let in, and cancelled before it learnt of it
+                self._leave(name)
+            raise
+
+    def _enter(self, name: str) -> None:
+        self._n_inside += 1
+        self._inside[name] += 1
+
+    def _leave(self, name: str) -> None:
+        self._n_inside -= 1
+        self._inside[name] -= 1
+        if not self._inside[name]:
+            del self._inside[name]
+        self._let_in()
+
+    def _let_in(self) -> None:
+        for name in list(self._waiting):
+            waiter = next((one for one in self._waiting[name] if not one.done()), None)
+            if waiter is not None and self.is_free(name):
+                self._drop(name, waiter)
+                if name in self._waiting:  # its next one waits until the others had a turn
+                    self._waiting[name] = self._waiting.pop(name)
+                self._enter(name)
+                waiter.set_result(None)
+
+    def _drop(self, name: str, waiter: asyncio.Future[None]) -> None:
+        self.n_waiting -= 1
+        queue = self._waiting[name]
+        queue.remove(waiter)
+        if not queue:
+            del self._waiting[name]
+
+
+# ---- Stands before the app: refuses what is too much, from elsewhere or too slow, before any work
 
 ARROW = "application/vnd.apache.arrow.stream"
 """The media type of Arrow IPC streams."""
@@ -95,15 +168,7 @@ class Reply:
 
 
 class Guard:
-    """The outermost layer of the service.
-
-    Parameters
-    ----------
-    app : ASGI app
-    options : ServiceOptions
-    state : State
-        Of the app: its ``tokens``, its ``index``, and its ``metrics``, which count requests.
-    """
+    """The outermost layer of the service."""
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
         """Admit nobody yet."""
@@ -284,11 +349,9 @@ class Guard:
 
 
 def check_client(scope: Scope) -> None:
-    """Refuse a client of another machine where no token says who it is.
-
-    :func:`hyrecall.serve.run` listens at loopback then, but another server may be told to listen
-    elsewhere, and the header Host is the client's word.
-    """
+    """Refuse a client of another machine where no token says who it is."""
+    # :func:`hyrecall.serve.run` listens at loopback then, but another server may be told to listen
+    # elsewhere, and the header Host is the client's word.
     with contextlib.suppress(ValueError):  # a path of a socket, or a name of a test's client
         client = scope.get("client")
         if client is not None and not ipaddress.ip_address(client[0]).is_loopback:
@@ -297,11 +360,9 @@ def check_client(scope: Scope) -> None:
 
 
 def check_host(hosts: set[str], options: ServiceOptions, headers: Headers) -> None:
-    """Refuse another Host than the service's own: a page whose name was made to point here.
-
-    An address in place of a name cannot have been made so; where only loopback listens, it must be
-    a loopback address.
-    """
+    """Refuse another Host than the service's own: a page whose name was made to point here."""
+    # An address in place of a name cannot have been made so; where only loopback listens, it must
+    # be a loopback address.
     given = headers.getlist("host")
     if len(given) != 1:
         raise ServiceError(400, "BadRequest", "Host: expected one")

@@ -18,8 +18,6 @@ from hyrecall.memory import Memory
 from hyrecall.memory.store import Store
 from hyrecall.serve.options import ServiceOptions
 
-__all__ = ["Metrics", "count_store", "index_numbers", "store_numbers"]
-
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 Numbers = dict[str, float]

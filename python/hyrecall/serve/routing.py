@@ -31,8 +31,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.json_shape import read_json
 
-__all__ = ["EncodedPaths", "PathId", "Router", "check_request"]
-
 _WHO = re.compile(
     r"x?(hyrecall|hebb(mind)?|honeycomb|hypermemory|hypergraph|l0|loom|mem0)?"
     r"(user|owner|tenant|customer|org|organi[sz]ation|account|team|project|workspace|namespace"
@@ -132,19 +130,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[str, bool]) -> None:
-    """Refuse parameters, and headers that say who is meant, which a route does not read.
-
-    Parameters
-    ----------
-    request : Request
-    query, headers : mapping of str to bool
-        The names that it reads, and whether one may be repeated.
-
-    Raises
-    ------
-    ServiceError
-        422: another one, or one that stands twice.
-    """
+    """Refuse parameters, and headers that say who is meant, which a route does not read."""
     named = Counter(name for name, _ in request.query_params.multi_items())
     who = (name for name, _ in request.headers.items() if name in headers or _says_who(name))
     for given, reads, what in (
@@ -173,13 +159,7 @@ def _matched(routes: Iterable[BaseRoute], scope: Scope) -> BaseRoute | None:
 
 
 class EncodedPaths:
-    """The layer before the routes.
-
-    Parameters
-    ----------
-    app : ASGI app
-        Its routes take ids as :data:`PathId`.
-    """
+    """The layer before the routes."""
 
     def __init__(self, app: ASGIApp) -> None:
         """Hold the app."""
@@ -199,10 +179,8 @@ class EncodedPaths:
             scope["path"] = before
 
     def _without_slash(self, scope: Scope) -> None:
-        """Leave out a last slash that leads nowhere; not where an empty id would forget a list.
-
-        ``/v1/memories/a/history/`` could be a memory too, whose id is written ``a%2Fhistory%2F``.
-        """
+        """Leave out a last slash that leads nowhere; not where an empty id would forget a list."""
+        # ``/v1/memories/a/history/`` could be a memory too, whose id is written ``a%2Fhistory%2F``.
         path, routes = scope["path"], scope["app"].routes
         if path.endswith("/") and scope["method"] != "DELETE":
             found = _matched(routes, scope)
@@ -213,27 +191,8 @@ class EncodedPaths:
 
 
 def to_route(path: str, raw: bytes | None) -> str:
-    """Return a path in which ``%2F`` is a slash within a segment, and ``%25`` a percent sign.
-
-    Control characters and ends of lines stay encoded too.
-
-    Parameters
-    ----------
-    path : str
-        Decoded.
-    raw : bytes or None
-        As the client sent it. Where it is not the same path, because a layer before has changed
-        that, every slash separates.
-
-    Examples
-    --------
-    >>> to_route("/memories/a/history", b"/memories/a%2Fhistory")
-    '/memories/a%2Fhistory'
-    >>> to_route("/memories/50% \\u00e9", b"/memories/50%25%20%C3%A9")
-    '/memories/50%25 \\xe9'
-    >>> to_route("/memories/a\\n", b"/memories/a%0A")
-    '/memories/a%0A'
-    """
+    """Return a path in which ``%2F`` is a slash within a segment, and ``%25`` a percent sign."""
+    # Control characters and ends of lines stay encoded too.
     given = (raw or b"").decode("latin-1")
     if unquote(given) == path:
         parts = [unquote(part) for part in given.split("/")]

@@ -6,12 +6,13 @@ the store. An agent's scope leads to the agent's own view of the store, with its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
+from starlette.datastructures import Headers
 
 from hyrecall.ask.recipe import Recipe
 from hyrecall.errors import NotFoundError, OptionError, error
@@ -19,19 +20,119 @@ from hyrecall.memory import AgentMemorySync, Browse, Episode, Memory
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
-from hyrecall.serve.callers import Caller, Editor, Reader, Writer, narrow
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.options import ANYBODY, RIGHTS, Caller, Right, free_names
 
 __all__ = [
+    "ANYBODY",
+    "RIGHTS",
+    "Caller",
+    "CallerOf",
     "EditScope",
+    "Editor",
+    "Keeper",
     "ReadScope",
+    "Reader",
     "RequestScope",
+    "Right",
     "ScopedStore",
+    "Tokens",
     "WriteScope",
+    "Writer",
+    "caller",
+    "identify",
     "memory_of",
+    "narrow",
+    "require",
     "scope_of",
     "scoped_store",
 ]
+
+
+# ---- Says who calls: a token becomes a `Caller` on the server, and a body can only narrow it ----
+
+
+class Tokens(Protocol):
+    """Knows tokens, as :class:`hyrecall.serve.tokens.TokenFile` does."""
+
+    def find(self, token: str) -> Caller | None:
+        """Return whose it is, or None."""
+
+
+async def caller(request: Request) -> Caller:
+    """Return who calls, as the dependency of every route."""
+    if request.app.state.tokens is None:
+        return ANYBODY
+    found = identify(request.app.state.tokens, request.headers)
+    request.scope["hyrecall.caller"] = found.name  # for the log
+    return found
+
+
+def identify(tokens: Tokens, headers: Headers) -> Caller:
+    """Return whose token the headers have."""
+    given = headers.getlist("authorization")
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    if scheme.lower() != "bearer" or not token.strip():
+        raise ServiceError(401, "Unauthorized", "expected the header Authorization: Bearer TOKEN")
+    found = tokens.find(token.strip())
+    if found is None:
+        message = "Authorization: expected a token that this service knows, got another"
+        raise ServiceError(401, "Unauthorized", message)
+    return found
+
+
+CallerOf: TypeAlias = Annotated[Caller, Depends(caller)]
+
+
+def require(who: Caller, right: Right) -> Caller:
+    """Return the caller if it has a right."""
+    if right not in who.rights:
+        raise ServiceError(403, "Forbidden", f"the token lacks the right {right!r}")
+    return who
+
+
+async def _reader(who: CallerOf) -> Caller:
+    return require(who, "read")
+
+
+async def _writer(who: CallerOf) -> Caller:
+    return require(who, "write")
+
+
+async def _editor(who: CallerOf) -> Caller:
+    return require(require(who, "write"), "read")
+
+
+async def _keeper(who: CallerOf) -> Caller:
+    return require(who, "upkeep")
+
+
+Reader: TypeAlias = Annotated[Caller, Depends(_reader)]
+Writer: TypeAlias = Annotated[Caller, Depends(_writer)]
+Editor: TypeAlias = Annotated[Caller, Depends(_editor)]
+Keeper: TypeAlias = Annotated[Caller, Depends(_keeper)]
+"""The caller of a route; one that lacks the right is refused.
+
+An editor writes, and the reply shows what the store holds, so that it has to have both rights."""
+
+
+def narrow(who: Caller, asked: Mapping[str, Any] | object) -> dict[str, str | None]:
+    """Return ``user_id``, ``org`` and ``workspace`` of a request: the caller's, narrowed by it."""
+    found: dict[str, str | None] = {}
+    free = free_names(who)
+    for name in ("user_id", "org", "workspace"):
+        own: str | None = getattr(who, name)
+        wanted = asked.get(name) if isinstance(asked, Mapping) else getattr(asked, name, None)
+        if wanted is None or wanted == own:
+            found[name] = own
+        elif name in free:
+            found[name] = wanted
+        else:
+            raise ServiceError(403, "ScopeError", f"{name}: expected that of the token")
+    return found
+
+
+# ---- Binds the store to the caller of a request, so that no route or door can leave the scope out
 
 T_ = TypeVar("T_")
 
@@ -40,14 +141,7 @@ Name: TypeAlias = Annotated[str | None, Query(max_length=512)]
 
 @dataclass(frozen=True)
 class RequestScope:
-    """On whose behalf a request reads or writes, after its token has been asked.
-
-    Attributes
-    ----------
-    user_id, org, workspace : str or None
-    agent : str or None
-        Reads by this agent's policy, and writes its own memories; then there is no user.
-    """
+    """On whose behalf a request reads or writes, after its token has been asked."""
 
     user_id: str | None = None
     org: str | None = None
@@ -61,13 +155,7 @@ class RequestScope:
 
 
 def scope_of(who: Caller, asked: Any) -> RequestScope:
-    """Narrow a caller to what a request names in its body or its query string.
-
-    Raises
-    ------
-    ServiceError
-        403: a request that would widen the token.
-    """
+    """Narrow a caller to what a request names in its body or its query string."""
     names = narrow(who, asked)
     if who.agent is None:
         return RequestScope(**names)
@@ -99,13 +187,7 @@ EditScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_edit)]
 
 
 def memory_of(request: Request) -> Memory:
-    """Return the store that is served.
-
-    Raises
-    ------
-    ServiceError
-        503: the store is not open yet, or no longer.
-    """
+    """Return the store that is served."""
     memory: Memory | None = request.app.state.memory
     if memory is None:
         raise ServiceError(503, "Unavailable", "the store is not open", retry_after=1)
@@ -113,18 +195,7 @@ def memory_of(request: Request) -> Memory:
 
 
 class ScopedStore:
-    """The store, bound to one scope.
-
-    Parameters
-    ----------
-    memory : Memory
-    scope : RequestScope
-
-    Attributes
-    ----------
-    memory : Memory
-    scope : RequestScope
-    """
+    """The store, bound to one scope."""
 
     def __init__(self, memory: Memory, scope: RequestScope) -> None:
         """Hold them."""
@@ -140,13 +211,7 @@ class ScopedStore:
         return await self.memory._run(work, self)
 
     def sync(self, name: str, *args: Any, **options: Any) -> Any:
-        """Call a method of the store within the scope; blocks.
-
-        Raises
-        ------
-        ServiceError
-            403: an agent has no such method.
-        """
+        """Call a method of the store within the scope; blocks."""
         if self.scope.agent is None:
             return getattr(self.memory._sync, name)(*args, **options, **self.scope.names)
         method = getattr(self._agent(), name, None)
@@ -163,26 +228,14 @@ class ScopedStore:
         return await self.memory._run(getattr(self.memory._sync, name), *args, **options)
 
     async def existing(self, key: str) -> Episode:
-        """Return a memory.
-
-        Raises
-        ------
-        NotFoundError
-            The scope has none of this id, whoever else may have one.
-        """
+        """Return a memory."""
         found: Episode | None = await self.call("get", key)
         if found is None:
             raise error(NotFoundError, "id", "a memory of the caller", "none")
         return found
 
     async def forget(self, key: str, **options: Any) -> int:
-        """Take a memory out of recall.
-
-        Raises
-        ------
-        NotFoundError
-            The scope has none of this id, whoever else may have one.
-        """
+        """Take a memory out of recall."""
         n_gone: int = await self.call("forget", key, **options)
         if not n_gone:
             raise error(NotFoundError, "id", "a memory of the caller", "none")
@@ -213,15 +266,10 @@ class ScopedStore:
         return self.memory.browse(**self.scope.names)
 
     def recipe_for(self, wanted: Recipe) -> Recipe:
-        """Return the store's own recipe where it is a form of the wanted one, else the wanted one.
-
-        So a store that was opened with other weights or half-lives keeps them.
-
-        Raises
-        ------
-        ServiceError
-            409: the store's index cannot answer the wanted recipe.
+        """Return the store's own recipe where it is a form of the wanted one, else the wanted
+        one.
         """
+        # So a store that was opened with other weights or half-lives keeps them.
         if self.opened.recipe.name == wanted.name:
             return self.opened.recipe
         try:
@@ -238,12 +286,6 @@ class ScopedStore:
 
 
 def scoped_store(request: Request, who: Caller, asked: Any) -> ScopedStore:
-    """Return the store within the caller's scope, narrowed by a body or a query string.
-
-    Raises
-    ------
-    ServiceError
-        403: a wider scope than the token's; 503: the store is not open.
-    """
+    """Return the store within the caller's scope, narrowed by a body or a query string."""
     scope = scope_of(who, asked)
     return ScopedStore(memory_of(request), scope)

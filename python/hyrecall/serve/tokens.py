@@ -21,14 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.base.arguments import read_path
+from hyrecall.base.disk import open_replacement
 from hyrecall.base.forks import locked
 from hyrecall.base.malformed import MALFORMED
-from hyrecall.base.output_files import open_replacement
 from hyrecall.errors import HyrecallError, OptionError, error
-from hyrecall.memory.data.fields import check_user, in_utc
-from hyrecall.serve.identity import RIGHTS, Caller
-
-__all__ = ["TokenFile", "TokenInfo", "list_tokens", "make_token", "revoke_token"]
+from hyrecall.memory.data.types import check_user, in_utc
+from hyrecall.serve.options import RIGHTS, Caller
 
 _log = logging.getLogger("hyrecall.serve")
 
@@ -42,16 +40,7 @@ _NOBODY = bytes(32)
 
 @dataclass(frozen=True)
 class TokenInfo:
-    """A token without its secret.
-
-    Attributes
-    ----------
-    id : str
-    caller : Caller
-    created_at : datetime
-    expires_at : datetime or None
-    note : str
-    """
+    """A token without its secret."""
 
     id: str
     caller: Caller
@@ -74,28 +63,7 @@ def make_token(
     note: str = "",
     now: datetime | None = None,
 ) -> str:
-    """Add a token to a file, which is made if it is not there; return the token, this once.
-
-    Parameters
-    ----------
-    path : Path
-    caller : Caller
-        On whose behalf requests with it are answered; its name becomes the token's id.
-    expires_at : datetime, optional
-        Naive is UTC.
-    note : str, default ""
-        For people who read the list.
-    now : datetime, optional
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A caller that cannot be one, or a file that is none of tokens.
-    """
+    """Add a token to a file, which is made if it is not there; return the token, this once."""
     caller = check_caller(caller)
     created = datetime.now(UTC) if now is None else in_utc(now)
     ends = None if expires_at is None else in_utc(expires_at)
@@ -126,13 +94,7 @@ def list_tokens(path: Path) -> list[TokenInfo]:
 
 
 def check_caller(caller: Caller) -> Caller:
-    """Check the names and rights of a caller.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        The field is named.
-    """
+    """Check the names and rights of a caller."""
     for name in ("org", "workspace", "user_id", "agent"):
         check_user(name, getattr(caller, name))
     if caller.agent is not None:
@@ -146,19 +108,7 @@ def check_caller(caller: Caller) -> Caller:
 
 
 class TokenFile:
-    """The tokens of a file, read again when it changes.
-
-    Parameters
-    ----------
-    path : path-like
-    clock, ticks : callable
-        The time of day, and seconds that only rise.
-
-    Raises
-    ------
-    OptionError
-        No file, one that others can read, or none of tokens.
-    """
+    """The tokens of a file, read again when it changes."""
 
     def __init__(
         self,
@@ -178,11 +128,9 @@ class TokenFile:
         return len(self._by_id)
 
     def find(self, token: str) -> Caller | None:
-        """Return whose token it is; None: nobody's, or it has expired.
-
-        The time of the comparison does not depend on the token. The id, by which it is looked up,
-        is no secret.
-        """
+        """Return whose token it is; None: nobody's, or it has expired."""
+        # The time of the comparison does not depend on the token. The id, by which it is looked up,
+        # is no secret.
         self._look_again()
         parts = token.split("_", 2)
         kept = self._by_id.get(parts[1]) if len(parts) == 3 else None

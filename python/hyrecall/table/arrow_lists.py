@@ -15,10 +15,8 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.table.arrow_checks import check_column, is_list
+from hyrecall.table.arrow_values import check_column, is_list
 from hyrecall.table.matrices import Array, Mask, SourceDtype, describe_row, for_rows
-
-__all__ = ["ListRows", "arrow_column", "is_arrow", "read_lists"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +35,7 @@ def is_arrow(value: object) -> bool:
 
 
 def arrow_column(value: Any) -> pa.ChunkedArray:
-    """Convert an Arrow array, chunked array or series to a chunked array.
-
-    Raises
-    ------
-    OptionError
-        Its offset or length is negative or does not fit its buffers.
-    """
+    """Convert an Arrow array, chunked array or series to a chunked array."""
     if isinstance(value, pa.ChunkedArray):
         column = value
     elif hasattr(value, "__arrow_c_stream__"):
@@ -61,31 +53,7 @@ def read_lists(
     column: pa.ChunkedArray, *, bits: bool, dim: int | None, argument: str, row_name: str,
     takes_ints: bool = False,
 ) -> ListRows:  # fmt: skip
-    """Read a column of equal-length lists in any layout, with any chunks and slices.
-
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        fixed_size_list, 1-D fixed_shape_tensor, list, large_list or a list view, of floats.
-    bits : bool
-        Read uint16 values as bit patterns of bfloat16.
-    dim : int or None
-        The length that rows must have; None takes it from the type, or from the first row that is
-        not null.
-    argument, row_name : str
-        Names for messages.
-    takes_ints : bool
-        Read integers as float64, but not uint16, which may be bit patterns of bfloat16.
-
-    Raises
-    ------
-    DTypeError
-        A column or values of another type.
-    ShapeError
-        Rows of another length or of length 0, or no row from which to take the length.
-    OptionError
-        A null inside a row, or offsets that point outside the column.
-    """
+    """Read a column of equal-length lists in any layout, with any chunks and slices."""
     check_column(column, argument, lambda row: describe_row(row_name, row))
     if pa.types.is_null(column.type) and dim is not None:  # a column of only None
         nothing = np.zeros((len(column), dim), np.float32)

@@ -14,19 +14,13 @@ import pyarrow as pa
 
 from hyrecall.errors import CorruptIndexError, error
 
-__all__ = ["check_column", "damage_of", "read_batch"]
-
 _ALIGNMENT = 8  # of buffers in an Arrow IPC file
 
 
 @contextmanager
 def damage_of(path: Path, wish: str) -> Iterator[None]:
-    """Turn errors that the content of a file causes into a CorruptIndexError that names the file.
-
-    Raises
-    ------
-    CorruptIndexError
-        Instead of any error that wrong content can cause.
+    """Turn errors that the content of a file causes into a CorruptIndexError that names the
+    file.
     """
     try:
         yield
@@ -37,12 +31,10 @@ def damage_of(path: Path, wish: str) -> Iterator[None]:
 
 
 def read_batch(path: Path, buffer: pa.Buffer, *, is_late: bool = False) -> pa.RecordBatch:
-    """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages.
-
-    The result needs no further checks: every offset points into its own buffer, and every buffer is
-    inside the file and aligned for its type. With ``is_late`` the sizes of the buffers are checked,
-    but not what they hold: :func:`check_column` does that.
-    """
+    """Read the one batch of an Arrow IPC file, without a copy; ``path`` is for messages."""
+    # The result needs no further checks: every offset points into its own buffer, and every buffer
+    # is inside the file and aligned for its type. With ``is_late`` the sizes of the buffers are
+    # checked, but not what they hold: :func:`check_column` does that.
     with damage_of(path, "an Arrow IPC file"):
         reader = pa.ipc.open_file(buffer)
         if reader.num_record_batches != 1:

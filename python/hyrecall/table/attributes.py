@@ -19,15 +19,6 @@ import pyarrow as pa
 from hyrecall._core import AttributeColumn
 from hyrecall.errors import DTypeError, error
 
-__all__ = [
-    "AttributeType",
-    "Place",
-    "attribute_column",
-    "attribute_type",
-    "float_code",
-    "is_read_late",
-]
-
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
 # Greater than every code of every type, also after the shift of uint64.
 _BEYOND = 2**66
@@ -82,34 +73,7 @@ _NUMPY_TYPES: dict[int, type[np.generic]] = {
 def attribute_column(
     array: pa.Array | pa.ChunkedArray, *, in_place: bool = False
 ) -> AttributeColumn:
-    """Build the native column of an Arrow array whose rows are in the segment's order.
-
-    Parameters
-    ----------
-    array : pyarrow.Array or pyarrow.ChunkedArray
-        bool, any integer or float, large_string, date, timestamp, time or duration, or a
-        large_list of those, with any slice and nulls. Of 64-bit integers and times without nulls
-        the column keeps the values where they lie.
-    in_place : bool, default False
-        Do not copy a chunked array of one chunk. For an opened file: memory of a caller may change
-        later, and filters with it.
-
-    Returns
-    -------
-    AttributeColumn
-        Eight bytes an element, and the distinct strings.
-
-    Raises
-    ------
-    DTypeError
-        The type cannot be filtered on.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> len(attribute_column(pa.array([3, None, 5])))
-    3
-    """
+    """Build the native column of an Arrow array whose rows are in the segment's order."""
     if isinstance(array, pa.ChunkedArray):  # of one chunk, combine_chunks() makes a copy
         is_kept = in_place and array.num_chunks == 1
         array = array.chunk(0) if is_kept else array.combine_chunks()

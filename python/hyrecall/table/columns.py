@@ -9,20 +9,127 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from hyrecall import _core
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
-from hyrecall.table.arrow_casts import cast_line, join_column, type_nulls
-from hyrecall.table.arrow_checks import check_column, is_list
-from hyrecall.table.arrow_plain import plain_column
+from hyrecall.table.arrow_values import (
+    cast_line,
+    check_column,
+    is_list,
+    join_column,
+    plain_column,
+    type_nulls,
+)
 from hyrecall.table.matrices import VectorInput, describe_row
 from hyrecall.table.schema import Schema
-from hyrecall.table.source import check_arms, open_source, select_columns
 from hyrecall.table.vectors import read_vectors
 
-__all__ = ["Columns", "VectorInput", "read_rows", "read_table", "read_texts"]
+__all__ = [
+    "Columns",
+    "VectorInput",
+    "check_arms",
+    "open_source",
+    "read_rows",
+    "read_table",
+    "read_texts",
+    "select_columns",
+]
+
+
+# ---- Takes from an Arrow source the columns that a schema names; each must be there exactly once
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+def check_arms(given: Mapping[str, object], schema: Schema) -> None:
+    """Refuse vectors of what is no dense arm of the schema."""
+    if not isinstance(given, Mapping):
+        raise error(OptionError, "vectors", "a mapping {arm: array}", type(given).__name__)
+    for arm in given:
+        if arm not in schema.vector_arms:
+            known = ", ".join(map(repr, schema.vector_arms)) or "none in this schema"
+            raise error(OptionError, "vectors", f"names of dense arms ({known})", repr(arm))
+
+
+def open_source(source: Any) -> Any:
+    """Return a table, or a reader of the source's batches."""
+    if isinstance(source, pa.Table):
+        return source
+    try:
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(source)
+        if hasattr(source, "__arrow_c_array__"):
+            batch = pa.record_batch(source)
+            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
+        raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
+    raise _not_a_table(type(source).__name__)
+
+
+def select_columns(
+    found: Any, schema: Schema, given: Mapping[str, object], more: Sequence[str] = ()
+) -> pa.Table:
+    """Read the columns of a source that the schema names, and some more."""
+    places = _find(found.schema, schema, given, more)
+    if isinstance(found, pa.Table):
+        return _check_rows(found, places).select(places)
+    kept = pa.schema([found.schema.field(place) for place in places])
+    batches = [_check_rows(batch, places).select(places) for batch in found]
+    return pa.Table.from_batches(batches, kept)
+
+
+def _check_rows(rows: Rows, places: Sequence[int]) -> Rows:
+    """Refuse columns of different lengths, which other programs can hand over."""
+    n_rows = int(rows.num_rows)
+    for place in places:
+        column = rows.column(place)
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        for chunk in chunks:
+            _core.check_layout(chunk, rows.schema.field(place).name)
+        n = sum(map(len, chunks))
+        if n != n_rows:
+            name = rows.schema.field(place).name
+            raise error(ShapeError, name, f"{n_rows} rows, as its table has", n)
+    return rows
+
+
+def _not_a_table(got: str) -> DTypeError:
+    wish = "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__)"
+    return error(DTypeError, "table", wish, got)
+
+
+def _find(
+    found: pa.Schema, schema: Schema, given: Mapping[str, object], more: Sequence[str]
+) -> list[int]:
+    """Return the positions of the needed columns; each must exist exactly once."""
+    arms = schema.vector_arms
+    for arm in given:
+        column = arms[arm].column
+        if column in found.names:
+            wish = f"rows from the table's column {column!r} or from vectors="
+            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+    needed: dict[str, str | None] = dict.fromkeys(
+        (*schema.row_columns, *schema.text_columns, *more)
+    )
+    needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
+    places = []
+    for name, absent in needed.items():
+        at = found.get_all_field_indices(name)
+        if len(at) == 1:
+            places.append(at[0])
+            continue
+        wish = "one column of the table" + (f", or vectors={{{absent!r}: array}}" if absent else "")
+        shown = ", ".join(map(repr, found.names[:20])) + (", ..." if len(found.names) > 20 else "")
+        got = f"{len(at)} of that name" if at else f"none among {shown or 'no columns'}"
+        raise error(OptionError, name, wish, got)
+    return places
+
+
+# ---- Reads an Arrow table and vectors into checked columns: the only way in for documents ----
 
 MOST_ROWS = 2**32 - 2
 """The most rows of a segment: a row number is a uint32, whose last value means no row."""
@@ -30,23 +137,7 @@ MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A checked table, ready for the engine.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the input.
-    rows : pyarrow.Table
-        The schema's row columns in its order, chunked as given. The key is int64 or large_string
-        without nulls, a cell column large_string, int64 or bool; the others have the types
-        :func:`read_table` lists.
-    texts : dict of str to tuple of pyarrow.ChunkedArray
-        Columns of each text arm, each large_string; a null is a missing text.
-    vectors : dict of str to VectorInput
-        Vectors of each dense arm.
-    shown : str
-        Code that makes an Arrow table of the input, for messages.
-    """
+    """A checked table, ready for the engine."""
 
     n_rows: int
     rows: pa.Table
@@ -64,60 +155,7 @@ def read_table(
     dims: Mapping[str, int] | None = None,
     types: Mapping[str, pa.DataType] | None = None,
 ) -> Columns:
-    """Read and check the columns that a schema names.
-
-    Parameters
-    ----------
-    source : object
-        Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow Table, RecordBatch or
-        RecordBatchReader, polars, pandas, duckdb. A stream is read once, and columns that the
-        schema does not name are dropped batch by batch.
-    schema : Schema
-        The roles of the columns.
-    vectors : mapping of str to array, optional
-        Rows of dense arms that the table does not hold: NumPy, ml_dtypes, torch (CPU, or CUDA
-        copied to the host), any ``__dlpack__`` object or an Arrow list column, of shape (n_rows,
-        dim).
-    row_name : str
-        The word for a row in messages.
-    dims : mapping of str to int, optional
-        Required dimension of dense arms, for rows that join an index.
-    types : mapping of str to pyarrow.DataType, optional
-        Required types of row columns, for rows that join an index. A column is cast if no value
-        changes; a column of only nulls gets the type.
-
-    Returns
-    -------
-    Columns
-        float32, float16 and bfloat16 rows and all values of fixed width share the input's memory.
-
-    Raises
-    ------
-    DTypeError
-        A column whose type its role does not allow; the message shows the cast.
-    KeyConflictError
-        A null key. The engine finds duplicates.
-    ShapeError
-        Vectors of another shape, rows of different lengths, or too many rows.
-    OptionError
-        A column that is missing, ambiguous or given twice; a value that its type does not allow
-        (text that is not UTF-8, offsets that point outside the column); NaN or infinity.
-
-    Notes
-    -----
-    A key is a string or an integer that fits int64. A cell is a string, integer or boolean. An
-    attribute is a boolean, integer, float, string, date, time, timestamp or duration, or a list of
-    those. A stored column has any Arrow type. Every value must be valid for its type: text is
-    UTF-8, a date64 a whole day, a time lies within its day. float64 vectors are rounded once, to
-    float32 or to the arm's own dtype.
-
-    Examples
-    --------
-    >>> table = pa.table({"id": [1, 2], "text": ["one", None], "v": [[1.0, 0.0], [0.0, 2.0]]})
-    >>> columns = read_table(table, Schema(key="id", cell=None, text="text", vector="v"))
-    >>> columns.n_rows, columns.vectors["v"].dtype, columns.vectors["v"].dim
-    (2, 'float32', 2)
-    """
+    """Read and check the columns that a schema names."""
     given = {} if vectors is None else vectors
     check_arms(given, schema)
     shown = "table" if isinstance(source, pa.Table) else "pa.table(table)"
@@ -159,20 +197,7 @@ def read_texts(
     vectors: Mapping[str, object],
     columns: Mapping[str, Sequence[str]],
 ) -> tuple[pa.Table, dict[str, list[pa.ChunkedArray]]]:
-    """Return a table, and the text columns of each arm for which it has no vectors.
-
-    Parameters
-    ----------
-    source, schema, vectors
-        As for :func:`read_table`, which takes the table that is returned.
-    columns : mapping of str to sequence of str
-        The text columns that vectors of a dense arm are made of.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        As :func:`read_table`.
-    """
+    """Return a table, and the text columns of each arm for which it has no vectors."""
     check_arms(vectors, schema)
     found = open_source(source)
     names = {arm: schema.vector_arms[arm].column for arm in columns}
@@ -212,10 +237,8 @@ class _Reader:
         return describe_row(self.row_name, row)
 
     def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
-        """Make the error for a column whose type its role, or the index, does not allow.
-
-        It shows how the column becomes the first of the targets that it can become.
-        """
+        """Make the error for a column whose type its role, or the index, does not allow."""
+        # It shows how the column becomes the first of the targets that it can become.
         kind = self.types.get(name)
         if kind is not None:
             wish, targets = f"{kind}, the index's type", (kind,)

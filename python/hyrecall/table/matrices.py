@@ -17,19 +17,6 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import VectorDtype
 
-__all__ = [
-    "SourceDtype",
-    "VectorInput",
-    "check_rows",
-    "convert",
-    "describe_row",
-    "for_rows",
-    "native",
-    "refuse_dtype",
-    "source_dtype",
-    "widen_bfloat16",
-]
-
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 SourceDtype: TypeAlias = VectorDtype | Literal["float64"]
@@ -40,22 +27,7 @@ _BLOCK_VALUES = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class VectorInput:
-    """The document vectors of one dense arm.
-
-    Attributes
-    ----------
-    dtype : {"float32", "float16", "bfloat16"}
-        Element type.
-    dim : int
-        Values in a row, at least 1.
-    chunks : tuple of ndarray, shape (n, dim)
-        C-contiguous, read-only, in the order of the rows; uint16 bit patterns for bfloat16. Views
-        of the input if no conversion was needed.
-    valid : ndarray of bool, shape (n_rows,), or None
-        False for a row without a vector, whose values are undefined; None if every row has one.
-    guest : object
-        The caller's own array of these rows if it is on a CUDA device, otherwise None.
-    """
+    """The document vectors of one dense arm."""
 
     dtype: VectorDtype
     dim: int
@@ -71,10 +43,8 @@ def source_dtype(dtype: np.dtype[Any]) -> SourceDtype | None:
 
 
 def native(array: Array) -> Array:
-    """Return a plain array, C-contiguous, aligned, in native byte order; copies only if needed.
-
-    An ml_dtypes array of bfloat16 is returned as uint16 bit patterns.
-    """
+    """Return a plain array, C-contiguous, aligned, in native byte order; copies only if needed."""
+    # An ml_dtypes array of bfloat16 is returned as uint16 bit patterns.
     if array.dtype.name == "bfloat16":
         return np.require(array, requirements=["C", "A", "E"]).view(np.uint16)
     return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "A", "E"])
@@ -138,31 +108,7 @@ def check_rows(
     argument: str,
     row_name: str,
 ) -> Array:
-    """Convert a matrix to the target type and refuse every row that is not finite there.
-
-    Parameters
-    ----------
-    rows : ndarray, shape (n, dim)
-        Values of the source type (bit patterns for bfloat16), as :func:`native` returns them.
-    source, target : str
-        Element types before and after.
-    valid : ndarray of bool, shape (n,), optional
-        Rows to check; values of the others are undefined.
-    first_row : int
-        Number of the first row in the input, for messages.
-    argument, row_name : str
-        Names for messages.
-
-    Returns
-    -------
-    ndarray, shape (n, dim)
-        Read-only; a view of `rows` if there was nothing to convert.
-
-    Raises
-    ------
-    OptionError
-        NaN, infinity, or a value that overflows the target type.
-    """
+    """Convert a matrix to the target type and refuse every row that is not finite there."""
     same = source == target
     out = rows.view() if same else np.empty(rows.shape, _STORAGE[target])
     for part in _blocks(rows):

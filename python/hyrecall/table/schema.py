@@ -7,15 +7,19 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
-from hyrecall.base.arguments import check_unicode, convert_field, is_one_of, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import (
+    check_keywords,
+    check_unicode,
+    convert_field,
+    is_one_of,
+    set_fields,
+)
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
-__all__ = ["RESULT_COLUMNS", "STAGE_COLUMNS", "Schema", "Text", "Vector", "VectorDtype"]
 
 VectorDtype: TypeAlias = Literal["float32", "float16", "bfloat16"]
 

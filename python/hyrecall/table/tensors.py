@@ -28,8 +28,6 @@ from hyrecall.table.matrices import (
     widen_bfloat16,
 )
 
-__all__ = ["host_array", "plain_tensor", "query_vectors", "row_count"]
-
 _TORCH: dict[str, SourceDtype] = {
     "torch.float32": "float32",
     "torch.float64": "float64",
@@ -45,19 +43,8 @@ Queries = tuple[npt.NDArray[np.float32], Mask | None]
 
 
 def row_count(value: object, *, argument: str = "vectors") -> int:
-    """Return the number of rows of any input of :func:`query_vectors`, without reading the values.
-
-    Raises
-    ------
-    ShapeError
-        A value without a first axis.
-    DTypeError
-        A value that has no length.
-
-    Examples
-    --------
-    >>> row_count([[0.0, 1.0], None])
-    2
+    """Return the number of rows of any input of :func:`query_vectors`, without reading the
+    values.
     """
     shape = getattr(value, "shape", None)
     if shape is not None and len(shape) == 0:
@@ -74,49 +61,7 @@ def row_count(value: object, *, argument: str = "vectors") -> int:
 def query_vectors(
     value: object, *, dim: int, argument: str = "vectors", is_checked_later: bool = False
 ) -> Queries:
-    """Read a batch of query vectors.
-
-    Parameters
-    ----------
-    value : array, shape (n_queries, dim), or list
-        NumPy, ml_dtypes, torch (CPU or CUDA), any ``__dlpack__`` object, an Arrow column of lists,
-        or a list with one sequence, 1-D array or None per query. Elements are float16, bfloat16,
-        float32, float64 or integers other than uint16.
-    dim : int
-        Number of values in a query.
-    argument : str
-        Name of the argument in messages.
-    is_checked_later : bool
-        Whether the caller looks for NaN and infinity itself in what is returned as a view.
-
-    Returns
-    -------
-    queries : ndarray, shape (n_queries, dim), float32, C-contiguous
-        A read-only view of the input if that is float32 and contiguous. Narrower types widen
-        exactly, float64 is rounded once, to nearest.
-    valid : ndarray of bool, shape (n_queries,), or None
-        False where the query has no vector (its row is zero); None when all have one.
-
-    Raises
-    ------
-    ShapeError
-        A wrong number of axes, or of values in a query.
-    DTypeError
-        Elements that are not floats, or a value that is not an array.
-    OptionError
-        NaN, infinity, or a float64 beyond float32.
-
-    Notes
-    -----
-    A torch tensor on a device is copied by torch on the current stream; a tensor that requires grad
-    is detached. :mod:`hyrecall.table.device_tensors` reads tensors on the index's own device.
-
-    Examples
-    --------
-    >>> queries, valid = query_vectors([[3, 4], None], dim=2)
-    >>> queries.tolist(), valid.tolist()
-    ([[3.0, 4.0], [0.0, 0.0]], [True, False])
-    """
+    """Read a batch of query vectors."""
     if isinstance(value, list) and len(value) == 1 and _is_plain(value[0], 1, dim):
         value = value[0][np.newaxis]
     if (
@@ -146,13 +91,13 @@ def check_finite(queries: npt.NDArray[np.float32], argument: str) -> None:
 def host_array(
     value: object, *, argument: str, bits: bool = False, takes_ints: bool = False
 ) -> tuple[Array, SourceDtype]:
-    """Return an array of floats of any library as a NumPy array, with the name of its element type.
-
-    bfloat16 of torch is returned as uint16 bit patterns, bfloat16 of ml_dtypes unchanged (see
-    :func:`matrices.native`). Tensors on a device are copied to the host. With `bits`, a NumPy
-    uint16 array is read as bit patterns of bfloat16. With `takes_ints`, integers become float64,
-    but not uint16, which may be such bit patterns.
+    """Return an array of floats of any library as a NumPy array, with the name of its element
+    type.
     """
+    # bfloat16 of torch is returned as uint16 bit patterns, bfloat16 of ml_dtypes unchanged (see
+    # :func:`matrices.native`). Tensors on a device are copied to the host. With `bits`, a NumPy
+    # uint16 array is read as bit patterns of bfloat16. With `takes_ints`, integers become float64,
+    # but not uint16, which may be such bit patterns.
     torch = sys.modules.get("torch")  # a value can only be a tensor when torch is loaded
     if torch is not None and torch.is_tensor(value):
         return _from_torch(torch, value, argument, takes_ints)
@@ -220,10 +165,8 @@ def _from_dlpack(value: Any, argument: str) -> Array:
 
 
 def _check_is_there(array: Array, argument: str) -> None:
-    """Refuse memory that the process does not have: DLPack gives an address without a limit.
-
-    The first and the last byte are looked at, by the system, which does not crash.
-    """
+    """Refuse memory that the process does not have: DLPack gives an address without a limit."""
+    # The first and the last byte are looked at, by the system, which does not crash.
     if not array.size:
         return
     steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
@@ -322,3 +265,34 @@ def _float32(
         argument=argument,
         row_name="query",
     )
+
+
+# ---- Imports tensors of other libraries on a CUDA device by DLPack, without a copy to the host
+
+_CUDA = 2  # kDLCUDA of DLPack
+_REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
+
+
+def is_on_cuda(value: Any, ordinal: int | None = None) -> bool:
+    """Return whether an array reports to be on a CUDA device (`ordinal`, or any)."""
+    if not hasattr(value, "__dlpack_device__"):
+        return False
+    try:
+        kind, number = value.__dlpack_device__()
+    except _REFUSALS:
+        return False
+    return bool(kind == _CUDA and ordinal in (None, number))
+
+
+def take_guest(value: Any, *, folder: str, ordinal: int, dim: int) -> _core.Guest | None:
+    """Import a matrix on the device ``cuda:<ordinal>`` by DLPack."""
+    # The producer makes our stream wait for its own. The tensor is read after that, and held until
+    # the read is finished.
+    if not is_on_cuda(value, ordinal):
+        return None
+    gate = _core.Gate(folder, ordinal)
+    try:
+        capsule = plain_tensor(value).__dlpack__(stream=gate.stream)
+    except _REFUSALS:
+        return None
+    return _core.Guest.take(gate, capsule, dim)

@@ -6,12 +6,9 @@ from typing import Any
 
 from hyrecall.errors import ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
-from hyrecall.table.device_tensors import is_on_cuda
 from hyrecall.table.matrices import VectorInput, check_rows, native
 from hyrecall.table.schema import VectorDtype
-from hyrecall.table.tensors import host_array
-
-__all__ = ["read_vectors"]
+from hyrecall.table.tensors import host_array, is_on_cuda
 
 MOST_DIM = 1 << 24
 """Values in a row."""
@@ -26,31 +23,7 @@ def read_vectors(
     argument: str,
     row_name: str,
 ) -> VectorInput:
-    """Read the rows of a dense arm; each value is checked and converted at most once.
-
-    Parameters
-    ----------
-    value : Arrow column of lists or array, shape (n_rows, dim)
-        See :func:`columns.read_table`.
-    n_rows : int
-        Expected number of rows.
-    dim : int or None
-        Expected number of values in a row; None accepts any.
-    dtype : {"float32", "float16", "bfloat16"} or None
-        Element type of the result; None keeps the given type, with float64 as float32.
-    argument, row_name : str
-        Names for messages.
-
-    Notes
-    -----
-    An array on a CUDA device is copied to the host, where it is checked, kept and saved. The
-    index's device copies the rows directly from the given array.
-
-    Raises
-    ------
-    DTypeError, ShapeError, OptionError
-        As :func:`columns.read_table` says.
-    """
+    """Read the rows of a dense arm; each value is checked and converted at most once."""
     bits = dtype == "bfloat16"
     if is_arrow(value):
         column = arrow_column(value)

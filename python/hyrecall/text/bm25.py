@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hyrecall.base.arguments import convert_field, number, one_of, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, one_of, set_fields
 from hyrecall.errors import OptionError, error
-
-__all__ = ["BM25", "Variant"]
 
 Variant: TypeAlias = Literal["lucene", "okapi", "fts5", "robertson", "atire", "bm25+", "bm25l"]
 _DEFAULT_K1 = dict.fromkeys(get_args(Variant), 1.2) | {"okapi": 1.5}

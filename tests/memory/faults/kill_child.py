@@ -19,16 +19,12 @@ from typing import Any
 
 import apsw
 
-from hyrecall.base import disk
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.derived import snapshots
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql import database as database_module
-from hyrecall.memory.sql import erasing, fact_rows, writing
-from hyrecall.memory.sql.database import Database
 from hyrecall.recipes import hypergraph
 from memory.faults.work import do
+from seams import Database, Follower, disk, erasing, fact_rows, snapshots, writing
+from seams import database as database_module
 
 __all__ = ["INDEX_POINTS", "POINTS", "around", "main", "open_whole"]
 

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.doctor import examine
 from memory.faults.work import Expected, contents
+from seams import Database, examine
 
 __all__ = ["Kill", "killing", "survivors"]
 

@@ -16,17 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.base import disk
 from hyrecall.errors import HyrecallError
-from hyrecall.memory.derived import snapshots
-from hyrecall.memory.derived.derived_index import Wish
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.derived.projection import n_live
-from hyrecall.memory.sql import index_header
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.doctor import Report, examine
-from hyrecall.memory.sql.index_header import HEADER, Header, StaleError
-from hyrecall.segments import opening as files
 from laws.effort import Effort
 from memory.children import in_child
 from memory.copies import copy_store
@@ -44,6 +34,22 @@ from memory.small_store import (
     remember,
     replies,
 )
+from seams import (
+    HEADER,
+    INDEX,
+    Database,
+    Header,
+    Report,
+    StaleError,
+    Wish,
+    disk,
+    examine,
+    index_header,
+    n_live,
+    snapshots,
+)
+from seams import memory_DATABASE as DATABASE
+from seams import segments_opening_module as files
 
 WISH = Wish(LOOM, MODEL, DIM, threads=1)
 PER_CHILD = 500

@@ -7,8 +7,8 @@ import pytest
 
 from hyrecall import recipes
 from hyrecall.memory import InProcessSessions, MemorySync
-from hyrecall.memory.data.sessions import SessionName
 from memory.stores import HOUR, NOON, Clock, episode, folder, open_store
+from seams import SessionName
 
 START = datetime(1970, 1, 1, tzinfo=UTC)
 JUMPS = (NOON, NOON - HOUR, START, NOON + 900 * HOUR, NOON - timedelta(milliseconds=3), START)

@@ -11,7 +11,7 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError
 from hyrecall.memory import EVERYONE, DamageWarning, MemorySync
-from hyrecall.memory.sql.database import DATABASE
+from seams import memory_DATABASE as DATABASE
 
 SECRET = "the secret of user1"
 

@@ -20,13 +20,12 @@ import pytest
 
 from hyrecall.errors import HyrecallError
 from hyrecall.memory import EVERYONE, Fact, MemorySync
-from hyrecall.memory.sql.database import DATABASE, LOG
-from hyrecall.memory.sql.index_header import INDEX
-from hyrecall.memory.sql.lock import LOCK
 from laws.effort import Effort
 from memory.children import in_child
 from memory.copies import copy_store
 from memory.stores import NOON, episode, open_store
+from seams import INDEX, LOCK, LOG
+from seams import memory_DATABASE as DATABASE
 
 PER_CHILD = 20
 PARTS = ("database", "log", "shared memory", "index", "lock")

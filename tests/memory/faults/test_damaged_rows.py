@@ -23,13 +23,12 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError, HyrecallError
 from hyrecall.memory import EVERYONE, DamageWarning, DegradedReason, Episode, Fact, MemorySync
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.sql import codec
-from hyrecall.memory.sql.database import DATABASE
 from hyrecall.recipes import loom
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.stores import NOON
+from seams import INDEX, codec
+from seams import memory_DATABASE as DATABASE
 
 CANARY = "canary"  # in every row of bob's, and of nobody else
 LATER = datetime(2026, 4, 1, tzinfo=UTC)

@@ -11,15 +11,18 @@ import pytest
 
 from hyrecall.errors import StoreError, WriterBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.cells import every_cell, find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.doctor import examine
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.lock import WriterLock
-from hyrecall.memory.sql.reading import newest
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import remember
 from memory.rows_of_tests import ANA, NOW, new
+from seams import (
+    Database,
+    Selection,
+    WriterLock,
+    erase,
+    every_cell,
+    examine,
+    find_cell,
+    newest,
+    remember,
+)
 
 
 @pytest.fixture

@@ -12,19 +12,30 @@ import pytest
 
 from hyrecall.errors import StoreError
 from hyrecall.memory import Edge, Fact, MemorySync, Participant
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.sql import connecting
-from hyrecall.memory.sql.cells import Cell, every_cell, find_cell
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import edges_in, link
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.fact_rows import assert_fact
-from hyrecall.memory.sql.read_policies import read_policy, set_policy
-from hyrecall.memory.sql.reading import episode_by_id, newest
-from hyrecall.memory.sql.schema import meta
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import NewVersion, forget, remember, supersede, update
 from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
+from seams import (
+    Cell,
+    Database,
+    Follower,
+    NewVersion,
+    Selection,
+    assert_fact,
+    connecting,
+    edges_in,
+    episode_by_id,
+    erase,
+    every_cell,
+    find_cell,
+    forget,
+    link,
+    meta,
+    newest,
+    read_policy,
+    remember,
+    set_policy,
+    supersede,
+    update,
+)
 
 SECRET = Cell("canary-org", "canary-space", "canary-user", "private")
 VECTOR = vector("canary", 64)
@@ -233,7 +244,7 @@ def test_a_compaction_after_an_erasure_does_not_replace_what_is_left_to_scrub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
 ) -> None:
     monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
-    monkeypatch.setattr("hyrecall.memory.derived.background.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.05)
     reconcile, is_full = Follower.reconcile, [True]
 
     def fails_while_the_disk_is_full(self: Follower) -> int:

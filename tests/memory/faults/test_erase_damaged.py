@@ -10,8 +10,8 @@ import pytest
 
 from hyrecall.errors import CorruptStoreError
 from hyrecall.memory import DamageWarning, Fact, MemorySync
-from hyrecall.memory.sql.database import DATABASE
 from memory.copies import copy_store
+from seams import memory_DATABASE as DATABASE
 
 SECRET = b"secret"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hyrecall.memory import Fact, MemorySync
-from hyrecall.memory.derived.follower import Follower
 from memory.stores import NOON, folder, open_store
+from seams import Follower
 
 TRACES = (b"canary", b"c-a-n-a-r-y")
 

@@ -17,15 +17,13 @@ import pytest
 
 from hyrecall.errors import StoreError, error
 from hyrecall.memory import MemorySync
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.keeping.tasks import scrub
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.erasing import erase
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.faults.interrupting import Lines, interrupted
 from memory.faults.test_erase_whole import put_canaries, traces
 from memory.stores import open_store
+from seams import Database, Follower, erase, scrub
+from seams import memory_DATABASE as DATABASE
 
 WHO = "canary user"
 LONG = 60

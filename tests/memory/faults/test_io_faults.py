@@ -9,11 +9,10 @@ import apsw
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.doctor import examine
 from laws.effort import Effort
 from memory.failing_vfs import Faults, failing_vfs
 from memory.faults.work import Expected, contents, do
+from seams import Database, examine
 
 Result = TypeVar("Result")
 SEED = 11

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.faults.kill_child import POINTS, around
 from memory.faults.killing import Kill, killing, survivors
 from memory.faults.work import Expected
+from seams import Database
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.derived.follower import INDEX
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.faults.kill_child import INDEX_POINTS, open_whole
 from memory.faults.killing import Kill, killing, survivors
 from memory.faults.work import Expected
+from seams import INDEX
 
 QUERIES = ("x" * 10, "x" * 100, "d1 is", "0 1 2 3", "note")
 

@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.memory.derived.follower import Follower
-from hyrecall.memory.derived.readiness import Ready
-from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.children import fork
 from memory.small_store import (
@@ -28,6 +25,7 @@ from memory.small_store import (
     remember,
     replies,
 )
+from seams import Database, Follower, Ready
 
 READERS = 8
 RESTARTS = 4

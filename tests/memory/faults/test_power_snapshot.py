@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.base import disk
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.sql import index_header
-from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.faults.recorded_folders import FATES, Operation, RecordingFolders, left_by
 from memory.small_store import episode, follower_of, forget, link, rebuilt, remember, replies
+from seams import INDEX, Database, disk, index_header
 
 
 class Save:

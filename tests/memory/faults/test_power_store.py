@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from hyrecall.errors import StoreError
-from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.doctor import examine
-from hyrecall.memory.sql.lock import LOCK
 from memory.faults.recording_vfs import FATES, Recording, left_by, recording_vfs
 from memory.faults.work import Expected, contents, do
+from seams import LOCK, Database, examine
+from seams import memory_DATABASE as DATABASE
 
 N_STEPS = 40
 CUTS = 120  # of each fate

@@ -15,11 +15,11 @@ import pytest
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import StoreError, WriterBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.database import DATABASE, LOG, Database
-from hyrecall.memory.sql.lock import LOCK, ReaderLock, WriterLock
 from memory.children import in_child
 from memory.copies import copy_store
 from memory.stores import DIM, folder, open_store
+from seams import LOCK, LOG, Database, ReaderLock, WriterLock
+from seams import memory_DATABASE as DATABASE
 
 SHARED_MEMORY = f"{DATABASE}-shm"
 N = 30

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from embed.lateness import is_busy
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.small_store import episode, follower_of, remember, replies
+from seams import INDEX, Database
 
 OPEN_SECONDS = 2.0
 FULL = 100_000  # rows

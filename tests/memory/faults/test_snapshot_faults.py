@@ -11,9 +11,6 @@ from pathlib import Path
 import pytest
 
 from engine.disk_faults import FailingOs
-from hyrecall.base import disk
-from hyrecall.memory.derived.follower import INDEX
-from hyrecall.memory.sql.database import Database
 from laws.effort import Effort
 from memory.copies import copy_store
 from memory.small_store import (
@@ -26,6 +23,7 @@ from memory.small_store import (
     remember,
     replies,
 )
+from seams import INDEX, Database, disk
 
 CODES = [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EROFS]
 

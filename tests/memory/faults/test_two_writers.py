@@ -14,9 +14,9 @@ import pytest
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.derived.follower import INDEX
 from memory.copies import copy_store
 from memory.faults.writer_child import DIM, output
+from seams import INDEX
 
 NAMES = ("a", "b")
 ROWS = 20

@@ -17,28 +17,30 @@ import apsw
 
 from hyrecall.errors import KeyConflictError, NotFoundError
 from hyrecall.memory import Edge, Fact, Participant
-from hyrecall.memory.sql.cells import Cell, find_cell
-from hyrecall.memory.sql.codec import encode_vector
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import link, unlink
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.fact_rows import assert_fact
-from hyrecall.memory.sql.feedback_rows import add_feedback
-from hyrecall.memory.sql.read_policies import set_policy
-from hyrecall.memory.sql.reading import head_row
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.writing import (
+from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, vector
+from seams import (
+    Cell,
+    Database,
     NewVersion,
+    Selection,
+    add_feedback,
     archive,
+    assert_fact,
+    encode_vector,
+    erase,
+    find_cell,
     forget,
+    head_row,
+    link,
     pin,
     remember,
+    set_policy,
     set_vectors,
     supersede,
     touch,
+    unlink,
     update,
 )
-from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, vector
 
 __all__ = ["Expected", "contents", "do"]
 

@@ -21,7 +21,7 @@ from typing import Any
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import WriterBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql import lock
+from seams import lock
 
 __all__ = ["DIM", "main", "output"]
 

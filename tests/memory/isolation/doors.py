@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hyrecall import recipes
-from hyrecall.ask.filters import Filter, NotNull
 from hyrecall.memory import (
     Agent,
     AgentMemory,
@@ -32,10 +31,9 @@ from hyrecall.memory.backends import (
     RecallOnly,
     RedisMemory,
 )
-from hyrecall.memory.hypergraph import hm_recall
-from hyrecall.memory.notes import Notes
 from memory.isolation.world import AGENTS, PAST, USERS, WORDS, Viewer, World, past
 from memory.stores import HOUR, NOON
+from seams import Filter, Notes, NotNull, hm_recall
 
 Case = Callable[[Any, World, Viewer, random.Random], Any]
 

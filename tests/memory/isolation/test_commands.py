@@ -12,13 +12,13 @@ pytest.importorskip("rich", reason="the extra [cli] is not installed")
 import typer.main
 from typer.testing import CliRunner
 
-from hyrecall.cli.app import app
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, view
-from hyrecall.memory.faces import browse
+from hyrecall.memory import MemorySync
 from memory.isolation.test_every_door import everybody, leaks
 from memory.isolation.world import VIEWERS, Viewer, World, make_world
 from memory.stores import DIM
+from seams import app_app as app
+from seams import browse, view
 
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {

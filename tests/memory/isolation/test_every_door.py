@@ -15,12 +15,7 @@ import hyrecall.memory
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import HyrecallError
-from hyrecall.memory import MemorySync, backends, changing, hypergraph, notes, view
-from hyrecall.memory.faces import browse
-from hyrecall.memory.memory import Memory
-from hyrecall.memory.notes import Notes
-from hyrecall.memory.recall import audience, recalling
-from hyrecall.memory.sql.reading import episode_by_id
+from hyrecall.memory import MemorySync, backends
 from memory.isolation.doors import (
     CASES,
     DATA,
@@ -47,6 +42,9 @@ from memory.isolation.world import (
     told,
 )
 from memory.stores import DIM, HOUR, NOON, folder
+from seams import Memory, Notes, browse, changing, episode_by_id, notes, recalling, view
+from seams import audience_module as audience
+from seams import memory_hypergraph_module as hypergraph
 
 pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 

@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql import connecting, database
 from memory.isolation.world import told
 from memory.stores import open_store
+from seams import connecting, database
 
 ABSENT = "m-absent-id"
 FOREIGN = "m-foreign-i"  # of the same length

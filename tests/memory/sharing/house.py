@@ -18,11 +18,7 @@ from hyrecall.errors import (
     StoreMismatchError,
     error,
 )
-from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.protocol import ClientState, Hello, OwnerState
-from hyrecall.memory.sharing.server import Server
-from hyrecall.memory.sharing.turns import Limits
-from hyrecall.memory.sharing.wire import Codec
+from seams import ClientState, Codec, Connections, Hello, Limits, OwnerState, Server
 
 __all__ = ["CODEC", "FAULTS", "OPENED", "House"]
 

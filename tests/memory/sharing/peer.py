@@ -13,8 +13,8 @@ from typing import Any
 
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sql.database import Database
 from hyrecall.recipes import loom
+from seams import Database
 
 __all__ = ["Peer", "peers"]
 

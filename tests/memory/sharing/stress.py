@@ -25,10 +25,9 @@ from typing import Any
 
 from hyrecall.errors import StoreBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing.shared_keeper import observe
-from hyrecall.memory.sql.database import IDLE_READERS
 from hyrecall.recipes import loom
 from memory.sharing.handles import is_owner
+from seams import IDLE_READERS, observe
 
 __all__ = ["Counted", "run"]
 

@@ -11,14 +11,11 @@ import pytest
 
 from hyrecall.errors import DTypeError, OptionError, StoreBusyError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing import client, patience
-from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.host import Host
-from hyrecall.memory.sharing.server import Server
-from hyrecall.memory.sharing.turns import Limits, Turns
 from memory.sharing.handles import ids, opened
 from memory.sharing.house import House
 from memory.sharing.peer import USER
+from seams import Connections, Host, Limits, Server, client, patience
+from seams import memory_Turns as Turns
 
 
 def server_of(owner: MemorySync) -> Server:

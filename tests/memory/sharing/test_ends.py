@@ -15,15 +15,22 @@ from hyrecall.errors import (
     OwnerError,
     StoreBusyError,
 )
-from hyrecall.memory.sharing import client, server
-from hyrecall.memory.sharing.client import Connections, Link, state_of
-from hyrecall.memory.sharing.frames import ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import Hello, Welcome
-from hyrecall.memory.sharing.server import Server
-from hyrecall.memory.sharing.turns import Limits
-from hyrecall.memory.sharing.wire import WireError
 from memory.children import fork
 from memory.sharing.house import CODEC, OPENED, House
+from seams import (
+    ConnectionLost,
+    Connections,
+    Frames,
+    Hello,
+    Limits,
+    Link,
+    Server,
+    Welcome,
+    WireError,
+    client,
+)
+from seams import client_state_of as state_of
+from seams import memory_server_module as server
 
 
 def test_requests_beyond_the_limits_are_told_so(tmp_path: Path) -> None:

@@ -13,16 +13,11 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.data.sessions import SessionName
-from hyrecall.memory.keeping.tasks import Erase
-from hyrecall.memory.sharing import server
-from hyrecall.memory.sql.cells import every_cell
-from hyrecall.memory.sql.schema import meta
-from hyrecall.memory.sql.selection import Selection
-from hyrecall.memory.sql.store_sessions import StoreSessions
 from hyrecall.recipes import hypergraph
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
+from seams import Erase, Selection, SessionName, StoreSessions, every_cell, meta
+from seams import memory_server_module as server
 
 CANARY = b"canary"
 

@@ -15,10 +15,10 @@ import pytest
 from hyrecall import Analyzer
 from hyrecall.errors import StoreMismatchError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing.shared_keeper import SharedKeeper
 from hyrecall.recipes import hypergraph, l0
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
+from seams import SharedKeeper
 
 
 def found(memory: MemorySync, query: str = "note") -> list[str]:

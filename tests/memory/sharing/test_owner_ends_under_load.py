@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing import election
 from laws.effort import Effort
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, Peer, peers
+from seams import election
 
 MOST_TRIES = round(1.0 / election._PAUSE)
 """Tries to find an owner, or become it, that fit into a second of pauses."""

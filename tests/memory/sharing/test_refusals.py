@@ -21,13 +21,13 @@ from hyrecall.errors import (
     WriterBusyError,
 )
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing import client, election, server
-from hyrecall.memory.sharing.asking import ExplainDropped
-from hyrecall.memory.sql.lock import SHARED, SOCKET, read_holder
 from hyrecall.recipes import loom
 from memory.children import in_child
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import DIM, USER
+from seams import SOCKET, ExplainDropped, client, election, read_holder
+from seams import memory_server_module as server
+from seams import memory_SHARED as SHARED
 
 
 def test_another_model_is_named_when_a_client_connects(tmp_path: Path) -> None:

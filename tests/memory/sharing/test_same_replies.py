@@ -16,9 +16,9 @@ from pydantic import BaseModel
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Fact, MemorySync
-from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.recipes import hypergraph
 from memory.stores import HOUR, NOON, Clock
+from seams import AgentMemorySync
 
 DIM = 8
 ANN = {"user_id": "ann"}

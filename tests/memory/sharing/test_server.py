@@ -14,12 +14,20 @@ import pytest
 from hyrecall.errors import (
     StoreMismatchError,
 )
-from hyrecall.memory.sharing import client, frames, protocol, server
-from hyrecall.memory.sharing.client import Connections, Link
-from hyrecall.memory.sharing.frames import ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import Hello, Welcome
-from hyrecall.memory.sharing.wire import WireError
 from memory.sharing.house import CODEC, FAULTS, House
+from seams import (
+    ConnectionLost,
+    Connections,
+    Frames,
+    Hello,
+    Link,
+    Welcome,
+    WireError,
+    client,
+    protocol,
+)
+from seams import memory_frames_module as frames
+from seams import memory_server_module as server
 
 
 def test_values_are_answered_and_the_hello_is_read(house: House) -> None:

@@ -17,12 +17,12 @@ from hyrecall.errors import (
     StoreError,
 )
 from hyrecall.memory import MemorySync
-from hyrecall.memory.sharing import client, election, server
-from hyrecall.memory.sql.lock import read_holder
 from hyrecall.recipes import hypergraph
 from laws.effort import Effort
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
+from seams import client, election, read_holder
+from seams import memory_server_module as server
 
 
 @pytest.mark.slow

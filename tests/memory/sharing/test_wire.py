@@ -20,9 +20,7 @@ from msgspec.msgpack import Ext
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError, OptionError
-from hyrecall.memory.data.types import Episode, Participant
-from hyrecall.memory.sharing.kinds import OF_RECIPES, OF_REQUESTS
-from hyrecall.memory.sharing.wire import Codec, Kind, WireError
+from seams import OF_RECIPES, OF_REQUESTS, Codec, Episode, Kind, Participant, WireError
 
 
 class Colour(StrEnum):

@@ -12,11 +12,9 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall import recipes
-from hyrecall.ask.shaping import Composite
 from hyrecall.memory import Episode
 from hyrecall.serve import Caller
-from hyrecall.serve.doors import hebb_graph
-from hyrecall.serve.doors.hebb_graph import tag_graph
+from seams import Composite, hebb_graph, tag_graph
 from serve.doors.world import NOON, Served, bearer, run
 
 SEARCH = "/api/v1/search"

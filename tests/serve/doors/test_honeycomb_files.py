@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall import recipes
 from hyrecall.serve import Caller
-from hyrecall.serve.doors.honeycomb_browse import mounted
+from seams import mounted
 from serve.doors.world import HOUSE, Served, bearer, run
 from spec.test_memory_e_browse import AGENTS, VISIBLE, canary
 

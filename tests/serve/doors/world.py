@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx2
 
-from hyrecall.ask.recipe import Recipe
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.serve import Caller, create_app
+from seams import Recipe
 from serve_client import calling
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -18,10 +18,10 @@ from mcp.client import Client
 from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import Memory, MemorySync, hm_recall
-from hyrecall.memory.notes import KIND
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
+from seams import KIND
 
 READ_AND_WRITE = frozenset(("read", "write"))
 ANN = Caller(user_id="ann", rights=READ_AND_WRITE)

@@ -23,10 +23,10 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import Memory, MemorySync
-from hyrecall.serve import Caller, ServiceOptions, tokens
+from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.mcp import http_app
-from hyrecall.serve.tokens import make_token, revoke_token
 from mcp_world import HELLO, data_of, environment, message, over_http, raw_http, refusal_of
+from seams import make_token, revoke_token, tokens
 
 READ_AND_WRITE = frozenset(("read", "write"))
 ANN = Caller(user_id="ann", rights=READ_AND_WRITE)

@@ -17,10 +17,12 @@ from mcp.client import Client
 from hyrecall import recipes
 from hyrecall.memory import Fact, Memory, ahm_recall
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server, hypergraph_tools, server
-from hyrecall.serve.mcp.session import Session
-from hyrecall.serve.mcp.tool import Reply
+from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, text_of
+from seams import hypergraph_tools
+from seams import mcp_server_module as server
+from seams import serve_Reply as Reply
+from seams import serve_Session as Session
 
 CANARY = "qzxcanaryqzx"
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))

@@ -18,8 +18,9 @@ from hyrecall import recipes
 from hyrecall.memory import Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
-from hyrecall.serve.mcp.previews import EACH, NOTICE, SHARED, with_previews
 from mcp_world import data_of, text_of
+from seams import EACH, NOTICE, with_previews
+from seams import serve_SHARED as SHARED
 
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
 LONG = "tea " * 225_000  # 900 KB

@@ -18,8 +18,9 @@ from mcp.shared.exceptions import MCPError
 from hyrecall import recipes
 from hyrecall.memory import Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server, resources
+from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
+from seams import resources
 
 WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {

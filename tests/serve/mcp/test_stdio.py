@@ -26,7 +26,7 @@ from mcp.client import Client
 
 from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
-from hyrecall.serve.mcp import create_server, http_app, stdio
+from hyrecall.serve.mcp import create_server, http_app
 from mcp_world import (
     HELLO,
     data_of,
@@ -37,6 +37,7 @@ from mcp_world import (
     talk,
     talk_here,
 )
+from seams import stdio
 from serve_client import calling
 
 SECRET = "canary-of-somebody"
@@ -333,8 +334,8 @@ def test_options_and_the_environment_say_whose_memories_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from hyrecall import recipes
-    from hyrecall.cli.mcp_command import caller_of
     from hyrecall.memory import MemorySync
+    from seams import caller_of
 
     for name in ("HYRECALL_USER", "LTM_SCOPE"):
         monkeypatch.delenv(name, raising=False)
@@ -391,7 +392,7 @@ def test_a_wrong_option_is_refused_before_a_message_is_read(
 ) -> None:
     from typer.testing import CliRunner
 
-    from hyrecall.cli.app import app
+    from seams import app_app as app
 
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)

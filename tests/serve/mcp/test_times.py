@@ -19,12 +19,12 @@ from mcp.client import Client
 from typer.testing import CliRunner
 
 from hyrecall import Filter, recipes
-from hyrecall.cli.app import app
 from hyrecall.errors import DTypeError
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
+from seams import app_app as app
 from serve_client import calling
 
 TIMES = {

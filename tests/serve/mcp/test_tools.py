@@ -21,8 +21,8 @@ from hyrecall import recipes
 from hyrecall.memory import Episode, Memory
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.mcp import create_server
-from hyrecall.serve.mcp.gate import BusyError, Gate
 from mcp_world import data_of, refusal_of, text_of
+from seams import BusyError, Gate
 
 WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {

@@ -11,7 +11,7 @@ pytest.importorskip("httpx2", reason="the test client needs httpx2")
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from hyrecall.serve import page
+from seams import page
 
 FOLDER = Path(page.__file__).parent
 SOURCES = sorted(FOLDER.glob("*.js"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hyrecall.memory import MemorySync
 from hyrecall.serve import Caller, ServiceOptions
-from hyrecall.serve.tokens import make_token
+from seams import make_token
 from serve.page.conftest import Open
 from serve.page.driving import QUERY, goto, recall, texts, wait_until
 from serve.page.served import serving

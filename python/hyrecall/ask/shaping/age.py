@@ -13,11 +13,8 @@ from hyrecall.ask.shaping.checks import (
     plain_pairs,
     read_duration,
 )
-from hyrecall.base.arguments import convert_field, number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import OptionError, error
-
-__all__ = ["Composite", "Recency"]
 
 
 @check_keywords

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hyrecall.base.arguments import convert_field, number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["Around"]
 
 MOST_DISTANCES = 8
 

@@ -13,20 +13,6 @@ import numpy as np
 from hyrecall.base.arguments import as_int, python_scalar
 from hyrecall.errors import DTypeError, OptionError, error
 
-__all__ = [
-    "Duration",
-    "arm_name",
-    "boolean",
-    "column_name",
-    "integer",
-    "names",
-    "plain_duration",
-    "plain_pairs",
-    "plain_values",
-    "read_duration",
-    "text",
-]
-
 Duration: TypeAlias = "str | float | timedelta"
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

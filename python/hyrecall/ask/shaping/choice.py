@@ -9,11 +9,8 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 
 from hyrecall.ask.shaping.checks import arm_name, column_name, integer, plain_values
-from hyrecall.base.arguments import convert_field, number, one_of
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, one_of
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["MMR", "Budget", "Dedup"]
 
 Estimate: TypeAlias = "Callable[[list[str]], Sequence[int]]"
 

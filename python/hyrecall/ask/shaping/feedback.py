@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.arguments import convert_field, number
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number
 from hyrecall.errors import OptionError, error
-
-__all__ = ["Feedback"]
 
 MOST_ROWS = 100
 MOST_TERMS = 100

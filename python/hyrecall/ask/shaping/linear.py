@@ -9,11 +9,8 @@ from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from hyrecall.ask.shaping.checks import plain_pairs, read_duration
-from hyrecall.base.arguments import number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["Feature", "FeatureKind", "Linear"]
 
 FeatureKind: TypeAlias = Literal[
     "fused",
@@ -36,11 +33,10 @@ _AGE = re.compile(r"recency\((.+), *([^,()]+)\)", re.DOTALL)
 
 
 class Feature(NamedTuple):
-    """A feature as its name says it.
+    """A feature as its name says it."""
 
-    ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is compared with
-    a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.
-    """
+    # ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is compared
+    # with a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.
 
     kind: FeatureKind
     of: str = ""

@@ -18,11 +18,8 @@ from hyrecall.ask.shaping.checks import (
     plain_duration,
     plain_pairs,
 )
-from hyrecall.base.arguments import convert_field, number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, error
-
-__all__ = ["Gate", "Provenance", "Rerank", "RerankBy"]
 
 Scores: TypeAlias = "Sequence[float] | npt.NDArray[np.floating]"
 Reranker: TypeAlias = "Callable[[str, list[str]], Scores | Awaitable[Scores]]"

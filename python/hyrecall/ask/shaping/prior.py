@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hyrecall.ask.shaping.checks import column_name, plain_pairs
-from hyrecall.base.arguments import number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.errors import OptionError, error
-
-__all__ = ["Prior"]
 
 MOST_VALUES = 4096
 

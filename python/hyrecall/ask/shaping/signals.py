@@ -9,11 +9,8 @@ from typing import ClassVar
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
-from hyrecall.base.arguments import convert_field, number, set_fields
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
-
-__all__ = ["Phase", "SessionSignals"]
 
 MOST_HOPS = 16
 

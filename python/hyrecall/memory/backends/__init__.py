@@ -1,9 +1,7 @@
 """Other stores behind the contract of a memory, wrappers, and that contract as tests."""
 
-from hyrecall.memory.backends.chroma import ChromaMemory
 from hyrecall.memory.backends.neutral_scores import RecallOnly, default_recall_scored
-from hyrecall.memory.backends.postgres import PostgresMemory
-from hyrecall.memory.backends.redis import RedisMemory
+from hyrecall.memory.backends.ranked_backend import ChromaMemory, PostgresMemory, RedisMemory
 from hyrecall.memory.backends.wrappers import AutoExtract, Lazy
 
 __all__ = [

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.data.fields import ANONYMOUS
-from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch
 
 __all__ = ["MemoryContract"]
 
@@ -45,7 +44,7 @@ class MemoryContract:
 
     Examples
     --------
-    >>> from hyrecall.memory.backends.rank_episodes import check_recall, ranked
+    >>> from hyrecall.memory.backends.neutral_scores import check_recall, ranked
     >>> class Listed:
     ...     def __init__(self, episodes):
     ...         self._episodes = episodes
@@ -58,6 +57,9 @@ class MemoryContract:
     ...         return Listed(episodes)
     >>> TestListed().test_the_limit_holds()
     """
+
+    # Where it has ``forget`` too, that is checked as well: it takes ``id``, ``user_id`` and
+    # ``everything``, without which a call that only names a user is refused.
 
     def make(self, episodes: Sequence[Episode]) -> Any:
         """Return a new memory that holds these episodes, or what can be awaited for one.

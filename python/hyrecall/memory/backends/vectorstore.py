@@ -9,14 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.arguments import as_int
+from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.base.forks import free_in_children
-from hyrecall.base.keywords import check_keywords
 from hyrecall.embed.protocol import Embedder, check_vectors, composed
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.memory.backends.rank_episodes import Rows, check_recall, ranked
-from hyrecall.memory.data.given_fields import checked
-from hyrecall.memory.data.types import Episode
+from hyrecall.memory.backends.neutral_scores import Rows, check_recall, ranked
+from hyrecall.memory.data.types import Episode, checked
 
 __all__ = ["Found", "VectorStore"]
 

@@ -10,8 +10,6 @@ from typing import Any, TypeVar, cast
 from hyrecall.memory.backends.neutral_scores import scored_of
 from hyrecall.memory.data.types import Episode, EpisodeMatch, Fact
 
-__all__ = ["AutoExtract", "Lazy"]
-
 T_ = TypeVar("T_")
 
 Extractor = Callable[[Episode], "Iterable[Fact] | Awaitable[Iterable[Fact]]"]

@@ -24,8 +24,6 @@ from hyrecall.base.arguments import check_unicode, python_scalar
 from hyrecall.errors import OptionError, error
 from hyrecall.table.attributes import float_code
 
-__all__ = ["COLUMN", "PREFIX", "filter_on_key", "metadata_tokens", "paths_of"]
-
 COLUMN: Final = "metadata"
 """The column of tokens."""
 
@@ -46,21 +44,9 @@ _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 
 
 def metadata_tokens(kept: str, paths: Collection[str] | None = None) -> list[str]:
-    """Return the tokens of metadata as it is kept: a JSON object.
-
-    A list has the tokens of its elements, at any depth; a null has none, as a key that is missing.
-
-    Parameters
-    ----------
-    kept : str
-    paths : collection of str, optional
-        Those whose tokens are wanted, with all that lead to them. Default: all.
-
-    Examples
-    --------
-    >>> metadata_tokens('{"a": {"b": "x"}, "c": [true, null]}')
-    ['"c"c', '"c"b1', '"a"c', '"a.b"sx']
-    """
+    """Return the tokens of metadata as it is kept: a JSON object."""
+    # A list has the tokens of its elements, at any depth; a null has none, as a key that is
+    # missing.
     if kept == "{}":
         return []
     found = []
@@ -98,20 +84,7 @@ def paths_of(tokens: Iterable[str]) -> set[str] | None:
 
 
 def filter_on_key(name: str, test: Predicate) -> Filter:
-    """Return the filter on the column of tokens that asks a key of the metadata.
-
-    Parameters
-    ----------
-    name : str
-        ``metadata.`` and the path of the key.
-    test : Predicate
-        What is asked.
-
-    Raises
-    ------
-    OptionError
-        A constant that JSON has no value for, or a range of neither numbers nor texts.
-    """
+    """Return the filter on the column of tokens that asks a key of the metadata."""
     check_unicode(name, name)
     path = _path(name.removeprefix(PREFIX))
     if isinstance(test, IsNull | NotNull):
@@ -196,10 +169,10 @@ def _quoted(path: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _number_code(value: float) -> str:
-    """Write a number so that texts are in the order of numbers, ints and floats compared exactly.
-
-    16 hex digits are the float at or below it; what an int has above that follows, if anything.
+    """Write a number so that texts are in the order of numbers, ints and floats compared
+    exactly.
     """
+    # 16 hex digits are the float at or below it; what an int has above that follows, if anything.
     below = _float_below(value)
     if isinstance(value, float) or value == below:
         return _float_text(below)

@@ -9,23 +9,14 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from hyrecall.ask.session import LONGEST, Session
+from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import free_in_children
-from hyrecall.base.keywords import check_keywords
-
-__all__ = ["InProcessSessions", "SessionName", "SessionTracker"]
 
 MOST_SESSIONS = 10_000
 
 
 class SessionName(NamedTuple):
-    """Names a conversation: within one reader's partition, so that nobody meets another's.
-
-    Attributes
-    ----------
-    org, workspace, user : str or None
-        Who recalls; None is the anonymous user, and a partition of its own.
-    session_id : str
-    """
+    """Names a conversation: within one reader's partition, so that nobody meets another's."""
 
     org: str | None
     workspace: str | None
@@ -116,10 +107,8 @@ class InProcessSessions:
 
 
 def still_known(session: Session, last: datetime, now: datetime) -> Session:
-    """Return a session without what is older than 24 hours.
-
-    A clock that was set back takes nothing away: an access in the future is one of just now.
-    """
+    """Return a session without what is older than 24 hours."""
+    # A clock that was set back takes nothing away: an access in the future is one of just now.
     if now - last >= LONGEST:
         return Session()
     recent = {key: at for key, at in session.accessed.items() if now - at < LONGEST}

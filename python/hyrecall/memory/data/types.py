@@ -2,35 +2,228 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
+import sys
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    StrictBool,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
-from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.fields import JsonObject, Label, Name, TagList, Text, Time, User, in_utc
-from hyrecall.memory.data.match_origin import Origin
+from hyrecall.base.arguments import check_keywords, set_fields, unknown_option
+from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
-    from hyrecall.hits.explanation import Explanation
+    from hyrecall.hits.dropped import Dropped
+    from hyrecall.hits.explain_text import Explanation
 
-__all__ = [
-    "Edge",
-    "Episode",
-    "EpisodeMatch",
-    "Fact",
-    "IsolationWarning",
-    "MatchParts",
-    "Participant",
-    "Status",
-    "Version",
-    "Visibility",
-    "normal_predicate",
-]
+
+# ---- Checks the fields of a memory: ids, texts, times, tags, JSON ----
+
+ANONYMOUS = "__hyrecall_anonymous__"
+"""Stands for ``user_id=None`` where a format has no null; refused as anybody's id."""
+
+_RESERVED = (ANONYMOUS, "__jeeves_anon_user__")
+_MOST_ID_BYTES = 512
+_MOST_LEVELS = 64  # of metadata: readers of JSON give up at some depth, and this is far from any
+
+
+def flag(argument: str, value: object) -> bool:
+    """Check a bool."""
+    if not isinstance(value, bool):
+        raise error(DTypeError, argument, "True or False", repr(value))
+    return value
+
+
+def check_id(argument: str, value: object) -> str:
+    """Check an id or a name."""
+    if not isinstance(value, str):
+        raise error(DTypeError, argument, "a str", f"{type(value).__name__} {value!r}")
+    n_bytes = len(_check_unicode(argument, value).encode())
+    if not value.strip() or "\0" in value or n_bytes > _MOST_ID_BYTES:
+        wish = f"1 to {_MOST_ID_BYTES} bytes, not blank, without NUL"
+        raise error(OptionError, argument, wish, repr(value[:80]))
+    return value
+
+
+def check_user(argument: str, value: object) -> str | None:
+    """Check a user, an org, a workspace or an agent; the empty str is a value of its own."""
+    # None is the anonymous bucket, never "all".
+    if value is None:
+        return None
+    if isinstance(value, str) and not value:
+        return ""
+    user = check_id(argument, value)
+    if user in _RESERVED:
+        wish = "an id that is not reserved (the anonymous bucket is None)"
+        raise error(OptionError, argument, wish, repr(user))
+    return user
+
+
+def in_utc(time: datetime, argument: str = "time") -> datetime:
+    """Return a time in UTC; one without a zone is UTC."""
+    try:
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except OverflowError:
+        raise error(OptionError, argument, "one that UTC has too", time.isoformat()) from None
+
+
+def _check_unicode(argument: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError as fault:
+        raise error(OptionError, argument, "valid Unicode", fault.reason) from None
+    return value
+
+
+def _field(info: ValidationInfo) -> str:
+    return info.field_name or "field"
+
+
+def _name(value: object, info: ValidationInfo) -> str:
+    return check_id(_field(info), value)
+
+
+def _label(value: object, info: ValidationInfo) -> str | None:
+    return None if value is None else check_id(_field(info), value)
+
+
+def _user(value: object, info: ValidationInfo) -> str | None:
+    return check_user(_field(info), value)
+
+
+def _text(value: str, info: ValidationInfo) -> str:
+    return _check_unicode(_field(info), value)
+
+
+def _time(value: datetime, info: ValidationInfo) -> datetime:
+    return in_utc(value, _field(info))
+
+
+def _tags(tags: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(check_id(_field(info), tag) for tag in tags))
+
+
+def _json(value: dict[str, JsonValue], info: ValidationInfo) -> dict[str, JsonValue]:
+    """Refuse more than 64 levels, and values that JSON would return as something else."""
+    if (levels := _n_levels(value)) > _MOST_LEVELS:
+        raise error(OptionError, _field(info), f"at most {_MOST_LEVELS} levels", levels)
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError as fault:  # a UnicodeEncodeError is one too
+        got = "NaN or infinity"
+        if isinstance(fault, UnicodeEncodeError):
+            got = "a lone surrogate"
+        elif "integer string conversion" in str(fault):
+            got = f"an int of more than {sys.get_int_max_str_digits():,} digits"
+        raise error(OptionError, _field(info), "JSON", got) from None
+    return value
+
+
+def _n_levels(value: JsonValue) -> int:
+    """Count the lists and objects that lie in each other."""
+    n_levels, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        n_levels += 1
+        level = [
+            inner for one in level for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return n_levels
+
+
+Name: TypeAlias = Annotated[str, BeforeValidator(_name)]
+"""1 to 512 bytes, not blank."""
+
+Label: TypeAlias = Annotated[str | None, BeforeValidator(_label)]
+"""A :data:`Name`, or None."""
+
+User: TypeAlias = Annotated[str | None, BeforeValidator(_user)]
+"""Whose it is, or a part of the partition around: see :func:`check_user`."""
+
+Text: TypeAlias = Annotated[str, AfterValidator(_text)]
+"""Any text that UTF-8 can hold."""
+
+Time: TypeAlias = Annotated[datetime, AfterValidator(_time)]
+"""A time in UTC; naive ones are."""
+
+TagList: TypeAlias = Annotated[tuple[str, ...], AfterValidator(_tags)]
+"""Names, each once, in the order given."""
+
+JsonObject: TypeAlias = Annotated[dict[str, JsonValue], AfterValidator(_json)]
+"""What JSON can hold and give back as it was."""
+
+
+# ---- Where a match comes from: what recomputes its score ----
+
+BY_HAND = "one that was made by hand, unpickled or read from JSON"
+WITHOUT_INDEX = "one that was found without an index"
+
+
+class Ranked(Protocol):
+    """The rows that a search ranked, which it can explain again."""
+
+    def explain(self, place: int, /) -> Explanation:
+        """Recompute the score of a row, by its place from 0."""
+        ...
+
+    def explain_dropped(self, most: int, /) -> Dropped:
+        """Say what the stages of the recipe left out."""
+        ...
+
+
+class Origin:
+    """The search behind a match; it does not take part in comparisons and pickles."""
+
+    # All origins are equal, and a pickle or a copy through JSON has an empty one.
+
+    ranked: Ranked | None = None
+    place = 0
+    missing = BY_HAND
+
+    def __init__(
+        self, ranked: Ranked | None = None, place: int = 0, *, missing: str = BY_HAND
+    ) -> None:
+        """Hold what was ranked."""
+        self.ranked, self.place, self.missing = ranked, place, missing
+
+    def explain(self) -> Explanation:
+        """Recompute the score of the match."""
+        if self.ranked is None:
+            wish = "one that an index ranked in this process"
+            raise error(OptionError, "match", wish, self.missing)
+        return self.ranked.explain(self.place)
+
+    def __eq__(self, other: object) -> bool:
+        """Return True for any other origin: matches are compared by their other fields."""
+        return isinstance(other, Origin)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __deepcopy__(self, memo: object) -> Origin:
+        """Return this one: hits are never copied."""
+        return self
+
+    def __getstate__(self) -> None:
+        """Return nothing: hits are never pickled."""
+
+
+# ---- The types that a store takes and returns: episodes, facts, edges and matches ----
 
 Visibility: TypeAlias = Literal["private", "global"]
 """Who may read a memory beside its user: nobody, or agents whose read policy admits it."""
@@ -245,13 +438,7 @@ _SEPARATORS = re.compile(r"[\s_-]+")
 
 
 def normal_predicate(predicate: str) -> str:
-    """Return the form by which predicates are compared.
-
-    Examples
-    --------
-    >>> {normal_predicate(one) for one in ("lives in", "Lives In", "lives_in", "LIVES-IN")}
-    {'lives in'}
-    """
+    """Return the form by which predicates are compared."""
     folded = unicodedata.normalize("NFKC", predicate).casefold()
     return _SEPARATORS.sub(" ", folded).strip() or folded
 
@@ -440,3 +627,153 @@ class EpisodeMatch(BaseModel):
         True
         """
         return self._origin.explain()
+
+
+# ---- Fields of memories as keywords of a call: their types, and errors that name the wrong one
+
+Model_ = TypeVar("Model_", bound=BaseModel)
+
+_WISHES = {"recursion_loop": "JSON of at most 64 levels", "tuple_type": "a list of strings"}
+"""What is expected where pydantic's own words would mislead, by its name of the fault."""
+
+
+class _Fields(TypedDict, total=False):
+    input: str
+    kind: str
+    source: str | None
+    session_id: str | None
+    occurred_at: datetime
+    created_at: datetime
+    importance: float | None
+    pinned: bool
+    tags: Iterable[str]
+    metadata: Mapping[str, Any]
+
+
+class OwnFields(_Fields, total=False):
+    """Fields of an episode beside its text, but for those that say whose it is."""
+
+    id: str
+
+
+class EpisodeFields(OwnFields, total=False):
+    """Fields of an :class:`hyrecall.memory.Episode` beside its ``output``."""
+
+    user_id: str | None
+    org: str | None
+    workspace: str | None
+    visibility: Visibility
+
+
+class Changes(_Fields, total=False):
+    """Fields that an update may change; ``valid_to`` is that of a fact."""
+
+    output: str
+    valid_to: datetime | None
+    visibility: Visibility
+
+
+def checked(kind: type[Model_], fields: Mapping[str, Any]) -> Model_:
+    """Make a model of fields, with errors that name the wrong field."""
+    try:
+        return kind.model_validate(dict(fields))
+    except ValidationError as fault:
+        raise _named(fault, kind, fields) from None
+
+
+def _named(
+    fault: ValidationError, kind: type[BaseModel], fields: Mapping[str, Any]
+) -> HyrecallError:
+    """Return the first fault as an error of this package."""
+    first = fault.errors(include_url=False)[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, HyrecallError):
+        return own
+    place, what = first["loc"], first["type"]
+    if what == "extra_forbidden":
+        return unknown_option(kind.__name__, [str(place[0])], list(kind.model_fields))
+    argument = str(place[0]) if place else "fields"
+    if argument == "occurred_at" and argument not in fields:
+        argument = "created_at"  # two names of one time
+    argument += f"[{place[1]}]" if len(place) > 1 and isinstance(place[1], int) else ""
+    if what == "missing":
+        return error(OptionError, argument, "a value", "none")
+    is_json = "JSON" in first["msg"]
+    told = "JSON" if is_json else first["msg"].removeprefix("Input should be ")
+    wish = _WISHES.get(what, told)
+    value = first["input"]
+    is_plain = value is None or isinstance(value, bool | int | float) or what == "literal_error"
+    got = f"{value!r:.80}" if is_plain else type(value).__name__
+    return error(
+        DTypeError if is_json or what.endswith("_type") else OptionError, argument, wish, got
+    )
+
+
+# ---- Makes models of values that are known to be valid, without checking them again ----
+
+
+def construct(
+    kind: type[Model_], fields: dict[str, Any], private: dict[str, Any] | None = None
+) -> Model_:
+    """Return a model with these fields, which it keeps: all that it has, in their order."""
+    # ``model_construct`` does the same, and looks at each field's alias and default first. A search
+    # makes three models a match.
+    made = kind.__new__(kind)
+    set_fields(
+        made,
+        __dict__=fields,
+        __pydantic_fields_set__=set(fields),
+        __pydantic_extra__=None,
+        __pydantic_private__=private,
+    )
+    return made
+
+
+# ---- What a store is told, and tells, of the memories that helped with a query ----
+
+MOST_USED = 1_000
+"""Memories that one call may name."""
+
+MOST_QUERY_BYTES = 65_536
+
+
+@check_keywords
+@dataclass(frozen=True)
+class QueryFeedback:
+    """A query and the memories that helped with it.
+
+    Attributes
+    ----------
+    query : str
+    used : tuple of str
+        The ids of the memories, in the order in which they were first named.
+    at : datetime
+        When one of them was last named, in UTC.
+    """
+
+    query: str
+    used: tuple[str, ...]
+    at: datetime
+
+
+def read_query(query: object) -> str:
+    """Check the query of a feedback."""
+    if not isinstance(query, str):
+        raise error(DTypeError, "query", "a str", type(query).__name__)
+    try:
+        n_bytes = len(query.encode())
+    except UnicodeEncodeError as fault:
+        raise error(OptionError, "query", "valid Unicode", fault.reason) from None
+    if not query.strip() or "\0" in query or n_bytes > MOST_QUERY_BYTES:
+        wish = f"1 to {MOST_QUERY_BYTES:,} bytes, not blank, without NUL"
+        raise error(OptionError, "query", wish, repr(query[:80]))
+    return query
+
+
+def read_used(used: object) -> tuple[str, ...]:
+    """Check the ids of a feedback, and return each once."""
+    if isinstance(used, str | bytes) or not isinstance(used, Sequence):
+        raise error(DTypeError, "used", "a sequence of ids", type(used).__name__)
+    if not 0 < len(used) <= MOST_USED:
+        raise error(OptionError, "used", f"1 to {MOST_USED:,} ids", len(used))
+    return tuple(dict.fromkeys(check_id(f"used[{at}]", one) for at, one in enumerate(used)))

@@ -23,13 +23,9 @@ from hyrecall.embed.guard import OF_TEXT, Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.sql.cells import cells_by_number
-from hyrecall.memory.sql.codec import encode_vector, to_json
-from hyrecall.memory.sql.damaged_rows import is_text, rows
+from hyrecall.memory.sql.codec import cells_by_number, encode_vector, is_text, rows, to_json
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
-
-__all__ = ["CURSOR", "Reembedded", "RowError", "WritePage", "reembed"]
 
 PAGE = 64  # rows that are embedded in one call and written in one transaction
 CURSOR = "reembed"
@@ -60,24 +56,14 @@ class WritePage(Protocol):
         *,
         is_last: bool = False,
     ) -> int:
-        """Write row, vector and model of each, and the note; return how many rows were live.
-
-        ``is_last`` removes the note of the run.
-        """
+        """Write row, vector and model of each, and the note; return how many rows were live."""
+        # ``is_last`` removes the note of the run.
         ...
 
 
 @dataclass(frozen=True)
 class RowError:
-    """Why a memory has no new vector.
-
-    Attributes
-    ----------
-    id : str
-    user_id : str or None
-        Whose it is.
-    error : str
-    """
+    """Why a memory has no new vector."""
 
     id: str
     user_id: str | None
@@ -86,20 +72,7 @@ class RowError:
 
 @dataclass(frozen=True)
 class Reembedded:
-    """What a backfill did.
-
-    Attributes
-    ----------
-    scanned : int
-        Memories there are.
-    embedded : int
-        Memories that got a vector.
-    skipped : int
-        Memories that have one of this model and length, or no text, or were changed meanwhile.
-    errors : tuple of RowError
-    stopped : str or None
-        Why it ended before it had tried all, if it did; run again, it goes on there.
-    """
+    """What a backfill did."""
 
     scanned: int
     embedded: int
@@ -118,36 +91,7 @@ def reembed(
     budget: float = 60.0,
     progress: ProgressFunction | None = None,
 ) -> Reembedded:
-    """Embed the live memories of cells that have no vector of the embedder's model and length.
-
-    Parameters
-    ----------
-    database : Database
-        Opened for writing.
-    guard : Guard
-        Whose embedder is asked.
-    cells : collection of int
-        Their numbers; none: nothing is done.
-    write : callable
-        Commits a page.
-    force : bool, default False
-        Embed all, whatever they have. After an interruption it goes on where it was.
-    budget : float, default 60
-        Seconds for a page of 64 memories.
-    progress : callable, optional
-        ``progress(done, total)``, in memories, after each page.
-
-    Returns
-    -------
-    Reembedded
-
-    Raises
-    ------
-    OptionError
-        There is no embedder, or the database is opened for reading only; nothing is changed.
-    StoreError
-        The disk or SQLite fails; the pages before are kept.
-    """
+    """Embed the live memories of cells that have no vector of the embedder's model and length."""
     if guard.off is not None or guard.model is None:
         wish = 'one: set LTM_EMBEDDING_URL, or name the packaged model of [local], "static"'
         raise error(OptionError, "embedder", wish, guard.off.detail if guard.off else "none")
@@ -285,10 +229,8 @@ class _Backfill:
         self._n_passed += len(made) - n_set
 
     def _resumed(self, connection: apsw.Connection) -> int:
-        """Return the last row of an interrupted run of the same kind, or 0.
-
-        A note that is damaged counts as none.
-        """
+        """Return the last row of an interrupted run of the same kind, or 0."""
+        # A note that is damaged counts as none.
         select = "SELECT value FROM meta WHERE name = ?"
         try:
             found = connection.execute(select, (CURSOR,)).get

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import shutil
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import apsw
 import pyarrow as pa
 
 from hyrecall.ask.arms import Newest
 from hyrecall.ask.scope import ANY, Scope
+from hyrecall.base import disk
 from hyrecall.base.progress import ProgressFunction
+from hyrecall.errors import DeviceUnavailableError, HyrecallError
 from hyrecall.graph.graph import Graph
 from hyrecall.index import Index
 from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.layout import CELL, Layout
-from hyrecall.memory.sql.index_header import Header
+from hyrecall.memory.sql.codec import rows
+from hyrecall.memory.sql.lost_changes import (
+    HEADER,
+    PARTS,
+    Header,
+    StaleError,
+    read_header,
+    write_header,
+)
 from hyrecall.memory.sql.schema import meta
+from hyrecall.segments.manifest import MANIFEST, Manifest
+from hyrecall.table.arrow_read import read_batch
 
 _log = logging.getLogger("hyrecall.memory")
 
-__all__ = ["Changes", "Derived", "Wish", "apply", "build", "compact", "project"]
 
 MOST_KEPT = 10_000
 """Changes that are kept in memory until an index takes them; more are read from the database."""
@@ -32,18 +46,7 @@ MOST_JOINED = 32
 
 @dataclass(frozen=True)
 class Wish:
-    """What an index is to be built from: layout, model, length of vectors.
-
-    Attributes
-    ----------
-    layout : Layout
-    model : str or None
-        Whose vectors are indexed; None: of whatever model.
-    dim : int
-        Their length; others are left out.
-    device, threads
-        As in :meth:`hyrecall.Index.build`.
-    """
+    """What an index is to be built from: layout, model, length of vectors."""
 
     layout: Layout
     model: str | None
@@ -65,11 +68,11 @@ class Wish:
 
 @dataclass(frozen=True)
 class Derived:
-    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``.
+    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``."""
 
-    Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows that
-    an erasure removed are deleted here, but their bytes are in the segments until :func:`compact`.
-    """
+    # Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows
+    # that an erasure removed are deleted here, but their bytes are in the segments until
+    # :func:`compact`.
 
     wish: Wish
     index: Index
@@ -81,11 +84,10 @@ class Derived:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of transactions, as rows for an index.
+    """The changes of transactions, as rows for an index."""
 
-    They follow the change ``after`` and end with the change ``last``. No document and no edge is in
-    them twice.
-    """
+    # They follow the change ``after`` and end with the change ``last``. No document and no edge is
+    # in them twice.
 
     wish: Wish
     after: int
@@ -94,10 +96,9 @@ class Changes:
     edges: projection.Batch | None
 
     def followed_by(self, next_: Changes) -> Changes | None:
-        """Return both as one, or None if they must be read from the database again.
-
-        That is so where they do not follow each other, change one document twice, or are too many.
-        """
+        """Return both as one, or None if they must be read from the database again."""
+        # That is so where they do not follow each other, change one document twice, or are too
+        # many.
         if self.wish != next_.wish or self.last != next_.after:
             return None
         pairs = (
@@ -138,10 +139,8 @@ def _names(batch: projection.Batch, key: str) -> set[tuple[object, ...]]:
 
 
 def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | None:
-    """Return the changes after a sequence as rows for an index.
-
-    It fails where an index could not take the changes. None: they are too many to be kept.
-    """
+    """Return the changes after a sequence as rows for an index."""
+    # It fails where an index could not take the changes. None: they are too many to be kept.
     last = int(meta(connection, "sequence"))
     kept: list[projection.Batch | None] = []
     is_small = True
@@ -193,27 +192,8 @@ def build(
 def apply(
     connection: apsw.Connection, held: Derived, made: Changes | None = None
 ) -> tuple[Derived, int, int]:
-    """Bring an index to the state that this transaction sees.
-
-    What fails half-way may be applied again: that changes nothing that was right.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        In a transaction.
-    held : Derived
-    made : Changes, optional
-        Changes that need not be read again, if they follow what is held and this transaction sees
-        all of them.
-
-    Returns
-    -------
-    Derived
-    int
-        How many changes were applied.
-    int
-        How many documents and edges an erasure had left behind.
-    """
+    """Bring an index to the state that this transaction sees."""
+    # What fails half-way may be applied again: that changes nothing that was right.
     wish = held.wish
     now = wish.header(connection)
     documents: Iterable[projection.Batch | None]
@@ -272,3 +252,97 @@ def _drop_others(index: Index, newest: str, identity: str, kept: set[int]) -> in
     rows = found.take(others)
     cells = zip(*(rows.column(name).to_pylist() for name in CELL), strict=True)
     return index.delete(rows.column("key").to_pylist(), scope=list(cells))
+
+
+# ---- Opens, saves and deletes the saved index of a store ----
+
+_TRIES = 5
+_PAUSE = 0.02  # seconds
+
+
+def take_snapshot(folder: Path, wish: Wish, now: Header) -> Derived:
+    """Open the saved index if it is of a state of this store; checks every block."""
+    for _ in range(_TRIES):
+        header = read_header(folder)
+        reason = header.reason_against(now)
+        if reason is not None:
+            raise StaleError(reason)
+        try:
+            found = _open(folder, wish, header)
+        except DeviceUnavailableError:
+            raise
+        except (HyrecallError, MemoryError, OSError) as fault:
+            raise StaleError(f"damaged, or too large ({fault!r})") from None
+        # The writing process may have saved newer manifests meanwhile.
+        if read_header(folder) == header:
+            return found
+    raise StaleError("replaced again and again")
+
+
+def _open(folder: Path, wish: Wish, header: Header) -> Derived:
+    nodes, edges = (folder / part for part in PARTS)
+    analyzer = wish.layout.analyzer
+    index = Index.open(
+        nodes, analyzer=analyzer, device=wish.device, threads=wish.threads, verify="full"
+    )
+    graph = Graph.open(edges, wish.layout.edge_schema, nodes=index, analyzer=analyzer)
+    return Derived(wish, index, graph, header.sequence, header.erasures)
+
+
+def keep_snapshot(folder: Path, held: Derived, header: Header) -> None:
+    """Save an index with a header that names its state of the store."""
+    nodes, edges = (folder / part for part in PARTS)
+    # The store's own lock keeps other writers away, and HEADER tells what the folders are of.
+    held.index.save(nodes, overwrite=True)
+    held.graph.save(edges, overwrite=True)
+    folder.chmod(0o700)
+    write_header(folder, header)
+
+
+def drop_snapshot(folder: Path) -> None:
+    """Delete the saved index, so that it cannot be opened later."""
+    if folder.is_dir():
+        disk.remove([folder / HEADER])
+        for part in PARTS:
+            shutil.rmtree(folder / part, ignore_errors=True)
+
+
+def saved_rows(part: Path) -> Iterator[pa.RecordBatch]:
+    """Read the rows of each segment in a part of a snapshot, deleted rows included."""
+    path = part / MANIFEST
+    for segment in Manifest.from_bytes(disk.read_bytes(path), path).segments:
+        file = segment.files["rows"]
+        buffer = disk.read_file(part / file.name, file.size, "mmap")
+        disk.check_blocks(part / file.name, file, buffer)
+        yield read_batch(part / file.name, buffer)
+
+
+def may_hold_erased(folder: Path, connection: apsw.Connection, *, full: bool) -> bool:
+    """Return whether the files of a saved index may contain erased rows."""
+    n_erasures = int(meta(connection, "erasures"))
+    for _ in range(_TRIES):
+        files = (file for part in PARTS for file in (folder / part).glob("*.arrow"))
+        if not n_erasures or next(files, None) is None:
+            return False
+        try:
+            if read_header(folder).erasures != n_erasures:
+                return True
+            return full and _has_erased_rows(folder, connection)
+        except (StaleError, HyrecallError, OSError):
+            time.sleep(_PAUSE)  # the process that writes may be replacing them
+    return True  # nobody knows what they hold
+
+
+def _has_erased_rows(folder: Path, connection: apsw.Connection) -> bool:
+    """Look for rows without a version and for edges without an id in the store."""
+    kept = {row for (row,) in connection.execute("SELECT row FROM versions")}
+    nodes, edges = (folder / part for part in PARTS)
+    if any(set(batch.column("row").to_pylist()) - kept for batch in saved_rows(nodes)):
+        return True
+    select = f"SELECT e.id, {', '.join(CELL.values())} FROM edges e JOIN cells USING (cell)"
+    known = set(rows(connection, select))  # a damaged text may be no UTF-8
+    for batch in saved_rows(edges):
+        columns = (batch.column(name).to_pylist() for name in ("id", *CELL))
+        if set(zip(*columns, strict=True)) - known:
+            return True
+    return False

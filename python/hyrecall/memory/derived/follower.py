@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -16,30 +17,33 @@ import apsw
 from hyrecall.base import threads
 from hyrecall.base.forks import Birth
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.errors import (
-    CorruptIndexError,
-    DeviceUnavailableError,
-    HyrecallError,
-    StoreError,
-)
-from hyrecall.memory.data.degradation import DegradedReason
+from hyrecall.errors import CorruptIndexError, DeviceUnavailableError, HyrecallError, StoreError
+from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived import derived_index as derived
 from hyrecall.memory.derived import projection
-from hyrecall.memory.derived.comparable_vectors import count_unembedded
-from hyrecall.memory.derived.derived_index import Changes, Derived, Wish
-from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.readiness import BEHIND, How, IndexNotReadyError, OpenReport, Ready
-from hyrecall.memory.derived.snapshots import (
+from hyrecall.memory.derived.derived_index import (
+    Changes,
+    Derived,
+    Wish,
     drop_snapshot,
     keep_snapshot,
     may_hold_erased,
     take_snapshot,
 )
+from hyrecall.memory.derived.layout import (
+    BEHIND,
+    How,
+    IndexNotReadyError,
+    Layout,
+    OpenReport,
+    Ready,
+    count_unembedded,
+)
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.index_header import HEADER, INDEX, StaleError
+from hyrecall.memory.sql.lost_changes import HEADER, INDEX, StaleError
 from hyrecall.memory.sql.schema import meta
 
-__all__ = ["INDEX", "Follower"]
+__all__ = ["INDEX", "Background", "Follower"]
 
 SMALL_STORE = 20_000
 """Up to so many documents, an index is built while the caller waits: half a second."""
@@ -51,21 +55,7 @@ _log = logging.getLogger("hyrecall.memory")
 
 
 class Follower:
-    """The index of a store, with every committed change applied. Threads may share it.
-
-    Parameters
-    ----------
-    database : Database
-        Close the follower first.
-    folder : Path or None
-        Where the snapshot is; None: none is kept.
-    layout, model, dim, device, threads
-        As in :class:`hyrecall.memory.derived.derived_index.Wish`.
-    may_save : bool
-        Write snapshots: for the one process that writes the store.
-    clock : callable, default time.monotonic
-        Seconds.
-    """
+    """The index of a store, with every committed change applied. Threads may share it."""
 
     def __init__(
         self,
@@ -102,22 +92,7 @@ class Follower:
     def open(
         self, *, progress: ProgressFunction | None = None, background: bool = False
     ) -> OpenReport:
-        """Open the saved index, or build it anew.
-
-        Parameters
-        ----------
-        progress : callable, optional
-            As in :meth:`hyrecall.Index.build`.
-        background : bool, default False
-            Leave the building of a large index to the next :meth:`catch_up`.
-
-        Raises
-        ------
-        StoreError
-            The store itself cannot be read.
-        DeviceUnavailableError
-            The device is not there.
-        """
+        """Open the saved index, or build it anew."""
         with self._lock:
             return self._open(progress, background)
 
@@ -194,13 +169,7 @@ class Follower:
         dim: int,
         progress: ProgressFunction | None = None,
     ) -> None:
-        """Build the index anew for another layout, model or length.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be built.
-        """
+        """Build the index anew for another layout, model or length."""
         with self._lock, self._database.reading() as connection:
             self._wish = replace(self._wish, layout=layout, model=model, dim=dim)
             self._held = None
@@ -239,11 +208,9 @@ class Follower:
     # ---- following ----
 
     def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
-        """Return a transaction's changes as rows for the index, before its commit.
-
-        They are for :meth:`offer`; None: there are too many. It fails where an index could not take
-        the changes.
-        """
+        """Return a transaction's changes as rows for the index, before its commit."""
+        # They are for :meth:`offer`; None: there are too many. It fails where an index could not
+        # take the changes.
         return derived.project(connection, self._wish, after)
 
     def offer(self, changes: Changes | None) -> None:
@@ -263,22 +230,7 @@ class Follower:
             return offered
 
     def ready(self, *, budget: float | None = None) -> Ready:
-        """Return the index with every change that was committed before the call.
-
-        Parameters
-        ----------
-        budget : float, optional
-            Seconds to wait for another thread that applies changes. After them a reading handle
-            takes the index as it is, which lacks changes of another process and says so; a writing
-            handle would lack its own, and is refused.
-
-        Raises
-        ------
-        IndexNotReadyError
-            There is none: it is being built, or could not be.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Return the index with every change that was committed before the call."""
         sequence = self._database.sequence()
         held = self._held
         if held is not None and held.sequence == sequence:
@@ -301,38 +253,12 @@ class Follower:
         )
 
     def catch_up(self) -> int:
-        """Apply the changes committed since the last call, or build the index if there is none.
-
-        Returns
-        -------
-        int
-            How many changes were applied.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be done.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Apply the changes committed since the last call, or build the index if there is none."""
         with self._lock:
             return self._current()[1]
 
     def reconcile(self) -> int:
-        """Remove erased rows from the index in memory and on the disk.
-
-        Returns
-        -------
-        int
-            How many documents and edges the index still had.
-
-        Raises
-        ------
-        IndexNotReadyError
-            There is no index: what is saved is removed then.
-        StoreError
-            The store itself cannot be read.
-        """
+        """Remove erased rows from the index in memory and on the disk."""
         with self._lock:
             before = self._counts["dropped"]
             try:
@@ -394,11 +320,12 @@ class Follower:
         return 0 if held is None or self._save_to is None else max(held.sequence - self._saved, 0)
 
     def snapshot(self) -> bool:
-        """Save the index, so that the next process need not build it; return whether it was saved.
-
-        It never saves the bytes of what was erased. A fault is logged and counted, not raised: the
-        store has everything. If an older snapshot still holds those bytes then, it is removed.
+        """Save the index, so that the next process need not build it; return whether it was
+        saved.
         """
+        # It never saves the bytes of what was erased. A fault is logged and counted, not raised:
+        # the store has everything. If an older snapshot still holds those bytes then, it is
+        # removed.
         if self._save_to is None:
             return False
         with self._lock:
@@ -485,3 +412,124 @@ class Follower:
             "without_vector": None if held is None else count_unembedded(held.index),
             **{name: self._counts[name] for name in names},
         }
+
+
+# ---- A thread that keeps the index up to date and saves it, so that recalls need not ----
+
+FOLLOW_PAUSE = 0.05
+"""Seconds between two times that changes are applied: while many processes write, those of several
+commits cost as much as those of one. A search does not wait for it but applies what it lacks."""
+
+BACKGROUND_RETRY_SECONDS = 1.0
+"""Between two tries of what has to be done and could not be yet."""
+
+_FAULTS = (HyrecallError, MemoryError, OSError)  # that pass: the thread goes on
+
+
+class Background:
+    """Applies changes after commits, builds an index that opening left for later, saves
+    snapshots.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        *,
+        snapshot_every: int = 10_000,
+        quiet: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Wait for :meth:`start`."""
+        self._follower = follower
+        self._snapshot_every = snapshot_every
+        self._quiet = quiet
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._poked = False
+        self._dues: dict[str, Callable[[], bool]] = {}
+        self._tried = -math.inf
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._poked = True
+        try:
+            self._thread = threads.start(self._run, name="hyrecall-memory", stop=self.stop)
+        except RuntimeError as fault:  # recalls apply changes themselves, closing saves
+            _log.warning("there is no thread that follows the store: %s", fault)
+
+    def poke(self) -> None:
+        """Tell the thread that something was committed."""
+        with self._wake:
+            self._poked = True
+            self._wake.notify()
+
+    def until_done(self, name: str, due: Callable[[], bool]) -> None:
+        """Call a function about once a second until it returns True or the store is closed."""
+        # A function of the same name replaces the earlier one; those of other names are called too.
+        with self._wake:
+            self._dues[name] = due
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """Start no more work; does not wait for the current step."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Stop, and wait for the current step. Closing twice is fine."""
+        self.stop()
+        thread = self._thread
+        # A forked child does not have the thread.
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        last_change = self._clock()
+        while True:
+            with self._wake:
+                if not self._poked and not self._stopping:
+                    self._wake.wait(self._patience(last_change))
+                if self._stopping:
+                    return
+                poked, self._poked = self._poked, False
+            if self._dues and self._clock() - self._tried >= BACKGROUND_RETRY_SECONDS:
+                self._tried = self._clock()
+                for name, due in list(self._dues.items()):
+                    self._try(name, due)
+            if poked:
+                last_change = self._clock()
+                self._follow()
+                with self._wake:
+                    self._wake.wait_for(lambda: self._stopping, FOLLOW_PAUSE)
+            n_unsaved = self._follower.n_unsaved
+            is_quiet = n_unsaved > 0 and self._clock() - last_change >= self._quiet
+            if n_unsaved >= self._snapshot_every or is_quiet:
+                self._follower.snapshot()
+                last_change = self._clock()  # a snapshot that failed is tried as late again
+
+    def _patience(self, last_change: float) -> float | None:
+        """Return the seconds until the next step that nothing triggers."""
+        times = [last_change + self._quiet] if self._follower.n_unsaved else []
+        if self._dues:
+            times.append(self._tried + BACKGROUND_RETRY_SECONDS)
+        return max(min(times) - self._clock(), 0.0) if times else None
+
+    def _try(self, name: str, due: Callable[[], bool]) -> None:
+        try:
+            is_done = due()
+        except _FAULTS as fault:
+            _log.debug("%s: is due, could not be done: %s", name, type(fault).__name__)
+            return
+        with self._wake:
+            if is_done and self._dues.get(name) is due:  # another may have come meanwhile
+                del self._dues[name]
+
+    def _follow(self) -> None:
+        try:
+            self._follower.catch_up()
+        except (IndexNotReadyError, *_FAULTS) as fault:
+            # A recall meets the same error and reports it; the next commit tries again.
+            _log.debug("changes were not applied: %s", type(fault).__name__)

@@ -12,32 +12,24 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import xxhash
 
+from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.errors import OptionError, error
-from hyrecall.graph.schema import GraphSchema
+from hyrecall.graph.graph import Graph, GraphSchema
+from hyrecall.index import Index
+from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.data.metadata import COLUMN as METADATA
 from hyrecall.memory.data.metadata import metadata_tokens
-from hyrecall.memory.sql.cells import FACT_SOURCE
+from hyrecall.memory.sql.codec import FACT_SOURCE, Cell
 from hyrecall.memory.sql.reading import STORED
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
-
-__all__ = [
-    "ANALYZER",
-    "CELL",
-    "EDGES",
-    "FILTERED",
-    "UNEMBEDDED",
-    "Column",
-    "Layout",
-    "layout_of",
-    "serves",
-]
 
 CELL = {"org": "org", "workspace": "workspace", "user": "user", "visibility": "visibility",
         "table": "source"}  # fmt: skip
@@ -60,11 +52,10 @@ _TAGS = pa.list_(_TEXT)
 
 @dataclass(frozen=True)
 class Column:
-    """A column of an index, and the SQL that reads it from a store.
+    """A column of an index, and the SQL that reads it from a store."""
 
-    ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
-    none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
-    """
+    # ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
+    # none); for an edge, of the edge e and its cell c. ``read`` makes the value of what that gives.
 
     sql: str
     type: pa.DataType
@@ -151,30 +142,7 @@ _EDGE_SCHEMA = GraphSchema(
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns, texts and analyzer of a store's index.
-
-    Attributes
-    ----------
-    key : str
-        What the column of ids is called: recipes name it to break ties.
-    texts : tuple of str
-        The columns of the lexical arm.
-    analyzer : Analyzer
-        How they become words.
-    stored : tuple of str
-        Columns that stages and arms read beside the attributes. ``row`` says which version of a
-        document was indexed, ``text`` is for rerankers and budgets.
-
-    Examples
-    --------
-    >>> from hyrecall import recipes
-    >>> layout_of(recipes.default) == layout_of(recipes.honeycomb)
-    True
-    >>> layout_of(recipes.default).analyzer, layout_of(recipes.loom).analyzer
-    (Analyzer('unicode:english'), Analyzer('word'))
-    >>> layout_of(recipes.l0).texts
-    ('id', 'input', 'output', 'tag_words')
-    """
+    """The columns, texts and analyzer of a store's index."""
 
     key: str = "id"
     texts: tuple[str, ...] = ("input", "output")
@@ -223,22 +191,9 @@ class Layout:
 
 
 def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
-    """Return the layout that a recipe needs.
-
-    A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
-    and data; every other one speaks of what was said, with l0 counting id and tags as words.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    analyzer : Analyzer, optional
-        How texts become words; default: what the recipe states, else :data:`ANALYZER`.
-
-    Raises
-    ------
-    OptionError
-        The recipe states another analyzer, or reads a column that no memory has.
-    """
+    """Return the layout that a recipe needs."""
+    # A recipe that breaks ties by ``key`` calls the id so, and speaks of nodes with a description
+    # and data; every other one speaks of what was said, with l0 counting id and tags as words.
     if analyzer is None:
         name = recipe.analyzer or _OWN_ANALYZERS.get(recipe.name, ANALYZER)
         analyzer = Analyzer(name)
@@ -259,10 +214,93 @@ def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
 
 
 def serves(layout: Layout, recipe: Recipe) -> bool:
-    """Return whether a recipe can recall from an index of a layout.
-
-    A recipe that states no analyzer takes the layout's.
-    """
+    """Return whether a recipe can recall from an index of a layout."""
+    # A recipe that states no analyzer takes the layout's.
     if recipe.analyzer not in (None, layout.analyzer.name):
         return False
     return layout_of(recipe, layout.analyzer) == layout
+
+
+# ---- What a follower returns: an index to search, why there is none, how it was opened ----
+
+BEHIND = "changes are being applied"
+"""What is known of an index that is there, and not up to date."""
+
+How: TypeAlias = Literal["snapshot", "rebuilt", "later", "failed"]
+
+
+class IndexNotReadyError(Exception):
+    """There is no index now. Raised inside the package only: recall then answers without it."""
+
+    def __init__(self, reason: DegradedReason, detail: str) -> None:
+        """Set the reason that a caller sees, and its detail."""
+        super().__init__(f"{reason} ({detail})")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Ready:
+    """An index that has applied every change up to ``sequence``."""
+
+    # ``graph`` is there without edges too: recipes name it. ``behind``: changes of another process
+    # are being applied, and it lacks them.
+
+    index: Index
+    graph: Graph
+    sequence: int
+    layout: Layout
+    model: str | None
+    dim: int
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class OpenReport:
+    """How a follower got its index: opened, built, or left for later."""
+
+    how: How
+    reason: str
+    seconds: float
+
+
+# ---- Counts the memories of some cells that vectors cannot find ----
+
+EVERYWHERE = Scope.matching(**dict.fromkeys(CELL, ANY))
+
+MOST_KEPT = 256
+"""Counts that are kept for the next call."""
+
+ARE_UNEMBEDDED = Filter(**{UNEMBEDDED: True})
+"""Passes memories with a text and without a vector that the index takes."""
+
+
+def count_unembedded(index: Index, scope: Scope | ScopePattern = EVERYWHERE) -> int:
+    """Count the memories of a scope with a text and without a vector that the index takes."""
+    return index.count(scope=scope, filter=ARE_UNEMBEDDED)
+
+
+def told_unembedded(n: int, n_memories: int) -> str:
+    """Say how many memories have no usable vector."""
+    return f"{n} of {n_memories} memories have no usable vector"
+
+
+class ComparableVectors:
+    """Counts the memories that a query's vector cannot be compared with, once for each state."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._kept: dict[tuple[object, ...], str] = {}
+
+    def told(self, ready: Ready, cells: tuple[tuple[int, Cell], ...]) -> str:
+        """Say how many memories of cells have no usable vector; "" if all have one."""
+        key = (ready.sequence, ready.model, ready.dim, tuple(number for number, _ in cells))
+        found = self._kept.get(key)
+        if found is None:
+            scope = Scope([tuple(cell) for _, cell in cells])
+            n = count_unembedded(ready.index, scope)
+            found = told_unembedded(n, ready.index.count(scope=scope)) if n else ""
+            if len(self._kept) >= MOST_KEPT:
+                self._kept = {}
+            self._kept[key] = found
+        return found

@@ -18,29 +18,20 @@ import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
 from hyrecall.memory.derived.layout import CELL, EDGES, UNEMBEDDED, Column, Layout
-from hyrecall.memory.sql.cells import Cell, is_sound_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
     N_CHECKED,
+    Cell,
     is_sound,
+    is_sound_cell,
+    is_text,
+    rows,
     to_json,
     vector_checksum,
 )
-from hyrecall.memory.sql.damaged_rows import is_text, rows
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST
-
-__all__ = [
-    "BATCH_ROWS",
-    "Batch",
-    "documents",
-    "edges",
-    "live_edges",
-    "live_rows",
-    "load_arrow",
-    "n_live",
-]
 
 BATCH_ROWS = 50_000
 
@@ -59,21 +50,7 @@ def load_arrow() -> None:
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of changes as Arrow tables.
-
-    Attributes
-    ----------
-    live : pyarrow.Table
-        The rows that an index should have.
-    gone : list of (str, tuple)
-        Id and cell of each that it should not have.
-    last : int
-        The number of the last change that was read.
-    n_read : int
-        How many changes were.
-    n_damaged : int
-        How many of them are of a damaged row: an index does without it.
-    """
+    """A batch of changes as Arrow tables."""
 
     live: pa.Table
     gone: list[tuple[str, tuple[str | None, ...]]]
@@ -92,24 +69,7 @@ def documents(
     only_live: bool = False,
     cells: Collection[int] | None = None,
 ) -> Iterator[Batch]:
-    """Return the documents that changed after a number, in batches; none if nothing has changed.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        In a transaction.
-    layout : Layout
-    model : str or None
-        Whose vectors are given; those of another length or model, and damaged ones, are null. None:
-        only the length counts.
-    dim : int
-        The length.
-    after : int, default 0
-    only_live : bool, default False
-        Leave out what is gone: for an index that is built anew. There is one batch at least then.
-    cells : collection of int, optional
-        Only the live documents of these cells.
-    """
+    """Return the documents that changed after a number, in batches; none if nothing has changed."""
     reader = _document_reader(layout)
     select = reader.select_live if only_live else reader.select
     given: tuple[Any, ...] = ()
@@ -134,10 +94,8 @@ def documents(
 def edges(
     connection: apsw.Connection, *, after: int = 0, only_live: bool = False
 ) -> Iterator[Batch]:
-    """Return the edges that changed after a number, in batches; none if nothing has changed.
-
-    ``only_live`` gives one batch at least, as for documents.
-    """
+    """Return the edges that changed after a number, in batches; none if nothing has changed."""
+    # ``only_live`` gives one batch at least, as for documents.
     select = _EDGE_READER.select_live if only_live else _EDGE_READER.select
     while True:
         found = list(rows(connection, select, (None, None, after, BATCH_ROWS)))
@@ -175,19 +133,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 class _Reader:
-    """How the rows of one SELECT become a table: made once, since a commit reads few rows.
-
-    Attributes
-    ----------
-    select, select_live, select_of : str
-        Every change, those of live rows only, or of live rows of some cells.
-    end : int
-        Where an index's columns end.
-    names : tuple of int
-        Where the id and the parts of the cell stand.
-    numbers : tuple of int
-        Where times and counts stand, which no checksum covers.
-    """
+    """How the rows of one SELECT become a table: made once, since a commit reads few rows."""
 
     def __init__(
         self,
@@ -217,11 +163,9 @@ class _Reader:
         self._type = pa.struct([(name, column.type) for name, column in columns.items()])
 
     def table(self, live: Sequence[tuple[Any, ...]]) -> pa.Table:
-        """Return the index's columns of rows.
-
-        All columns are made in one call: for one row, a call of Arrow for each took three times as
-        long.
-        """
+        """Return the index's columns of rows."""
+        # All columns are made in one call: for one row, a call of Arrow for each took three times
+        # as long.
         values = []
         for row in live:
             kept = list(row[_FIRST : self.end])
@@ -261,10 +205,8 @@ def _batch(
     after: int,
     is_whole: Callable[[Sequence[Any]], bool],
 ) -> tuple[Batch, list[tuple[Any, ...]]]:
-    """Return rows as a batch, and those of them that are live.
-
-    A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
-    """
+    """Return rows as a batch, and those of them that are live."""
+    # A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
     sound_cells: dict[tuple[Any, ...], bool] = {}
     end, key, numbers = reader.end, reader.names[0], reader.numbers
     live, gone, kept, n_damaged = [], [], set(), 0
@@ -295,10 +237,9 @@ def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:
 
 
 class _SoundOnce:
-    """Admits each document once: its highest version, if that row is undamaged.
+    """Admits each document once: its highest version, if that row is undamaged."""
 
-    Damage to a document's id may make it a second document of another's version.
-    """
+    # Damage to a document's id may make it a second document of another's version.
 
     def __init__(self) -> None:
         self._met: set[int] = set()
@@ -322,13 +263,7 @@ _ANY_CELL = Cell(None, None, None, "private")  # only the rows are looked at
 
 
 def _vectors(kept: Sequence[tuple[bytes | None, str, int | None]], dim: int) -> pa.Array:
-    """Return vectors as one column, null where there is none that an index takes.
-
-    Parameters
-    ----------
-    kept : sequence of (blob, model, checksum)
-    dim : int
-    """
+    """Return vectors as one column, null where there is none that an index takes."""
     if all(blob is None for blob, _, _ in kept):
         return pa.nulls(len(kept), pa.list_(pa.float32(), dim))
     is_whole = np.array(

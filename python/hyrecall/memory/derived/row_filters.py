@@ -15,19 +15,15 @@ from operator import and_, or_
 import apsw
 import pyarrow as pa
 
-from hyrecall.ask.filter_expression import read_filter
-from hyrecall.ask.filter_program import compile_filter
+from hyrecall.ask.filter_program import compile_filter, read_filter
 from hyrecall.ask.filters import Filter
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.metadata import COLUMN, PREFIX, filter_on_key, metadata_tokens, paths_of
 from hyrecall.memory.data.types import Episode
 from hyrecall.memory.derived.layout import FILTERED, Column
-from hyrecall.memory.sql.codec import CHECKED, is_sound, to_json
-from hyrecall.memory.sql.damaged_rows import rows
+from hyrecall.memory.sql.codec import CHECKED, is_sound, rows, to_json
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
 from hyrecall.table.attributes import attribute_column
-
-__all__ = ["newest_passing", "passing_in_order", "read_narrowing"]
 
 AT_A_TIME = 4_096
 """Rows that are read together."""
@@ -38,25 +34,7 @@ _ROWS = """documents d JOIN versions v ON (v.cell, v.id, v.version) = (d.cell, d
 
 
 def read_narrowing(filter: object, metadata: object = None) -> Filter | None:  # noqa: A002
-    """Read ``filter=`` and ``metadata=`` of a call as one filter on columns of an index.
-
-    Parameters
-    ----------
-    filter : Filter or pyarrow.compute.Expression or None
-        Names columns, and keys of the metadata as ``metadata.key``.
-    metadata : mapping of str to object, or None
-        What is asked of each key.
-
-    Returns
-    -------
-    Filter or None
-        None: there is none.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        It asks what is not there; the column is named.
-    """
+    """Read ``filter=`` and ``metadata=`` of a call as one filter on columns of an index."""
     parts = [read_filter("filter", filter)]
     if metadata is not None:
         if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
@@ -90,10 +68,8 @@ def _known(name: str) -> str:
 def passing_in_order(
     connection: apsw.Connection, numbers: Sequence[int], wanted: Filter | None
 ) -> Iterator[int]:
-    """Yield the version rows that pass a filter, in the order given; None passes all.
-
-    A damaged row passes, so that whoever reads it next tells of it.
-    """
+    """Yield the version rows that pass a filter, in the order given; None passes all."""
+    # A damaged row passes, so that whoever reads it next tells of it.
     for begin in range(0, len(numbers), AT_A_TIME):
         part = numbers[begin : begin + AT_A_TIME]
         kept = set(part) if wanted is None else _passing_rows(connection, part, wanted)
@@ -110,10 +86,8 @@ def newest_passing(
     limit: int,
     offset: int = 0,
 ) -> list[Episode]:
-    """Return the live episodes of cells that pass a filter, newest first.
-
-    The other parameters are those of :func:`hyrecall.memory.sql.reading.newest`.
-    """
+    """Return the live episodes of cells that pass a filter, newest first."""
+    # The other parameters are those of :func:`hyrecall.memory.sql.reading.newest`.
     found = newest_rows(connection, cells, kind=kind, pinned=pinned)
     kept = passing_in_order(connection, [row for row, _ in found], wanted)
     page = list(islice(kept, offset, offset + limit))
@@ -122,13 +96,7 @@ def newest_passing(
 
 
 def _passing_rows(connection: apsw.Connection, numbers: Sequence[int], wanted: Filter) -> set[int]:
-    """Return the version rows that pass a filter; a damaged row passes.
-
-    Raises
-    ------
-    OptionError
-        A column's type cannot answer the filter.
-    """
+    """Return the version rows that pass a filter; a damaged row passes."""
     names = sorted(_names(wanted)) or ["kind"]  # any column tells how many rows there are
     columns = ", ".join(FILTERED[name].sql for name in names)
     select = (

@@ -2,34 +2,274 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from datetime import datetime
+from typing import Annotated, Any
 
 import apsw
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from hyrecall.errors import (
-    CorruptStoreError,
-    KeyConflictError,
-    NotFoundError,
-    OptionError,
-    error,
+from hyrecall.errors import CorruptStoreError, KeyConflictError, NotFoundError, OptionError, error
+from hyrecall.memory.data.types import (
+    Edge,
+    Episode,
+    Fact,
+    Label,
+    Name,
+    Status,
+    Time,
+    User,
+    Visibility,
+    read_query,
 )
-from hyrecall.memory.data.feedback import read_query
-from hyrecall.memory.data.types import Edge, Episode, Fact
-from hyrecall.memory.faces.export_lines import AgentLine, FeedbackLine, VersionLine
-from hyrecall.memory.faces.table_cells import cell_of_line
-from hyrecall.memory.sql.cells import cell_of, find_cell, find_cells
-from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, is_sound, to_columns, to_micros
-from hyrecall.memory.sql.damaged_rows import is_text, rows
-from hyrecall.memory.sql.edge_rows import edge_ever, link
+from hyrecall.memory.sql.codec import (
+    CHECKED,
+    FACT_SOURCE,
+    N_CHECKED,
+    Cell,
+    cell_of,
+    cells_by_number,
+    decode_vector,
+    find_cell,
+    find_cells,
+    is_sound,
+    is_text,
+    make_cell,
+    rows,
+    to_columns,
+    to_micros,
+)
+from hyrecall.memory.sql.edge_rows import add_feedback, edge_ever, link, move_feedback
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, as_episode, put_interval, read_fact
-from hyrecall.memory.sql.feedback_rows import add_feedback
-from hyrecall.memory.sql.read_policies import ReadPolicy, read_policy, set_policy
-from hyrecall.memory.sql.reading import episode_by_id
-from hyrecall.memory.sql.schema import has_tables, take_sequence
-from hyrecall.memory.sql.version_rows import Embedding, insert_version
+from hyrecall.memory.sql.reading import (
+    Embedding,
+    ReadPolicy,
+    embedding_of,
+    episode_by_id,
+    insert_row,
+    insert_version,
+    read_policy,
+    set_policy,
+)
+from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
 from hyrecall.memory.sql.writing import Written
 
-__all__ = ["merge_agent", "merge_edge", "merge_feedback", "merge_version"]
+# ---- The lines of an export: JSON objects, each with one version, edge, agent or piece of feedback
+# Whatever names a memory (id, user, partition, visibility) stands beside its content, since a
+# tombstone has no content.
+
+FORMAT = 2
+"""Of the lines; a file of a higher one is refused."""
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_IDENTITY = {"id", "user_id", "org", "workspace", "visibility"}
+_Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Number = Annotated[int, Field(ge=1, lt=2**63)]
+_MOST = 2**52  # of a number that comes in: it has room to grow, and stays exact in JSON
+
+
+class VersionLine(BaseModel):
+    """One version of a memory; ``content`` or ``fact`` is there unless it was deleted."""
+
+    model_config = _STRICT
+
+    id: Name
+    user_id: User = None
+    org: User = None
+    workspace: User = None
+    visibility: Visibility = "private"
+    table: Label = None
+    version: _Number = 1
+    status: Status = "live"
+    reason: str | None = None
+    successor: Label = None
+    recorded_at: Time
+    content: dict[str, Any] | None = None
+    fact: dict[str, Any] | None = None
+    embedding: str | None = None
+    embedding_model: Name | None = None
+    pinned: bool = False
+    access_count: _Count = 0
+    last_accessed: Time | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell it lies in."""
+        return Cell(self.org, self.workspace, self.user_id, self.visibility, self.table)
+
+    def read_episode(self) -> Episode | None:
+        """Check and return the content."""
+        if self.content is None:
+            return None
+        return Episode.model_validate(self._whole(self.content))
+
+    def read_fact(self) -> Fact | None:
+        """Check and return the fact."""
+        if self.fact is None:
+            return None
+        return Fact.model_validate(self._whole(self.fact))
+
+    def check_counts(self) -> None:
+        """Refuse a version or a count of accesses that leaves no room to grow."""
+        for name, value in (("version", self.version), ("access_count", self.access_count)):
+            if value > _MOST:
+                raise error(OptionError, name, f"at most {_MOST}", value)
+
+    def read_embedding(self) -> tuple[bytes, str] | tuple[None, None]:
+        """Check the vector and return its columns."""
+        if self.embedding is None or self.embedding_model is None:
+            if self.embedding is not self.embedding_model:
+                raise error(OptionError, "embedding", "a vector and its model", "one of them")
+            return None, None
+        try:
+            blob = base64.b64decode(self.embedding, validate=True)
+        except (binascii.Error, ValueError):
+            raise error(OptionError, "embedding", "base64", "something else") from None
+        decode_vector(blob)
+        return blob, self.embedding_model
+
+    def _whole(self, content: dict[str, Any]) -> dict[str, Any]:
+        twice = sorted(_IDENTITY & set(content))
+        if twice:
+            raise error(OptionError, "content", "no identity: it stands beside it", twice[0])
+        return {**content, **self.cell.identity(), "id": self.id}
+
+    @staticmethod
+    def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
+        """Return the content of a line: without identity and pin."""
+        unsaid = {"created_at", "stored_at", "pinned"}
+        if isinstance(kept, Fact) and kept.single:
+            unsaid.add("single")
+        return kept.model_dump(mode="json", exclude={*_IDENTITY, *unsaid})
+
+
+class AgentLine(BaseModel):
+    """The read policy of an agent."""
+
+    model_config = _STRICT
+
+    org: User = None
+    workspace: User = None
+    agent: Name
+    policy: str
+    policy_group: Label = None
+
+
+class FeedbackLine(BaseModel):
+    """A memory that helped a user with a query; ``owner`` is the user whose memory it is."""
+
+    model_config = _STRICT
+
+    user_id: User = None
+    org: User = None
+    workspace: User = None
+    query: str
+    at: Time
+    id: Name
+    owner: User = None
+    visibility: Visibility = "private"
+    table: Label = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell of the memory."""
+        return Cell(self.org, self.workspace, self.owner, self.visibility, self.table)
+
+
+class Line(BaseModel):
+    """One line: exactly one of its fields is there."""
+
+    model_config = _STRICT
+
+    format: _Number | None = None
+    version: VersionLine | None = None
+    edge: Edge | None = None
+    agent: AgentLine | None = None
+    feedback: FeedbackLine | None = None
+
+    @property
+    def name(self) -> str:
+        """What an error calls it."""
+        if self.version is not None:
+            return self.version.id
+        if self.edge is not None:
+            return self.edge.id
+        if self.feedback is not None:
+            return self.feedback.id
+        return "" if self.agent is None else self.agent.agent
+
+
+# ---- Divides a store into tables: another source is another cell, so ids may repeat ----
+
+
+def divide(connection: apsw.Connection) -> None:
+    """Turn a store into one with tables, permanently; existing memories move to their table."""
+    if not has_tables(connection):
+        set_tables(connection)
+        settle(connection)
+
+
+def settle(connection: apsw.Connection) -> int:
+    """Move memories without a table to the table of their source; return how many."""
+    # One of which a version is damaged stays where it is.
+    if not has_tables(connection):
+        return 0
+    source = f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')"
+    select = (
+        f"SELECT d.cell, d.id, {source} FROM documents d JOIN versions v USING (cell, id, version) "
+        "JOIN cells c ON c.cell = d.cell LEFT JOIN facts f ON f.row = v.row "
+        f"WHERE c.source IS NULL AND v.status <> 'deleted' AND {source} IS NOT NULL "
+        "ORDER BY d.changed"
+    )
+    found = list(rows(connection, select))
+    n_moved = sum(_move(connection, *one) for one in found)
+    if n_moved:  # an index that holds the old rows drops them
+        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'erasures'")
+    return n_moved
+
+
+def cell_of_line(connection: apsw.Connection, line: VersionLine) -> int:
+    """Return the cell that an imported version goes to."""
+    # A line that names no table belongs to the memory of its id that has moved to one, if any.
+    if line.table is None and has_tables(connection):
+        select = "SELECT 1 FROM documents WHERE cell = ? AND id = ?"
+        for number in find_cells(connection, line.cell):
+            if connection.execute(select, (number, line.id)).get:
+                return number
+    return make_cell(connection, line.cell)
+
+
+def _move(connection: apsw.Connection, cell: int, key: str, source: str) -> bool:
+    home = cells_by_number(connection, [cell]).get(cell)
+    select = (
+        f"SELECT v.row, v.successor, {CHECKED}, {FACT_COLUMNS} FROM versions v "
+        "LEFT JOIN facts f ON f.row = v.row WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+    )
+    versions = list(rows(connection, select, (cell, key)))
+    if home is None or not all(is_sound(one[2 : 2 + N_CHECKED]) for one in versions):
+        return False
+    target = make_cell(connection, home._replace(source=source))
+    taken = "SELECT 1 FROM documents WHERE cell = ? AND id = ?"
+    if connection.execute(taken, (target, key)).get:
+        return False
+    connection.execute(
+        "INSERT INTO documents SELECT ?, id, version, ?, pinned, access_count, last_accessed "
+        "FROM documents WHERE cell = ? AND id = ?",
+        (target, take_sequence(connection), cell, key),
+    )
+    for row, successor, *columns in versions:
+        _, _, *kept = columns[:N_CHECKED]
+        fact = read_fact(home, columns)
+        made = insert_row(connection, (target, *kept), successor, embedding_of(connection, row))
+        if fact is not None:
+            put_interval(connection, Written(target, key, kept[1], made, 0), fact)
+    connection.execute("DELETE FROM documents WHERE cell = ? AND id = ?", (cell, key))
+    move_feedback(connection, cell, key, target)
+    return True
+
+
+# ---- Writes imported versions, edges, agents and feedback; existing ones stay as they are ----
 
 _KEPT = (
     f"SELECT v.row, v.successor, {CHECKED}, {FACT_COLUMNS} "
@@ -39,23 +279,7 @@ _KEPT = (
 
 
 def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
-    """Insert a version beside the others of its memory; the highest counts (E39).
-
-    Returns
-    -------
-    bool
-        Whether it is new; False: the same is there.
-
-    Raises
-    ------
-    KeyConflictError
-        There is another version of that number.
-    CorruptStoreError
-        There is a version of that number, and its row is damaged; or the row of the cell is.
-    OptionError
-        A version that is not deleted says nothing, or a deleted one something; a number that
-        leaves no room to grow.
-    """
+    """Insert a version beside the others of its memory; the highest counts (E39)."""
     line.check_counts()
     fact = line.read_fact()
     episode = line.read_episode() if fact is None else as_episode(fact)
@@ -76,13 +300,7 @@ def merge_version(connection: apsw.Connection, line: VersionLine) -> bool:
 
 
 def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
-    """Insert an edge; return whether it is new. One that was removed here stays removed.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has, or had, another edge of that id.
-    """
+    """Insert an edge; return whether it is new. One that was removed here stays removed."""
     cell = find_cell(connection, cell_of(edge))
     known = None if cell is None else edge_ever(connection, cell, edge.id)
     if known is None:
@@ -95,15 +313,7 @@ def merge_edge(connection: apsw.Connection, edge: Edge, now: datetime) -> bool:
 
 
 def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
-    """Insert the read policy of an agent; return whether it is new.
-
-    Raises
-    ------
-    KeyConflictError
-        It is there with another policy: what an agent may read changes by no import.
-    OptionError
-        There is no such policy.
-    """
+    """Insert the read policy of an agent; return whether it is new."""
     known = read_policy(connection, line.org, line.workspace, line.agent)
     if known == ReadPolicy(line.policy, line.policy_group):
         return False
@@ -115,15 +325,7 @@ def merge_agent(connection: apsw.Connection, line: AgentLine) -> bool:
 
 
 def merge_feedback(connection: apsw.Connection, line: FeedbackLine) -> bool:
-    """Insert a piece of feedback; return whether it is new.
-
-    Raises
-    ------
-    NotFoundError
-        The memory that it names is not there.
-    OptionError
-        A query that cannot be kept.
-    """
+    """Insert a piece of feedback; return whether it is new."""
     query = read_query(line.query)
     homes = find_cells(connection, line.cell)
     for number, home in homes.items():

@@ -22,15 +22,19 @@ from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, 
 from hyrecall.index import Index
 from hyrecall.memory.data.types import Edge, Episode, Participant
 from hyrecall.memory.derived.layout import CELL
-from hyrecall.memory.faces.export_lines import FORMAT, Line, VersionLine
-from hyrecall.memory.faces.line_files import File, write_lines
-from hyrecall.memory.sql.cells import Cell
+from hyrecall.memory.faces.import_rows import FORMAT, Line, VersionLine
+from hyrecall.memory.faces.transfer import File, write_lines
+from hyrecall.memory.sql.codec import Cell
 from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.fact_rows import KIND
-from hyrecall.memory.sql.index_header import INDEX, PARTS, Header, StaleError, read_header
-from hyrecall.memory.sql.lost_changes import last_change
-
-__all__ = ["RESCUED_FACT", "rescue", "rescue_lines"]
+from hyrecall.memory.sql.lost_changes import (
+    INDEX,
+    PARTS,
+    Header,
+    StaleError,
+    last_change,
+    read_header,
+)
 
 RESCUED_FACT = "rescued fact"
 """Kind of the memories that facts are rescued as: their parts are not in an index."""
@@ -44,16 +48,9 @@ Identity = tuple[Any, ...]
 
 
 def rescue_lines(folder: Path) -> Iterator[str]:
-    """Return what the saved index of a store holds and its database does not, oldest first.
-
-    A store that has lost nothing gives no memory: what it lacks then was forgotten. The database
-    may be damaged or missing. Nothing is changed.
-
-    Raises
-    ------
-    CorruptStoreError
-        No index is saved there, or it is damaged too.
-    """
+    """Return what the saved index of a store holds and its database does not, oldest first."""
+    # A store that has lost nothing gives no memory: what it lacks then was forgotten. The database
+    # may be damaged or missing. Nothing is changed.
     saved = folder / INDEX
     try:
         header = read_header(saved)
@@ -77,10 +74,8 @@ def rescue_lines(folder: Path) -> Iterator[str]:
 
 
 def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identity]] | None:
-    """Return which memories, with their versions, and which edges the database has.
-
-    None: it has every change that the index has.
-    """
+    """Return which memories, with their versions, and which edges the database has."""
+    # None: it has every change that the index has.
     path = folder / DATABASE
     if not path.is_file() or not path.stat().st_size:
         return {}, set()  # no connection: SQLite deletes the log of an empty database
@@ -153,21 +148,6 @@ def _edge(row: dict[str, Any]) -> Edge:
 
 
 def rescue(path: str | os.PathLike[str], file: File) -> int:
-    """Write the rows that a saved index holds and its damaged store has lost; return how many.
-
-    Parameters
-    ----------
-    path : path-like
-        Folder of the store, which is not opened: it may be refused.
-    file : path or text file
-        Of lines that :meth:`hyrecall.memory.MemorySync.import_` reads.
-
-    Raises
-    ------
-    CorruptStoreError
-        No index is saved there, or it is damaged too.
-    OptionError, OSError
-        The file cannot be written, or lies in the store.
-    """
+    """Write the rows that a saved index holds and its damaged store has lost; return how many."""
     folder = read_path(path)
     return write_lines(file, rescue_lines(folder), folder) - 1  # the first line is the format's

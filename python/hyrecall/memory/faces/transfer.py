@@ -3,56 +3,55 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
+import io
 import json
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Final, TypeAlias, TypeVar
 
 import apsw
 from pydantic import BaseModel, ValidationError
 
+from hyrecall.base.arguments import read_path
+from hyrecall.base.disk import check_outside, open_replacement
 from hyrecall.errors import (
+    DTypeError,
     HyrecallError,
     OptionError,
     StoreFormatError,
+    StoreNotFoundError,
     error,
 )
-from hyrecall.memory.data.fields import check_id
-from hyrecall.memory.faces.export_lines import (
-    FORMAT,
-    AgentLine,
-    FeedbackLine,
-    Line,
-    VersionLine,
-)
-from hyrecall.memory.sql.cells import Cell, cells_by_number
+from hyrecall.memory.data.types import check_id
+from hyrecall.memory.faces.import_rows import FORMAT, AgentLine, FeedbackLine, Line, VersionLine
 from hyrecall.memory.sql.codec import (
     CHECKED,
     N_CHECKED,
+    Cell,
+    cells_by_number,
     content_of,
     decode_vector,
     episode_of,
     from_micros,
     is_sound,
+    is_text,
     is_time,
+    rows,
     to_json,
     vector_checksum,
+    warn_of_damage,
 )
-from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
-from hyrecall.memory.sql.edge_rows import edges_in
+from hyrecall.memory.sql.connecting import sqlite_named
+from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.feedback_rows import Asker, FeedbackRow, feedback_on
-from hyrecall.memory.sql.read_policies import read_policy
-from hyrecall.memory.sql.reading import HIGHEST
-
-__all__ = [
-    "Imported",
-    "LineError",
-    "Numbered",
-    "export_lines",
-    "read_lines",
-    "why",
-]
+from hyrecall.memory.sql.reading import HIGHEST, read_policy
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -70,16 +69,7 @@ class LineError:
 
 @dataclass(frozen=True)
 class Imported:
-    """The result of an import; lines with errors change nothing.
-
-    Attributes
-    ----------
-    imported : int
-        Lines that were new.
-    skipped : int
-        Lines of which the store had the same.
-    errors : tuple of LineError
-    """
+    """The result of an import; lines with errors change nothing."""
 
     imported: int
     skipped: int
@@ -101,20 +91,7 @@ def export_lines(
     history: bool = False,
     vectors: bool = True,
 ) -> Iterator[str]:
-    """Yield the contents of cells as lines, in the order of their last changes.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-        Reading, until the last line is taken.
-    cells : collection of int
-    askers : callable, default all
-        Says of an (org, workspace, user) whether its feedback on these memories goes along.
-    history : bool, default False
-        Every version, also of what is deleted; otherwise what is live.
-    vectors : bool, default True
-        With the vectors, so that whoever imports it need not embed again.
-    """
+    """Yield the contents of cells as lines, in the order of their last changes."""
     yield _told(Line(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
@@ -181,10 +158,8 @@ def _versions(
 def _version_line(
     homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
 ) -> VersionLine | None:
-    """Return the line of a version; None: its row is damaged.
-
-    No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
-    """
+    """Return the line of a version; None: its row is damaged."""
+    # No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
     successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
     checked, fact_columns = columns[:N_CHECKED], columns[N_CHECKED:]
     _, cell, key, version, status, reason, recorded_at, *_ = checked
@@ -234,15 +209,7 @@ def _is_vector(blob: object, model: object) -> bool:
 
 
 def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
-    """Read the lines of an export, each with its number from 1; blank ones are passed over.
-
-    Raises
-    ------
-    OptionError
-        The first says of no format.
-    StoreFormatError
-        The format is another one than this version writes.
-    """
+    """Read the lines of an export, each with its number from 1; blank ones are passed over."""
     is_first = True
     for at, text in enumerate(lines, start=1):
         if not text.strip():
@@ -280,3 +247,204 @@ def why(fault: Exception) -> str:
         where = ".".join(str(part) for part in first["loc"])
         return f"{where}: {first['msg']}" if where else str(first["msg"])
     return str(fault)
+
+
+# ---- Reads the SQLite file of l0-memory, v0.1 to v0.6, as lines to import ----
+
+NOTE: Final = "note"
+"""The kind of a memory that is a note."""
+
+# Values of columns that an older schema does not have.
+_DEFAULTS: Final = {
+    "scope": "'user'",
+    "tags": "''",
+    "pinned": "0",
+    "archived": "0",
+    "origin": "''",
+    "verified_at": "0",
+    "embedding": "NULL",
+    "embedding_model": "''",
+}
+_NEEDED = {"key", "value", "created_at", "updated_at"}
+
+
+def read_l0(path: Path) -> Iterator[Numbered]:
+    """Read the memories and links of an l0 database; it is not changed."""
+    # Each becomes a note: a scope its user, a key its id, a value its output; what is archived
+    # stays so. Vectors that are none are left out, and links between two scopes are errors: an edge
+    # lies in one cell.
+    if not path.is_file():
+        raise error(StoreNotFoundError, str(path), "a database of l0", "no file")
+    with sqlite_named(str(path)):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.pragma("trusted_schema", 0)
+            yield from _lines(connection, str(path))
+        except UnicodeDecodeError:
+            raise error(StoreFormatError, str(path), "texts in UTF-8", "other bytes") from None
+        finally:
+            connection.close(True)
+
+
+def _lines(connection: apsw.Connection, path: str) -> Iterator[Numbered]:
+    there = {row[1] for row in connection.execute("PRAGMA table_info(memories)")}
+    if not there >= _NEEDED:
+        got = "another database" if not there else f"no column {min(_NEEDED - there)}"
+        raise error(StoreFormatError, path, "a database of l0", got)
+    columns = ", ".join(
+        name if name in there else f"{default} AS {name}" for name, default in _DEFAULTS.items()
+    )
+    select = f"SELECT key, value, created_at, updated_at, {columns} FROM memories ORDER BY id"
+    at = 0
+    for row in connection.execute(select):
+        at += 1
+        yield at, _checked(at, str(row[0]), partial(_memory, *row))
+    if list(connection.execute("PRAGMA table_info(memory_links)")):
+        links = "SELECT from_scope, from_key, to_scope, to_key, rel FROM memory_links ORDER BY id"
+        for row in connection.execute(links):
+            at += 1
+            yield at, _checked(at, str(row[1]), partial(_link, *row))
+
+
+def _checked(at: int, name: str, make: Callable[[], Line]) -> Line | LineError:
+    try:
+        return make()
+    except ValidationError as fault:
+        return LineError(at, name, why(fault))
+    except HyrecallError as fault:
+        return LineError(at, name, str(fault))
+
+
+def _memory(
+    key: str,
+    value: str,
+    created_at: object,
+    updated_at: object,
+    scope: str,
+    tags: object,
+    pinned: int,
+    archived: int,
+    origin: str,
+    verified_at: object,
+    embedding: object,
+    model: str,
+) -> Line:
+    metadata: dict[str, Any] = {"origin": origin} if origin else {}
+    if verified_at:
+        metadata["verified_at"] = _time("verified_at", verified_at).isoformat()
+    version = {
+        "id": key,
+        "user_id": scope,
+        "status": "archived" if archived else "live",
+        "recorded_at": _time("updated_at", updated_at),
+        "pinned": bool(pinned),
+        "content": {
+            "kind": NOTE,
+            "output": value,
+            "occurred_at": _time("created_at", created_at).isoformat(),
+            "tags": _tags(tags),
+            "metadata": metadata,
+        },
+        **_embedding(embedding, model),
+    }
+    return Line.model_validate({"version": version})
+
+
+def _link(from_scope: str, from_key: str, to_scope: str, to_key: str, relationship: str) -> Line:
+    if from_scope != to_scope:
+        raise error(OptionError, "to_scope", f"that of the link ({from_scope!r})", repr(to_scope))
+    edge = {
+        "id": f"l0:{hashlib.sha256(repr((from_key, to_key, relationship)).encode()).hexdigest()}",
+        "user_id": from_scope,
+        "participants": [{"id": from_key, "role": "from"}, {"id": to_key, "role": "to"}],
+        "relationship": relationship,
+    }
+    return Line.model_validate({"edge": edge})
+
+
+def _time(argument: str, milliseconds: object) -> datetime:
+    wish = "milliseconds from the year 1 to 9999"
+    if not isinstance(milliseconds, int):
+        raise error(OptionError, argument, wish, type(milliseconds).__name__)
+    try:
+        return from_micros(1000 * milliseconds)
+    except OverflowError:
+        raise error(OptionError, argument, wish, milliseconds) from None
+
+
+def _tags(text: object) -> list[str]:
+    """Split tags at commas, or at spaces where there is none."""
+    if text is None:
+        return []
+    if not isinstance(text, str):
+        raise error(OptionError, "tags", "a text", type(text).__name__)
+    parts = text.split(",") if "," in text else text.split()
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _embedding(blob: object, model: str) -> dict[str, str]:
+    if not isinstance(blob, bytes) or not model:
+        return {}
+    with contextlib.suppress(OptionError):
+        decode_vector(blob)
+        return {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}
+    return {}
+
+
+# ---- Files of JSON lines: writes lines to a path or an open file, and opens what an import reads
+
+File = str | os.PathLike[str] | IO[str]
+
+
+def write_lines(file: File, lines: Iterable[str], folder: Path | None) -> int:
+    """Write lines to a path outside ``folder``, or to an open file, and return how many."""
+    if not isinstance(file, str | os.PathLike):
+        return _write_to(file, lines)
+    path = read_path(file)
+    if folder is not None:
+        check_outside("file", path, folder)
+    n_lines = 0
+    # Readable by its owner only, as the store is.
+    with open_replacement("file", path, mode=0o600) as out:
+        for line in lines:
+            out.write(f"{line}\n".encode())
+            n_lines += 1
+    return n_lines
+
+
+def _write_to(out: IO[str], lines: Iterable[str]) -> int:
+    is_binary = isinstance(out, io.RawIOBase | io.BufferedIOBase)
+    if is_binary or not callable(getattr(out, "write", None)):
+        raise error(DTypeError, "file", "a path, or a text file to write to", type(out).__name__)
+    n_lines = 0
+    for line in lines:
+        out.write(f"{line}\n")
+        n_lines += 1
+    return n_lines
+
+
+@contextmanager
+def lines_of(file: File, source: str) -> Iterator[Iterable[Numbered]]:
+    """Open the lines of an export, or those that another program's database is read as."""
+    if source == "l0":
+        if not isinstance(file, str | os.PathLike):
+            raise error(OptionError, "file", "the path of a database of l0", type(file).__name__)
+        yield read_l0(read_path(file))
+    elif not isinstance(file, str | os.PathLike):
+        yield read_lines(_text_lines(file))
+    else:
+        # A line that is not UTF-8 is refused alone: the others are taken.
+        with read_path(file).open(encoding="utf-8", errors="surrogateescape") as given:
+            yield read_lines(given)
+
+
+def _text_lines(file: object) -> Iterator[str]:
+    """Return the lines of a text file, or of any iterable of them."""
+    wish = "a path, or a text file or its lines"
+    if not isinstance(file, Iterable) or isinstance(file, bytes):
+        raise error(DTypeError, "file", wish, type(file).__name__)
+    for line in file:
+        if not isinstance(line, str):
+            raise error(DTypeError, "file", wish, f"a line that is a {type(line).__name__}")
+        yield line

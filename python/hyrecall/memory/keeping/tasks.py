@@ -5,40 +5,85 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from hyrecall.errors import HyrecallError
-from hyrecall.memory.data.degradation import DegradedReason
-from hyrecall.memory.derived.comparable_vectors import told_unembedded
-from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.keeping.keeper import Parts, Task
-from hyrecall.memory.sql.applied_writes import check_write_id
+from hyrecall.memory.changes import Change
+from hyrecall.memory.data.matches import DegradedReason
+from hyrecall.memory.derived.follower import Background, Follower
+from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, told_unembedded
+from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.doctor import Check
-from hyrecall.memory.sql.erasing import erase
-from hyrecall.memory.sql.selection import Selection
+from hyrecall.memory.sql.erasing import check_write_id, erase
+from hyrecall.memory.sql.writing import Selection
 
-__all__ = [
-    "SCRUB",
-    "AwaitIndex",
-    "CatchUp",
-    "CheckEmbeddings",
-    "CheckIndex",
-    "Compact",
-    "Compacted",
-    "EmptyLog",
-    "Erase",
-    "Follow",
-    "IndexState",
-    "Rebuild",
-    "Snapshot",
-    "TakeVectors",
-    "TellLayout",
-    "embeddings",
-    "scrub",
-]
+# ---- What a store asks of whoever keeps it open: the owner in this process, or a way to another's
+
+Reply = TypeVar("Reply")
+
+
+class Tells(Protocol):
+    """Work in the background that says how far it came."""
+
+    def told(self) -> str:
+        """Say it, without a text of anybody's."""
+        ...
+
+
+class Parts(Protocol):
+    """The parts of an owner that its tasks use."""
+
+    database: Database
+    follower: Follower
+    background: Background
+    layout: Layout
+
+    @property
+    def filling(self) -> Tells | None:
+        """What embeds by itself; None: this process cannot."""
+        ...
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank rows, as :meth:`Keeper.search_index`."""
+        ...
+
+
+class Task(ABC, Generic[Reply]):
+    """Upkeep that only the owner can do. Subclasses are frozen dataclasses of plain data."""
+
+    @abstractmethod
+    def run(self, owner: Parts) -> Reply:
+        """Do it in the owner's process."""
+
+
+class Keeper(Protocol):
+    """Commits changes, searches the index and does upkeep. Threads may share it."""
+
+    def write(
+        self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
+    ) -> Reply:
+        """Commit a change: it is on the disk when this returns."""
+        ...
+
+    def search_index(self, question: Question) -> FoundRows:
+        """Rank the rows that a caller may see."""
+        ...
+
+    def run(self, task: Task[Reply]) -> Reply:
+        """Do a task of the owner."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Closing twice is fine."""
+        ...
+
+
+# ---- The upkeep that only the owner of a store can do, as plain data ----
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -50,16 +95,7 @@ IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of a compaction.
-
-    Attributes
-    ----------
-    bytes_before, bytes_after : int
-        Size of the database and its write-ahead log.
-    wal_truncated : bool
-        Whether the log was emptied too. If not, a reader still sees the state before; the file
-        shrinks after it has left.
-    """
+    """The result of a compaction."""
 
     bytes_before: int
     bytes_after: int
@@ -68,11 +104,10 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Erase(Task[int]):
-    """Remove every byte of memories, from the database and the index; replies with their number.
+    """Remove every byte of memories, from the database and the index; replies with their number."""
 
-    What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
-    reply is kept by the id of the write, so that a retry gets the first one.
-    """
+    # What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
+    # reply is kept by the id of the write, so that a retry gets the first one.
 
     selection: Selection
     write_id: bytes
@@ -90,10 +125,8 @@ class Erase(Task[int]):
 
 
 def scrub(owner: Parts) -> bool:
-    """Remove erased rows from the index and the log; return whether all are gone.
-
-    A fault is logged, not raised: the erasure is committed, and this can be called again.
-    """
+    """Remove erased rows from the index and the log; return whether all are gone."""
+    # A fault is logged, not raised: the erasure is committed, and this can be called again.
     try:
         with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
             owner.follower.reconcile()
@@ -161,10 +194,9 @@ class TellLayout(Task[Layout | None]):
 
 @dataclass(frozen=True)
 class TakeVectors(Task[None]):
-    """Let the index take vectors of a model and length, unless it takes these already.
+    """Let the index take vectors of a model and length, unless it takes these already."""
 
-    Raises ``IndexNotReadyError`` if it cannot be made anew.
-    """
+    # Raises ``IndexNotReadyError`` if it cannot be made anew.
 
     model: str | None
     dim: int
@@ -213,13 +245,7 @@ class AwaitIndex(Task[IndexState]):
 
 @dataclass(frozen=True)
 class CheckIndex(Task[tuple[Check, ...]]):
-    """Check the index; replies with checks for the report of ``doctor``.
-
-    Attributes
-    ----------
-    full : bool
-        Whether the saved index is read too.
-    """
+    """Check the index; replies with checks for the report of ``doctor``."""
 
     full: bool
 

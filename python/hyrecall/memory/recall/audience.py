@@ -11,14 +11,12 @@ from typing import Final, Literal, TypeAlias
 import apsw
 
 from hyrecall.ask.scope import Scope
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
-from hyrecall.memory.data.fields import check_user
 from hyrecall.memory.data.matches import Reading, ReadPolicyFault
-from hyrecall.memory.sql.cells import Cell, cells_of, find_cells, has_named_users, lookup_order
-from hyrecall.memory.sql.read_policies import ReadPolicy, agents_of_group, read_policy
-
-__all__ = ["EVERYONE", "AskedBy", "Audience", "Partition", "User", "audience"]
+from hyrecall.memory.data.types import check_user
+from hyrecall.memory.sql.codec import Cell, cells_of, find_cells, has_named_users, lookup_order
+from hyrecall.memory.sql.reading import ReadPolicy, agents_of_group, read_policy
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -64,18 +62,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class AskedBy:
-    """A caller: a user, who reads own memories, or an agent, whose read policy may admit more.
-
-    Attributes
-    ----------
-    org, workspace : str or None
-        The partition; nothing outside it is ever seen.
-    user : str or None or EVERYONE
-        None is the anonymous bucket.
-    is_agent : bool
-    others : tuple of AskedBy
-        What is read beside, as one.
-    """
+    """A caller: a user, who reads own memories, or an agent, whose read policy may admit more."""
 
     org: str | None = None
     workspace: str | None = None
@@ -86,19 +73,7 @@ class AskedBy:
 
 @dataclass(frozen=True)
 class Audience:
-    """What a caller may see.
-
-    Attributes
-    ----------
-    cells : dict of int to Cell
-        Number in the store to cell.
-    readings : tuple of Reading
-        On whose behalf, one for each partition.
-    faults : tuple of ReadPolicyFault
-        Why a policy was not followed but closed.
-    has_named_users : bool
-        For an anonymous user: whether somebody with a name has memories in the partition.
-    """
+    """What a caller may see."""
 
     cells: dict[int, Cell]
     readings: tuple[Reading, ...]
@@ -112,25 +87,13 @@ class Audience:
 
 
 def read_partition(org: object, workspace: object, user: object) -> AskedBy:
-    """Check the names of a partition and a user in it.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        From :func:`hyrecall.memory.data.fields.check_user`.
-    """
+    """Check the names of a partition and a user in it."""
     names = check_user("org", org), check_user("workspace", workspace)
     return AskedBy(*names, check_user("user_id", user))
 
 
 def read_owner(org: object, workspace: object, user: object) -> AskedBy:
-    """Check the names of a partition and a user in it, or ``EVERYONE`` of the partition.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        What :func:`read_partition` refuses.
-    """
+    """Check the names of a partition and a user in it, or ``EVERYONE`` of the partition."""
     if user is not EVERYONE:
         return read_partition(org, workspace, user)
     around = read_partition(org, workspace, None)
@@ -138,13 +101,7 @@ def read_owner(org: object, workspace: object, user: object) -> AskedBy:
 
 
 def read_caller(user: object, org: object, workspace: object, partitions: object) -> AskedBy:
-    """Check a user in a partition, or several partitions in place of these.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Both are given, or what :func:`read_partition` or :func:`read_partitions` refuses.
-    """
+    """Check a user in a partition, or several partitions in place of these."""
     if partitions is None:
         return read_partition(org, workspace, user)
     if (user, org, workspace) != (None, None, None):
@@ -154,13 +111,7 @@ def read_caller(user: object, org: object, workspace: object, partitions: object
 
 
 def read_partitions(given: object) -> AskedBy:
-    """Check the partitions that a search goes through: one or more, each once.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        No sequence of partitions, none at all, or what :func:`read_partition` refuses.
-    """
+    """Check the partitions that a search goes through: one or more, each once."""
     if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise error(DTypeError, "partitions", "a sequence of Partition", repr(given))
     for one in given:
@@ -174,13 +125,7 @@ def read_partitions(given: object) -> AskedBy:
 
 
 def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
-    """Check the names of an agent; one with a blank name sees no other user's memories.
-
-    Raises
-    ------
-    ScopeError
-        No org or workspace: a missing one is never "all".
-    """
+    """Check the names of an agent; one with a blank name sees no other user's memories."""
     for name, given in (("org", org), ("workspace", workspace)):
         if not isinstance(given, str) or not given.strip():
             wish = "a name: an agent has an org and a workspace"
@@ -191,10 +136,8 @@ def read_agent(agent: object, org: object, workspace: object) -> AskedBy:
 
 
 def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
-    """Return the cells that a caller may see, read in one transaction.
-
-    How long it takes does not tell how many others there are, but where a policy admits them all.
-    """
+    """Return the cells that a caller may see, read in one transaction."""
+    # How long it takes does not tell how many others there are, but where a policy admits them all.
     if asked.others:
         parts = [audience(connection, one) for one in (replace(asked, others=()), *asked.others)]
         return Audience(

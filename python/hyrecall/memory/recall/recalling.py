@@ -8,41 +8,272 @@ rows that the index named and the audience may read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall._core.arithmetic import unit_scale
 from hyrecall.ask.expansion import MOST_BESIDE, Context
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.session import Session
-from hyrecall.base.warned import warn_caller
+from hyrecall.base import threads
+from hyrecall.base.threads import warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
-from hyrecall.memory.data.degradation import Degradation, DegradedReason
-from hyrecall.memory.data.matches import Facts, Found, Matches
+from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Found, Matches
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
-from hyrecall.memory.data.types import EpisodeMatch, IsolationWarning
-from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.derived.readiness import IndexNotReadyError
+from hyrecall.memory.data.types import (
+    Edge,
+    Episode,
+    EpisodeMatch,
+    IsolationWarning,
+    MatchParts,
+    Origin,
+    construct,
+)
+from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
-from hyrecall.memory.recall.call import Ask
-from hyrecall.memory.recall.hit_episodes import ends_of, matches_of
-from hyrecall.memory.recall.question import FoundRows, Question
-from hyrecall.memory.recall.time_limit import Bounded
+from hyrecall.memory.recall.call import Ask, FoundRows, Question
 from hyrecall.memory.recall.without_index import answer, within_budget
+from hyrecall.memory.sql.codec import Cell, cell_of
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.fact_rows import behind_successors, facts_of_rows, has_facts
-from hyrecall.memory.sql.reading import episodes_of_rows
+from hyrecall.memory.sql.edge_rows import edges_between
+from hyrecall.memory.sql.fact_rows import (
+    behind_successors,
+    facts_of_rows,
+    has_facts,
+    memories_that_hold,
+)
+from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
 
-__all__ = ["CALLERS_ARE_NAMED", "Means", "recall", "recall_facts", "warn_of_isolation"]
+# ---- Reads the episodes of ranked rows from the store, and their context ----
+
+
+def matches_of(
+    connection: apsw.Connection,
+    ranked: FoundRows,
+    wanted: Sequence[int],
+    seen: Audience,
+    now: datetime,
+    reasons: tuple[Degradation, ...],
+    damaged: set[int],
+    *,
+    context: Context | None,
+    holds_at: datetime | None,
+) -> Matches:
+    """Read the episodes of ranked rows at some places."""
+    # Those that are damaged or no longer live are left out.
+    rows = [ranked.rows[at] for at in wanted]
+    episodes = episodes_of_rows(connection, rows, seen.cells, damaged, shown=True)
+    ends = ends_of(connection, rows, tuple(seen.cells))
+    places = tuple([at for at in wanted if ranked.rows[at] in episodes])
+    beside = [ranked.context[at] for at in places] if ranked.context else []
+    keys = dict.fromkeys(chain(*beside))
+    homes: Collection[tuple[int, str]] = [(cell, key) for key in keys for cell in seen.cells]
+    if context is not None and holds_at is not None:
+        held = memories_that_hold(connection, keys, tuple(seen.cells), holds_at)
+        homes = [one for one in homes if one in held]
+        keys = dict.fromkeys(key for _, key in homes)
+        beside = [tuple([key for key in near if key in keys][: context.n]) for near in beside]
+    near = _context_of_hit(connection, beside, homes, damaged)
+    parts = _parts(ranked, places, near)
+    nothing = (None,) * len(ranked.rows)
+    reranked = ranked.stages.get("rerank_score", nothing)
+    matches = [
+        construct(
+            EpisodeMatch,
+            {
+                "episode": episodes[ranked.rows[at]],
+                "score": ranked.scores[at],
+                "vector_score": ranked.vector_scores[at],
+                "bm25_score": ranked.bm25_scores[at],
+                "rerank_score": reranked[at],
+                "parts": part,
+                "is_fill": ranked.fills[at],
+                "is_exact": ranked.exact[at],
+                "valid_to": ends.get(ranked.rows[at]),
+            },
+            {"_origin": Origin(ranked.ranked, at)},
+        )
+        for at, part in zip(places, parts, strict=True)
+    ]
+    found = Found(
+        reasons=tuple(dict.fromkeys(reasons)),
+        now=now,
+        origins=tuple(["fill" if ranked.fills[at] else "hit" for at in places]),
+        trace=ranked.trace,
+        related=_related(connection, ranked, seen, damaged),
+        context=near,
+        around=_around(connection, ranked, seen, places),
+        edges=() if context is None else _edges(connection, ranked, places, matches, near, seen),
+        phase=ranked.phase,
+        tiers=dict(ranked.n_candidates),
+        scopes=seen.readings,
+        faults=seen.faults,
+        rows=tuple([ranked.rows[at] for at in places]),
+    )
+    return Matches(matches, found, hits=ranked.ranked, places=places)
+
+
+def ends_of(
+    connection: apsw.Connection, rows: Sequence[int], cells: Collection[int]
+) -> dict[int, datetime | None]:
+    """Return when the facts among some rows end."""
+    facts = facts_of_rows(connection, rows, cells) if rows else {}
+    return {row: fact.valid_to for row, fact in facts.items()}
+
+
+def _parts(
+    ranked: FoundRows, places: Sequence[int], context: Sequence[Sequence[Episode]]
+) -> list[MatchParts]:
+    """Return what the scores of the rows at some places are made of."""
+    nothing = (None,) * len(ranked.rows)
+    stage = ranked.stages.get
+    tiers: list[dict[str, int]] = [{} for _ in ranked.rows]
+    for arm, ranks in ranked.ranks.items():
+        for own, rank in zip(tiers, ranks, strict=True):
+            if rank is not None:
+                own[arm] = rank
+    related: list[tuple[str, ...]] = [()] * len(ranked.rows)
+    for at, near in zip(places, context, strict=False):  # nothing of no row, if none has any
+        related[at] = tuple(one.id for one in near)
+    columns = {
+        "similarity": [None if one is None else unit_scale(one) for one in ranked.vector_scores],
+        "fused": stage("fused_score", ranked.scores),  # the same without stages
+        "provenance": stage("provenance_weight", nothing),
+        "recency": stage("recency_score", stage("recency_factor", nothing)),
+        "importance": stage("importance_score", nothing),
+        "relevance": stage("relevance_score", nothing),
+        "composite": stage("composite_raw", nothing),
+        "general": stage("general_score", nothing),
+        "topical": stage("topical_score", nothing),
+        "session": stage("session_score", nothing),
+        "phase": nothing if ranked.phase is None else (ranked.phase.name,) * len(nothing),
+        "tokens": stage("token_estimate", nothing),
+        "tiers": tiers,
+        "related": related,
+    }
+    rows = list(zip(*columns.values(), strict=True))
+    return [construct(MatchParts, dict(zip(columns, rows[at], strict=True))) for at in places]
+
+
+def _related(
+    connection: apsw.Connection, ranked: FoundRows, seen: Audience, damaged: set[int]
+) -> tuple[Episode, ...]:
+    numbers = {cell: number for number, cell in seen.cells.items()}
+    homes = ((numbers.get(Cell(*cell)), key) for cell, key in ranked.related)  # type: ignore[arg-type]
+    wanted = [(number, key) for number, key in homes if number is not None]
+    found = episodes_by_id(connection, wanted, damaged)
+    return tuple(found[one] for one in wanted if one in found)
+
+
+def _context_of_hit(
+    connection: apsw.Connection,
+    beside: Sequence[Sequence[str]],
+    homes: Iterable[tuple[int, str]],
+    damaged: set[int],
+) -> tuple[tuple[Episode, ...], ...]:
+    """Return the episodes of ids in the cells that the caller may see them in."""
+    keys = dict.fromkeys(chain.from_iterable(beside))
+    if not keys:
+        return ()
+    wanted = [home for home in homes if home[1] in keys]
+    found = episodes_by_id(connection, wanted, damaged)
+    known: dict[str, list[Episode]] = {key: [] for key in keys}
+    for home in wanted:
+        if home in found:
+            known[home[1]].append(found[home])
+    return tuple(tuple(episode for key in context for episode in known[key]) for context in beside)
+
+
+def _around(
+    connection: apsw.Connection, ranked: FoundRows, seen: Audience, places: Sequence[int]
+) -> tuple[tuple[Episode, ...], ...]:
+    """Return the episodes around the rows at some places; damaged ones are left out."""
+    if not ranked.around:
+        return ()
+    wanted = tuple(dict.fromkeys(chain.from_iterable(ranked.around[at] for at in places)))
+    known = episodes_of_rows(connection, wanted, seen.cells, set(), shown=True)
+    return tuple(tuple(known[row] for row in ranked.around[at] if row in known) for at in places)
+
+
+def _edges(
+    connection: apsw.Connection,
+    ranked: FoundRows,
+    places: Iterable[int],
+    matches: list[EpisodeMatch],
+    context: tuple[tuple[Episode, ...], ...],
+    seen: Audience,
+) -> tuple[Edge, ...]:
+    """Return the edges between matches and context; edges whose own text was found come first."""
+    numbers = {cell: number for number, cell in seen.cells.items()}
+    shown = [one.episode for one in matches] + [one for near in context for one in near]
+    homes = ((numbers.get(cell_of(one)._replace(source=None)), one.id) for one in shown)
+    nodes = [(number, key) for number, key in homes if number is not None]
+    found = edges_between(connection, tuple(dict.fromkeys(nodes)))
+    named = dict.fromkeys(ranked.edges[at] for at in places) if ranked.edges else {}
+    order = {key: place for place, key in enumerate(named)}
+    return tuple(sorted(found, key=lambda edge: order.get(edge.id, len(order))))
+
+
+# ---- Runs external callables (session trackers) with a time limit, even if they never return ----
+
+T_ = TypeVar("T_")
+
+
+class Bounded:
+    """Runs a function on its own thread and waits for it with a time limit."""
+
+    # A call that hangs is left behind; while as many hang as are allowed, further ones are refused
+    # at once. Threads may share it.
+
+    def __init__(self, name: str, *, most: int = 8) -> None:
+        """Start nothing yet."""
+        self._name = name
+        self._free = threading.Semaphore(most)
+
+    def call(self, function: Callable[[], T_], *, timeout: float) -> T_:
+        """Return what the function gives, or raise what it raises."""
+        if not self._free.acquire(blocking=False):
+            raise TimeoutError("too many calls hang")
+        said: queue.SimpleQueue[tuple[T_ | None, BaseException | None]] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                said.put((function(), None))
+            except BaseException as fault:
+                said.put((None, fault))
+            finally:
+                self._free.release()
+
+        try:
+            threads.start(work, name=self._name)
+        except RuntimeError:
+            self._free.release()
+            raise TimeoutError("there is no thread for it") from None
+        try:
+            given, fault = said.get(timeout=max(timeout, 0.0))
+        except queue.Empty:
+            raise TimeoutError("no answer in time") from None
+        if isinstance(fault, Exception):
+            raise fault
+        if fault is not None:  # a SystemExit of another's thread must not end the caller
+            raise RuntimeError(type(fault).__name__) from None
+        return given  # type: ignore[return-value]
+
+
+# ---- Answers one recall of a store: audience, embedding, index, then content ----
 
 CALLERS_ARE_NAMED: ContextVar[bool] = ContextVar("hyrecall_callers_are_named", default=False)
 """Whether who calls without a user means the anonymous one, as tokens do: then nothing warns."""
@@ -58,30 +289,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Means:
-    """The parts of a store that a recall uses.
-
-    Attributes
-    ----------
-    database : Database
-        For reading.
-    search_index : callable
-        Ranks rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`.
-    touch : callable
-        Counts an access of the memories of rows, at a time.
-    guard : Guard
-    sessions : SessionTracker
-    bounded : Bounded
-        For calls of a tracker that may hang.
-    clock : callable
-    layout : Layout
-        What an index of the store holds.
-    settle : callable
-        Lets the index take vectors of the length that an embedder turned out to give.
-    budget : float
-        Seconds for the embedder where a call says nothing.
-    patience : float
-        Seconds for changes that another thread is applying to the index.
-    """
+    """The parts of a store that a recall uses."""
 
     database: Database
     search_index: Callable[[Question], FoundRows]
@@ -97,15 +305,7 @@ class Means:
 
 
 def recall(means: Means, ask: Ask) -> Matches:
-    """Answer one recall.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A filter that asks what is not there.
-    StoreError
-        Content cannot be read.
-    """
+    """Answer one recall."""
     now = means.clock() if ask.now is None else ask.now
     with means.database.reading() as connection:
         seen = audience(connection, ask.by)

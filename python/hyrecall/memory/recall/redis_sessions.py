@@ -8,14 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from hyrecall.ask.session import LONGEST, Session
-from hyrecall.base.keywords import check_keywords
+from hyrecall.base.arguments import check_keywords
 from hyrecall.memory.data.sessions import SessionName, still_known
 from hyrecall.memory.sql.codec import from_micros, to_micros
 
 if TYPE_CHECKING:
     import redis
-
-__all__ = ["RedisSessions"]
 
 
 @check_keywords

@@ -15,25 +15,23 @@ import numpy as np
 
 from hyrecall.base import threads
 from hyrecall.errors import error
-from hyrecall.memory.sharing.faults import lower_fault, raise_fault
-from hyrecall.memory.sharing.frames import ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import ANSWER, CALL
-from hyrecall.memory.sharing.wire import Codec, WireError
-
-__all__ = ["Answering", "Callbacks"]
+from hyrecall.memory.sharing.wire import (
+    ANSWER,
+    CALL,
+    Codec,
+    ConnectionLost,
+    Frames,
+    WireError,
+    lower_fault,
+    raise_fault,
+)
 
 
 class Callbacks:
-    """The callables that one request names, as functions of the owner.
+    """The callables that one request names, as functions of the owner."""
 
-    A function may be called on any thread, also on one that the request left behind: then it
-    raises. Calls of one request take turns.
-
-    Parameters
-    ----------
-    frames : Frames
-    codec : Codec
-    """
+    # A function may be called on any thread, also on one that the request left behind: then it
+    # raises. Calls of one request take turns.
 
     def __init__(self, frames: Frames, codec: Codec) -> None:
         """Be ready for the calls of one request."""
@@ -65,10 +63,8 @@ class Callbacks:
         return told[2]
 
     def end(self) -> bool:
-        """Refuse further calls; return whether one is still under way, on a thread left behind.
-
-        The connection then carries no further request: an answer may come that nobody awaits.
-        """
+        """Refuse further calls; return whether one is still under way, on a thread left behind."""
+        # The connection then carries no further request: an answer may come that nobody awaits.
         self._is_over = True
         is_free = self._turn.acquire(blocking=False)
         if is_free:

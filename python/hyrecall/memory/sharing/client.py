@@ -6,41 +6,46 @@ import contextlib
 import itertools
 import os
 import socket
+import stat
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from hyrecall import errors
 from hyrecall.base.forks import Birth
-from hyrecall.base.scans import check_waiting
+from hyrecall.base.threads import check_waiting
 from hyrecall.errors import (
     HyrecallError,
     OwnerError,
     StoreBusyError,
     StoreMismatchError,
+    WriterBusyError,
     error,
 )
 from hyrecall.memory.sharing.calling import Answering
-from hyrecall.memory.sharing.faults import raise_fault
-from hyrecall.memory.sharing.frames import MOST_BYTES_OF_HELLO, ConnectionLost, Frames
-from hyrecall.memory.sharing.protocol import (
+from hyrecall.memory.sharing.wire import (
     CALL,
     FAULT,
+    MOST_BYTES_OF_HELLO,
     REPLY,
     REQUEST,
     STATUS,
+    Codec,
+    ConnectionLost,
+    Frames,
     Hello,
     OwnerState,
     Welcome,
+    WireError,
     check_peer,
     peer_of,
+    raise_fault,
 )
-from hyrecall.memory.sharing.wire import Codec, WireError
-
-__all__ = ["HUNG_SECONDS", "Connections", "Link", "state_of"]
+from hyrecall.memory.sql.lock import SHARED, SOCKET, WriterLock, read_holder
 
 HUNG_SECONDS = 10.0
 """An owner that gives no sign of life for so long hangs."""
@@ -55,27 +60,10 @@ Connect = Callable[[], socket.socket]
 
 
 class Link:
-    """One connection to an owner, after its hello.
-
-    Attributes
-    ----------
-    pid : int
-        Of the owner.
-    welcome : Welcome
-    """
+    """One connection to an owner, after its hello."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
-        """Connect and say hello.
-
-        Raises
-        ------
-        ConnectionLost
-            There is no owner, or it is just leaving.
-        OwnerError
-            It does not answer.
-        HyrecallError
-            It refuses: StoreMismatchError, StoreBusyError.
-        """
+        """Connect and say hello."""
         self._codec = codec
         self._numbers = itertools.count()
         self.is_clean = False  # whether it may carry another request
@@ -117,25 +105,7 @@ class Link:
         seconds: float | None = None,
         is_alive: Callable[[], None] | None = None,
     ) -> Any:
-        """Return the reply to a message. After an error that is not of the reply, close the link.
-
-        Parameters
-        ----------
-        message : object
-        seconds : float, optional
-            That it may wait for its turn.
-        is_alive : callable, optional
-            Called each time that the owner was silent for ``LOOK_SECONDS``: raises if it hangs.
-
-        Raises
-        ------
-        ConnectionLost
-            The owner is gone; the message may have had its effect.
-        OwnerError
-            The owner hangs.
-        CallStopped
-            Who asked has left.
-        """
+        """Return the reply to a message."""
         mine: list[Callable[..., Any]] = []
 
         def number_of(function: Callable[..., Any]) -> int:
@@ -179,15 +149,7 @@ class Link:
 
 
 class Connections:
-    """A pool of connections to one owner. Threads may share it.
-
-    Parameters
-    ----------
-    connect : callable
-        Returns a connected socket, or raises OSError.
-    codec : Codec
-    hello : Hello
-    """
+    """A pool of connections to one owner. Threads may share it."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
         """Connect once, so that an owner that refuses is known at once; raises as :class:`Link`."""
@@ -203,23 +165,7 @@ class Connections:
         weakref.finalize(self, _close_all, self._birth, self._idle)
 
     def ask(self, message: object, *, seconds: float | None = None) -> Any:
-        """Return the owner's reply to a message; raises what the owner raised.
-
-        Parameters
-        ----------
-        message : object
-        seconds : float, optional
-            That it may wait for a connection and for its turn; without, for as long as it takes.
-
-        Raises
-        ------
-        StoreBusyError
-            The owner, or this pool, was too busy for so long.
-        ConnectionLost
-            The owner is gone; the message may have had its effect.
-        OwnerError
-            The owner hangs.
-        """
+        """Return the owner's reply to a message; raises what the owner raised."""
         begun = time.monotonic()
         with self._link(seconds) as link:
             if seconds is not None:
@@ -299,17 +245,7 @@ def _close_all(birth: Birth, links: list[Link]) -> None:
 
 
 def state_of(connect: Connect, codec: Codec) -> OwnerState:
-    """Ask an owner who it is and who uses the store, as an observer.
-
-    Raises
-    ------
-    ConnectionLost
-        There is no owner.
-    OwnerError
-        It does not answer.
-    HyrecallError
-        It refuses.
-    """
+    """Ask an owner who it is and who uses the store, as an observer."""
     link = Link(connect, codec, Hello(os.getpid(), is_observer=True))
     try:
         until = time.monotonic() + HUNG_SECONDS
@@ -339,3 +275,114 @@ def _refusal(welcome: Welcome) -> HyrecallError:
         kind = StoreMismatchError
     made: HyrecallError = kind(welcome.refused)
     return made
+
+
+# ---- Finds the owner of a store, or makes this process the owner: one at a time, by the lock alone
+# Whoever holds the writer's lock of the folder is the owner, and listens on a socket in the folder.
+# The system frees the lock when its process ends, however it ends. Nothing else moves ownership.
+
+LONGEST_PATH = 107
+"""Bytes of the path of a Unix socket."""
+
+_BACKLOG = 1_024
+_PAUSE = 0.005  # seconds between two tries
+_GRACE = 0.2  # seconds in which LOCK may still name an earlier owner
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    """Give the path of a folder's socket in a form that is short enough."""
+    path = str(folder / SOCKET)
+    if len(os.fsencode(path)) <= LONGEST_PATH:
+        yield path
+        return
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{handle}/{SOCKET}"
+    finally:
+        os.close(handle)
+
+
+def listen_in(folder: Path) -> socket.socket:
+    """Return a listening socket in a folder, for processes of this user only."""
+    # The caller holds the writer's lock, so an older socket is nobody's.
+    with contextlib.suppress(FileNotFoundError):
+        (folder / SOCKET).unlink()
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _address(folder) as address:
+            made.bind(address)
+            os.chmod(address, stat.S_IRUSR | stat.S_IWUSR)  # nobody can connect before it listens
+        made.listen(_BACKLOG)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def remove_socket(folder: Path) -> None:
+    """Remove the socket of a folder; the caller holds the writer's lock."""
+    with contextlib.suppress(OSError):
+        (folder / SOCKET).unlink()
+
+
+def connect_to(folder: Path) -> socket.socket:
+    """Return a connection to the owner of a folder."""
+    until = time.monotonic() + HUNG_SECONDS
+    while True:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.setblocking(False)
+            with _address(folder) as address:
+                made.connect(address)
+        except BlockingIOError:  # more connections wait to be accepted than can
+            made.close()
+            if time.monotonic() >= until:
+                raise hung(read_holder(folder).pid or 0) from None
+            time.sleep(_PAUSE)
+        except BaseException:
+            made.close()
+            raise
+        else:
+            return made
+
+
+def elect(folder: Path, connect: Callable[[], T], *, wait: float = 0.0) -> WriterLock | T:
+    """Connect to the owner of a folder, or take the lock and become it."""
+    begun = time.monotonic()
+    while True:
+        try:
+            return WriterLock.take(folder, terms=SHARED)
+        except WriterBusyError as fault:
+            busy = fault
+        with contextlib.suppress(ConnectionLost):
+            return connect()
+        waited = time.monotonic() - begun
+        holder = read_holder(folder)
+        if holder.terms == SHARED:
+            # It opens the store, or leaves it, or its process has just ended.
+            if waited >= HUNG_SECONDS + wait:
+                raise hung(holder.pid or 0)
+        elif waited >= max(wait, _GRACE):
+            if holder.terms.startswith(_NO_SOCKETS):
+                raise _cannot_share(folder, holder.terms)
+            raise busy
+        time.sleep(_PAUSE)
+
+
+_NO_SOCKETS = "without sockets"
+
+
+def without_sockets(fault: OSError) -> str:
+    """Return the terms of an owner that cannot listen."""
+    return f"{_NO_SOCKETS} ({fault.strerror or type(fault).__name__})"
+
+
+def _cannot_share(folder: Path, terms: str) -> OwnerError:
+    holder = read_holder(folder)
+    wish = "a file system with Unix sockets, over which processes share a store"
+    got = f"one {terms} (owner: pid {holder.pid})"
+    remedy = "shared=False for one process at a time, or `hyrecall serve` for many"
+    return error(OwnerError, str(folder), wish, got, remedy)

@@ -7,59 +7,294 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial, reduce
+from operator import and_, or_
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias, cast
 
-from hyrecall.errors import HyrecallError
+from hyrecall.ask import arms, expansion, predicates, recipe, scoring, shaping
+from hyrecall.ask.arms import Edges
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.scope import Scope
+from hyrecall.ask.session import Session
+from hyrecall.base.threads import caller_of, serving
+from hyrecall.errors import HyrecallError, OptionError, StoreMismatchError, error
+from hyrecall.hits.around import SecondLook
+from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
+from hyrecall.hits.explain_text import Component, Explanation, Scaling, Step, Term
+from hyrecall.hits.trace import StageTrace, Trace
+from hyrecall.memory import changes
+from hyrecall.memory.changes import Change
+from hyrecall.memory.data.matches import Degradation, DegradedReason
+from hyrecall.memory.data.sessions import SessionName
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
 from hyrecall.memory.derived.layout import Layout
+from hyrecall.memory.faces.import_rows import AgentLine, FeedbackLine, Line, VersionLine
+from hyrecall.memory.keeping import tasks
 from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import Snapshot
-from hyrecall.memory.sharing.asking import (
-    About,
-    Asked,
-    answer,
-    compare,
-    compare_layouts,
-    layout_told,
-    searches,
-)
-from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.election import (
+from hyrecall.memory.keeping.tasks import AwaitIndex, Keeper, Parts, Snapshot, Task
+from hyrecall.memory.recall.audience import EVERYONE, AskedBy
+from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.sharing.client import (
+    Connections,
     connect_to,
     elect,
     listen_in,
     remove_socket,
     without_sockets,
 )
-from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.memory.sharing.protocol import Hello, OwnerState
 from hyrecall.memory.sharing.server import Server
+from hyrecall.memory.sharing.wire import ClientState, Codec, Hello, Kind, OwnerState
+from hyrecall.memory.sql.codec import Cell
+from hyrecall.memory.sql.doctor import Check
 from hyrecall.memory.sql.lock import WriterLock
+from hyrecall.memory.sql.store_sessions import Conversation
+from hyrecall.memory.sql.writing import NewVersion, Selection
+from hyrecall.text.analyzer import Analyzer
+from hyrecall.text.bm25 import BM25
 
-__all__ = ["Host", "find_owner"]
+# ---- What a client of a store asks of its owner, and what both compare before ----
+
+About: TypeAlias = Mapping[str, str | int | None]
+"""What a process knows of its store: format, layout, recipe, analyzer, model, dim."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A change to commit, once under its id, or a question of the index, or a task."""
+
+    what: Change[Any] | Question | Task[Any]
+    write_id: bytes | None = None
+    now: datetime | None = None
+    layout: About | None = None
+    caller: str | None = field(default_factory=caller_of)
+
+
+Answered: TypeAlias = Any
+
+
+def answer(owner: Owner, asked: object) -> Answered:
+    """Do what a client asks."""
+    if isinstance(asked, Asked):
+        what = asked.what
+        if isinstance(what, Change):
+            return owner.write(what, write_id=asked.write_id, now=asked.now)
+        with serving(asked.caller):
+            if isinstance(what, Question):
+                return replace(owner.search_index(what), ranked=None)
+            if isinstance(what, Task):
+                return owner.run(what)
+    raise error(OptionError, "message", "a change, a question or a task", type(asked).__name__)
+
+
+@dataclass(frozen=True)
+class ExplainRow(Task[Explanation]):
+    """Ask a question again and explain one of its rows, if it still has the same score."""
+
+    question: Question
+    place: int
+    row: int
+    score: float
+
+    def run(self, owner: Parts) -> Explanation:
+        """Search and explain."""
+        found = owner.search_index(self.question)
+        is_there = 0 <= self.place < len(found.rows)
+        if (
+            not is_there
+            or found.ranked is None
+            or found.rows[self.place] != self.row
+            or found.scores[self.place] != self.score
+        ):
+            wish = "a match whose score is still the same"
+            remedy = "the store has changed since the search: search again"
+            raise error(OptionError, "match", wish, "another", remedy)
+        return found.ranked.explain(self.place)
+
+
+@dataclass(frozen=True)
+class ExplainDropped(Task[Dropped]):
+    """Ask a question again and say what was left out, if it still finds the same rows."""
+
+    question: Question
+    rows: tuple[int, ...]
+    scores: tuple[float, ...]
+    most: int
+
+    def run(self, owner: Parts) -> Dropped:
+        """Search and say what was left out."""
+        found = owner.search_index(self.question)
+        is_same = (found.rows, found.scores) == (self.rows, self.scores)
+        if found.ranked is None or not is_same:
+            wish = "matches that are still found with the same scores"
+            remedy = "the store has changed since the search: search again"
+            raise error(OptionError, "matches", wish, "others", remedy)
+        return found.ranked.explain_dropped(self.most)
+
+
+class RemoteRows:
+    """Explains rows that the owner ranked, by asking it again."""
+
+    def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
+        """Remember what was asked and found."""
+        self._keeper, self._question = keeper, question
+        self._rows, self._scores = found.rows, found.scores
+
+    def explain(self, place: int) -> Explanation:
+        """Recompute the score of a row, by its place from 0."""
+        row, score = self._rows[place], self._scores[place]
+        return self._keeper.run(ExplainRow(self._question, place, row, score))
+
+    def explain_dropped(self, most: int) -> Dropped:
+        """Say what the stages left out."""
+        return self._keeper.run(ExplainDropped(self._question, self._rows, self._scores, most))
+
+
+_COMPARED = ("format", "model", "dim")
+_OF_LAYOUTS = ("layout", "analyzer", "recipe")
+
+
+def compare(own: About, other: About, pid: int) -> None:
+    """Compare what owner and client know of their store, when the client connects."""
+    # A side without an embedder differs in neither model nor length.
+    has_models = own.get("model") is not None and other.get("model") is not None
+    for name in _COMPARED:
+        mine, theirs = own.get(name), other.get(name)
+        if name != "format" and (not has_models or mine is None or theirs is None):
+            continue
+        if mine != theirs:
+            raise _mismatch(name, mine, theirs, pid)
+
+
+def searches(what: object) -> bool:
+    """Return whether something that is asked needs an index of the asker's layout."""
+    return isinstance(what, Question | ExplainRow | ExplainDropped | AwaitIndex)
+
+
+def layout_told(about: About) -> About:
+    """Return what a process says of its layout."""
+    return {name: about.get(name) for name in _OF_LAYOUTS}
+
+
+def compare_layouts(own: About, other: About | None, pid: int) -> None:
+    """Compare the layout of the index with the one that a search is made for."""
+    # Recipes may differ as long as they read the same index.
+    told: About = {} if other is None else other
+    if own.get("layout") != told.get("layout"):
+        name = "recipe" if own.get("analyzer") == told.get("analyzer") else "analyzer"
+        raise _mismatch(name, own.get(name), told.get(name), pid)
+
+
+def _mismatch(name: str, mine: object, theirs: object, pid: int) -> StoreMismatchError:
+    wish = f"{mine}, as in the process that owns the store (pid {pid})"
+    return error(StoreMismatchError, name, wish, theirs)
+
+
+# ---- The classes whose instances cross between processes: an allow-list ----
+
+_MOST_PARTS = 10_000
+
+
+def _filter(op: object, tests: object, parts: object) -> Filter:
+    """Make a filter as its operators make it, so that everything is checked."""
+    if not isinstance(tests, tuple) or not isinstance(parts, tuple) or len(parts) > _MOST_PARTS:
+        raise error(OptionError, "filter", "tests and parts", "others")
+    if op == "test":
+        return Filter(**dict(tests))
+    if not parts or not all(isinstance(part, Filter) for part in parts):
+        raise error(OptionError, "filter", "filters to join", "others")
+    if op == "not" and len(parts) == 1:
+        return cast(Filter, ~parts[0])
+    if op in ("and", "or"):
+        return cast(Filter, reduce(and_ if op == "and" else or_, parts))
+    raise error(OptionError, "filter", "a known operator", repr(op)[:40])
+
+
+def _weighted(of: type, *options: str) -> Kind:
+    """Return the kind of a fusion, which is made of a mapping of weights."""
+
+    def parts(value: Any) -> Iterable[Any]:
+        weights = None if value.weights is None else dict(value.weights)
+        return (weights, *(getattr(value, name) for name in options))
+
+    def make(weights: Any, *values: Any) -> Any:
+        return of(weights, **dict(zip(options, values, strict=True)))
+
+    return Kind(of, parts, make)
+
+
+def _predicate(of: type) -> Kind:
+    return Kind(of, lambda value: value.values, of)
+
+
+OF_RECIPES: Final[tuple[type | Kind, ...]] = (
+    replace(Kind.read(Recipe), is_kept=True),
+    *(recipe.Lexical, recipe.Dense, recipe.TieBreak),
+    *(recipe.Tables, recipe.Fill, recipe.WithThreads),
+    *(arms.EdgeLexical, arms.Listed, arms.Newest, arms.Regex, arms.Tags, Edges),
+    *(expansion.Context, expansion.SharedTags),
+    *(shaping.Feedback, shaping.Around, shaping.Provenance, shaping.Rerank),
+    *(shaping.RerankBy, shaping.Dedup),
+    *(shaping.Recency, shaping.Composite, shaping.SessionSignals, shaping.Phase, shaping.Budget),
+    *(shaping.MMR, shaping.Gate, shaping.Prior, shaping.Linear, scoring.Above, BM25),
+    _weighted(scoring.RRF, "rank_constant", "alpha", "alpha_mode"),
+    _weighted(scoring.WeightedSum, "normalize", "complete", "balance"),
+    _weighted(scoring.Max, "normalize", "complete"),
+    _weighted(scoring.DBSF, "complete"),
+)
+"""Recipes and what they are made of."""
+
+OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
+    Kind(Filter, lambda value: value._identity(), _filter),
+    *map(
+        _predicate,
+        (
+            *(predicates.Equal, predicates.AnyOf, predicates.Between, predicates.NoneOf),
+            *(predicates.AllOf, predicates.IsNull, predicates.NotNull),
+        ),
+    ),
+    Kind(Scope, lambda value: (value.cells,), Scope),
+    Session,
+)
+"""What else a request of an index is made of."""
+
+OF_STORES: Final[tuple[type | Kind, ...]] = (
+    *(Asked, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
+    *(changes.Remember, changes.RememberFact, changes.Update, changes.Supersede),
+    *(changes.EndFact, changes.Forget, changes.Pin, changes.Link, changes.Unlink),
+    changes.SetPolicy,
+    *(changes.Touch, changes.RecordConversations, Conversation, changes.SetVectors),
+    changes.GiveFeedback,
+    *(changes.ImportLines, changes.ImportedLines, changes.SettleTables),
+    *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
+    *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
+    tasks.CheckEmbeddings,
+    *(tasks.TellLayout, Layout),
+    Kind(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
+    *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
+    *(Line, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
+    *(Check, Degradation, DegradedReason, Trace, StageTrace),
+    *(Explanation, Component, Scaling, Step, Term, SecondLook),
+    *(Dropped, StageDrops, DroppedRow, Peer),
+)
+"""Changes, questions and tasks of a store, their replies, and what they are made of."""
+
+CODEC: Final = Codec((*OF_RECIPES, *OF_REQUESTS, *OF_STORES))
+"""The codec between the processes of a store."""
+
+
+# ---- The owner's side of a shared store: the lock, the server, and the owner once it is open ----
 
 _log = logging.getLogger("hyrecall.memory")
 
 
 def find_owner(folder: Path, about: About, *, wait: float = 0.0) -> Host | Connections:
-    """Connect to the owner of a folder, or become it: then its clients wait for the opening.
-
-    Parameters
-    ----------
-    folder : Path
-        That exists.
-    about : mapping
-        What this process knows of the store.
-    wait : float, default 0
-        Seconds to wait for a writer that does not share the store.
-
-    Raises
-    ------
-    HyrecallError, OSError
-        As :func:`elect`.
-    """
+    """Connect to the owner of a folder, or become it: then its clients wait for the opening."""
     hello = Hello(os.getpid(), about=about)
     connect = partial(Connections, partial(connect_to, folder), CODEC, hello)
     found = elect(folder, connect, wait=wait)
@@ -67,16 +302,7 @@ def find_owner(folder: Path, about: About, *, wait: float = 0.0) -> Host | Conne
 
 
 class Host:
-    """The owner's side of a shared store: the lock, the server, and the owner once it is open.
-
-    Parameters
-    ----------
-    folder : Path
-    lock : WriterLock
-        Whoever opens the database with it releases it.
-    about : mapping
-        What this process knows of the store.
-    """
+    """The owner's side of a shared store: the lock, the server, and the owner once it is open."""
 
     def __init__(self, folder: Path, lock: WriterLock, about: About) -> None:
         """Listen; clients wait until :meth:`open_for`."""
@@ -112,26 +338,13 @@ class Host:
         return self._owner
 
     def open_for(self, owner: Owner, layout: About | None = None) -> None:
-        """Answer clients from now on.
-
-        Parameters
-        ----------
-        owner : Owner
-        layout : mapping, optional
-            What is to be said of the owner's layout, if it is not the one of this process.
-        """
+        """Answer clients from now on."""
         self._owner = owner
         self._about = {**self._about, **(layout or {})}
         self._server.ready()
 
     def claim(self, layout: Layout, about: About) -> None:
-        """Make the index anew for this process, which searches it, if it has another layout.
-
-        Raises
-        ------
-        IndexNotReadyError
-            It could not be made.
-        """
+        """Make the index anew for this process, which searches it, if it has another layout."""
         if self._about["layout"] == layout.hash:
             return
         with self._claiming:

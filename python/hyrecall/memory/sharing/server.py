@@ -10,37 +10,88 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 from hyrecall.base import threads
 from hyrecall.base.forks import Birth, renew_in_children
-from hyrecall.base.scans import serving
+from hyrecall.base.threads import serving
 from hyrecall.errors import HyrecallError, StoreBusyError, StoreMismatchError, error
 from hyrecall.memory.sharing.calling import Callbacks
-from hyrecall.memory.sharing.faults import lower_fault
-from hyrecall.memory.sharing.frames import (
-    MOST_BYTES_OF_HELLO,
-    ConnectionLost,
-    Frames,
-)
-from hyrecall.memory.sharing.protocol import (
+from hyrecall.memory.sharing.wire import (
     FAULT,
+    MOST_BYTES_OF_HELLO,
     REPLY,
     REQUEST,
     STATUS,
     ClientState,
+    Codec,
+    ConnectionLost,
+    Frames,
     Hello,
     OwnerState,
     Welcome,
+    WireError,
     check_peer,
+    lower_fault,
     peer_of,
 )
-from hyrecall.memory.sharing.turns import Limits, Turns
-from hyrecall.memory.sharing.wire import Codec, WireError
 
-__all__ = ["Server"]
+# ---- How many requests an owner has at work at a time, and how many wait for their turn ----
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an owner does at a time."""
+
+    at_work: int = 64
+    waiting: int = 1_000
+    seconds: float = 10.0
+    connections: int | None = None
+
+
+class Turns:
+    """Lets a bounded number of requests run, and a bounded number wait."""
+
+    def __init__(self, limits: Limits) -> None:
+        """Let nobody wait yet."""
+        self._limits = limits
+        self._free = threading.Semaphore(limits.at_work)
+        self._counting = threading.Lock()
+        self.n_waiting = 0
+
+    @contextmanager
+    def turn(self, seconds: float | None) -> Iterator[None]:
+        """Wait for a turn and keep it for the block."""
+        if not self._free.acquire(blocking=False):
+            self._wait(self._limits.seconds if seconds is None else seconds)
+        try:
+            yield
+        finally:
+            self._free.release()
+
+    def _wait(self, seconds: float) -> None:
+        with self._counting:
+            is_full = self.n_waiting >= self._limits.waiting
+            self.n_waiting += not is_full
+        if is_full:
+            raise self._busy(f"{self._limits.waiting} that wait")
+        try:
+            if not self._free.acquire(timeout=max(min(seconds, self._limits.seconds), 0.0)):
+                raise self._busy(f"{self._limits.at_work} at work")
+        finally:
+            with self._counting:
+                self.n_waiting -= 1
+
+    def _busy(self, got: str) -> StoreBusyError:
+        fault = error(StoreBusyError, "store", "an owner with a free turn", got, "try again")
+        fault.retry_after = 1.0
+        return fault
+
+
+# ---- Answers the clients of a store: a thread for each connection, a bounded number at work ----
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -66,18 +117,7 @@ class _Peer:
 
 
 class Server:
-    """The owner's end of the connections to a store.
-
-    Parameters
-    ----------
-    codec : Codec
-    answer : callable
-        Returns the reply to a message, which may take long and raise anything.
-    admit : callable
-        Compares what a client knows of the store with what the owner knows, and returns the
-        latter; raises StoreMismatchError where they differ.
-    limits : Limits, optional
-    """
+    """The owner's end of the connections to a store."""
 
     def __init__(
         self,
@@ -109,13 +149,7 @@ class Server:
     # ---- its life ----
 
     def start(self, listener: socket.socket) -> None:
-        """Accept connections of a listening socket; hellos are answered after :meth:`ready`.
-
-        Raises
-        ------
-        RuntimeError
-            There can be no thread.
-        """
+        """Accept connections of a listening socket; hellos are answered after :meth:`ready`."""
         threads.start(lambda: self._accept(listener), name="hyrecall-owner", stop=self.stop)
         self._listener, self.was_started = listener, True
 
@@ -140,15 +174,8 @@ class Server:
             frames.end()
 
     def close(self, *, wait: float = 10.0) -> None:
-        """Accept nothing more, let requests at work be answered, and end all connections.
-
-        A request that is not answered is lost for its client, which asks the next owner.
-
-        Parameters
-        ----------
-        wait : float, default 10
-            Seconds to wait for requests at work.
-        """
+        """Accept nothing more, let requests at work be answered, and end all connections."""
+        # A request that is not answered is lost for its client, which asks the next owner.
         if not self._birth.is_here:
             return  # the connections are the parent's
         with self._state:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -19,33 +21,66 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from hyrecall.base import threads
-from hyrecall.memory.changes.change import Change
-from hyrecall.memory.derived.layout import Layout
+from hyrecall.errors import StoreBusyError
+from hyrecall.memory.changes import Change
+from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.derived.projection import load_arrow
-from hyrecall.memory.derived.readiness import IndexNotReadyError
-from hyrecall.memory.keeping.keeper import Task
 from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import TakeVectors, TellLayout
-from hyrecall.memory.recall.question import FoundRows, Question
-from hyrecall.memory.sharing.asking import (
+from hyrecall.memory.keeping.tasks import TakeVectors, Task, TellLayout
+from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.sharing.client import Connections, connect_to, state_of
+from hyrecall.memory.sharing.host import (
+    CODEC,
     About,
     Asked,
+    Host,
     RemoteRows,
     answer,
+    find_owner,
     layout_told,
     searches,
 )
-from hyrecall.memory.sharing.client import Connections, state_of
-from hyrecall.memory.sharing.election import connect_to
-from hyrecall.memory.sharing.frames import ConnectionLost
-from hyrecall.memory.sharing.host import Host, find_owner
-from hyrecall.memory.sharing.kinds import CODEC
-from hyrecall.memory.sharing.patience import Patience
-from hyrecall.memory.sharing.protocol import OwnerState
+from hyrecall.memory.sharing.wire import ConnectionLost, OwnerState
+from hyrecall.memory.sql.connecting import disk_named
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.sqlite_errors import disk_named
 
-__all__ = ["MakesOwner", "SharedKeeper", "observe"]
+# ---- Tries again while the owner of a store has too much to do, within a number of seconds ----
+
+FIRST_PAUSE = 0.02
+"""Seconds before the second try; each later pause is twice as long, up to what the owner says."""
+
+T_ = TypeVar("T_")
+
+
+class Patience:
+    """How long one call still waits for a busy owner. One thread uses it."""
+
+    def __init__(self, seconds: float) -> None:
+        """Start the time."""
+        self._until = time.monotonic() + seconds
+        self._pause = FIRST_PAUSE
+
+    @property
+    def left(self) -> float:
+        """Seconds that the call may still wait."""
+        return max(self._until - time.monotonic(), 0.0)
+
+    def run(self, ask: Callable[[], T_]) -> T_:
+        """Call a function until it raises no StoreBusyError, or the time is over."""
+        while True:
+            try:
+                return ask()
+            except StoreBusyError as fault:
+                left = self.left
+                if not left:
+                    raise
+                most = min(self._pause, max(fault.retry_after, FIRST_PAUSE), left)
+            # Clients that were refused together do not come back together.
+            time.sleep(random.uniform(most / 2, most))
+            self._pause *= 2
+
+
+# ---- Keeps a store that processes share: as its owner, or through the owner, as it turns out ----
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -56,12 +91,8 @@ Reply = TypeVar("Reply")
 
 
 def observe(folder: Path | None) -> OwnerState | None:
-    """Return the owner of a folder and its clients, without becoming one; None: nobody shares it.
-
-    Raises
-    ------
-    OwnerError
-        The owner does not answer.
+    """Return the owner of a folder and its clients, without becoming one; None: nobody shares
+    it.
     """
     if folder is None:
         return None
@@ -80,28 +111,7 @@ class MakesOwner(Protocol):
 
 
 class SharedKeeper:
-    """Keeps a store with other processes. Threads may share it.
-
-    Parameters
-    ----------
-    database : Database
-        It reads; its writer is there as long as this process is the owner.
-    place : Host or Connections
-    about : mapping
-        What this process knows of the store.
-    layout : Layout
-        By which this process searches.
-    make_owner : MakesOwner
-        Makes the owner on the database: at the beginning, or after a take-over.
-    clock : callable
-        When a change of this process counts as recorded.
-    patience : float
-        Seconds that a call waits for an owner that has too much to do.
-
-    Attributes
-    ----------
-    database : Database
-    """
+    """Keeps a store with other processes. Threads may share it."""
 
     def __init__(
         self,
@@ -151,7 +161,7 @@ class SharedKeeper:
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
     ) -> Reply:
-        """Commit a change, as :meth:`hyrecall.memory.keeping.keeper.Keeper.write`."""
+        """Commit a change, as :meth:`hyrecall.memory.keeping.tasks.Keeper.write`."""
         place = self._place
         if isinstance(place, Host):
             return place.owner.write(change, write_id=write_id, now=now)
@@ -161,7 +171,7 @@ class SharedKeeper:
         return cast("Reply", reply)
 
     def search_index(self, question: Question) -> FoundRows:
-        """Rank rows, as :meth:`hyrecall.memory.keeping.keeper.Keeper.search_index`."""
+        """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
         place = self._place
         if isinstance(place, Host):
             place.claim(self._layout, self._about)
@@ -172,7 +182,7 @@ class SharedKeeper:
         return replace(found, ranked=RemoteRows(self, question, found))
 
     def run(self, task: Task[Reply]) -> Reply:
-        """Do a task, as :meth:`hyrecall.memory.keeping.keeper.Keeper.run`."""
+        """Do a task, as :meth:`hyrecall.memory.keeping.tasks.Keeper.run`."""
         layout = self._layout_told if searches(task) else None
         return cast("Reply", self._ask(Asked(task, layout=layout)))
 

@@ -12,24 +12,36 @@ made: their keys may be arrays, and thousands of them could be chosen to have th
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import dataclasses
 import datetime as dt
 import enum
 import math
+import os
+import select
+import socket
+import struct
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from hyrecall import errors
 from hyrecall.base.arguments import MOST_ALIKE, check_hashes
+from hyrecall.base.forks import renew_in_children
+from hyrecall.base.version import __version__
 from hyrecall.errors import HyrecallError, error
-
-__all__ = ["Codec", "Kind", "WireError"]
+from hyrecall.memory.data.matches import DegradedReason
+from hyrecall.memory.derived.layout import IndexNotReadyError
 
 Naming: TypeAlias = "Callable[[Callable[..., Any]], int]"
 """Gives a callable the number under which the other side calls it."""
@@ -68,19 +80,7 @@ class WireError(HyrecallError, ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """How instances of a class cross.
-
-    Attributes
-    ----------
-    of : type
-    parts : callable
-        Returns the values from which an instance is made.
-    make : callable
-        Makes an instance of these values.
-    is_kept : bool, default False
-        Remember the bytes of the last instances, and the instances of the last bytes: for frozen
-        classes whose instances are large and few, as recipes are.
-    """
+    """How instances of a class cross."""
 
     of: type
     parts: Callable[[Any], Iterable[Any]]
@@ -89,13 +89,7 @@ class Kind:
 
     @classmethod
     def read(cls, of: type) -> Kind:
-        """Return the kind of a dataclass, a named tuple or a pydantic model.
-
-        Raises
-        ------
-        TypeError
-            It is none of these, or a dataclass with a field that its constructor does not take.
-        """
+        """Return the kind of a dataclass, a named tuple or a pydantic model."""
         if dataclasses.is_dataclass(of):
             names = tuple(field.name for field in dataclasses.fields(of))
             is_made = vars(of)["__dataclass_params__"].init
@@ -118,19 +112,7 @@ class Kind:
 
 
 class Codec:
-    """Encodes and decodes messages. Threads may share it.
-
-    Parameters
-    ----------
-    classes : iterable of type or Kind
-        The classes whose instances may cross; enumerations are among them.
-
-    Examples
-    --------
-    >>> codec = Codec([])
-    >>> codec.decode(codec.encode({"pair": (1, float("inf")), 2: [None, b"bytes"]}))
-    {'pair': (1, inf), 2: [None, b'bytes']}
-    """
+    """Encodes and decodes messages. Threads may share it."""
 
     def __init__(self, classes: Iterable[type | Kind]) -> None:
         """Read the classes; two of one name are refused."""
@@ -152,19 +134,7 @@ class Codec:
             self._names[of] = of.__name__
 
     def encode(self, value: object, name: Naming | None = None) -> bytes:
-        """Return the bytes of a value.
-
-        Parameters
-        ----------
-        value : object
-        name : callable, optional
-            Numbers the callables in it; without it they are refused.
-
-        Raises
-        ------
-        WireError
-            A part of it is of a class that does not cross, or it is nested too deeply.
-        """
+        """Return the bytes of a value."""
         try:
             return msgspec.msgpack.encode(self._lower(value, name))
         except RecursionError:
@@ -173,21 +143,7 @@ class Codec:
             raise error(WireError, "message", "texts of Unicode", "a lone surrogate") from None
 
     def decode(self, data: bytes | bytearray, call: Calling | None = None) -> Any:
-        """Return the value of bytes.
-
-        Parameters
-        ----------
-        data : bytes
-        call : callable, optional
-            Makes the functions that stand for callables; without it they are refused.
-
-        Raises
-        ------
-        WireError
-            The bytes are no message, or name a class that does not cross.
-        HyrecallError
-            From the constructor of a class, which refuses its values.
-        """
+        """Return the value of bytes."""
         try:
             return self._raise(_decoder.decode(data), call)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
@@ -385,10 +341,8 @@ def _mapping(parts: list[Any]) -> dict[Any, Any]:
 
 
 def _spread(given: list[Any]) -> list[Any]:
-    """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them.
-
-    A set or a dict of them takes quadratic time; constructors of classes make some of lists.
-    """
+    """Refuse values chosen to collide, as multiples of 2^61 - 1, or pairs that begin with them."""
+    # A set or a dict of them takes quadratic time; constructors of classes make some of lists.
     if len(given) > MOST_ALIKE and not set(map(type, given)) <= _AS_IS:
         check_hashes(given)
         check_hashes([one[0] for one in given if type(one) in (tuple, list) and one])
@@ -427,3 +381,274 @@ def _checked(make: Callable[[Any], Any], parts: Any) -> Any:
     except Exception as fault:  # also ZoneInfoNotFoundError, OverflowError, numpy's
         got = type(fault).__name__
         raise error(WireError, "message", "a value of its type", got) from None
+
+
+# ---- Sends and receives whole frames over a connection: four bytes of length, then as many bytes
+
+MOST_BYTES = 2**30
+"""Bytes of a frame at most: a batch of some 250,000 memories with vectors of 768 numbers."""
+
+MOST_BYTES_OF_HELLO = 2**16
+"""Bytes of the first frame, before it is known who speaks."""
+
+_LENGTH = struct.Struct("<I")
+_PIECE = 2**18  # bytes received at a time: memory grows with what has come, not with a claim
+
+
+class ConnectionLost(Exception):  # noqa: N818
+    """The other side is gone. Raised inside the package only."""
+
+
+class Frames:
+    """A connection that carries frames. One thread receives at a time; any thread may send."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        """Take over the connection."""
+        connection.setblocking(False)
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._received = bytearray()
+        renew_in_children(self)
+
+    def send(self, payload: bytes, *, patience: float | None = None) -> None:
+        """Send a frame. After any error the connection is of no use: half a frame may be sent."""
+        if len(payload) > MOST_BYTES:
+            raise error(WireError, "message", f"at most {MOST_BYTES} bytes", len(payload))
+        head = _LENGTH.pack(len(payload))
+        with self._sending:
+            try:
+                if len(payload) < _PIECE:
+                    self._send(head + payload, patience)
+                else:
+                    self._send(head, patience)
+                    self._send(payload, patience)
+            except BaseException as fault:
+                self.end()
+                if isinstance(fault, OSError) and not isinstance(fault, TimeoutError):
+                    raise ConnectionLost(str(fault)) from None
+                raise
+
+    def _send(self, data: bytes, patience: float | None) -> None:
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, patience)
+
+    def receive(self, *, most: int = MOST_BYTES, timeout: float | None = None) -> bytes:
+        """Return the next frame."""
+        until = None if timeout is None else time.monotonic() + timeout
+        try:
+            self._fill(_LENGTH.size, until)
+            (length,) = _LENGTH.unpack_from(self._received)
+            if length > most:
+                raise error(WireError, "message", f"at most {most} bytes", length)
+            self._fill(_LENGTH.size + length, until)
+        except TimeoutError:
+            raise
+        except OSError as fault:
+            raise ConnectionLost(str(fault)) from None
+        payload = bytes(memoryview(self._received)[_LENGTH.size : _LENGTH.size + length])
+        del self._received[: _LENGTH.size + length]
+        return payload
+
+    def _fill(self, n_bytes: int, until: float | None) -> None:
+        while (missing := n_bytes - len(self._received)) > 0:
+            try:
+                piece = self._connection.recv(min(missing, _PIECE))
+            except BlockingIOError:
+                left = None if until is None else max(until - time.monotonic(), 0.0)
+                self._wait(select.POLLIN, left)
+                continue
+            if not piece:
+                raise ConnectionLost("closed")
+            self._received += piece
+
+    def _wait(self, event: int, seconds: float | None) -> None:
+        poll = select.poll()
+        try:
+            poll.register(self._connection, event)
+        except ValueError:
+            raise ConnectionLost("closed") from None
+        if not poll.poll(None if seconds is None else seconds * 1000):
+            raise TimeoutError
+
+    def has_ended(self) -> bool:
+        """Return whether the other side has closed the connection; does not wait."""
+        try:
+            return not self._connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def end(self) -> None:
+        """Let every thread that receives or sends find the connection lost; for another thread."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connection. Closing twice is fine."""
+        self.end()
+        self._connection.close()
+
+    def renew(self) -> None:
+        """Close the connection in a forked child; left open, it would not end with the parent."""
+        self._connection.close()  # not shut down: the parent goes on
+
+
+# ---- Errors that cross between processes, with their class, message and attributes ----
+
+_OURS: Final = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, HyrecallError)
+} | {WireError.__name__: WireError}
+_BUILT_IN: Final = {
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type)
+    and issubclass(kind, Exception)
+    and not issubclass(kind, Warning | ExceptionGroup | UnicodeError)
+}
+_LONGEST_NAME = 200
+
+
+class RemoteError(Exception):
+    """Base of an error whose class the other process does not have; its subclass has its name."""
+
+
+def lower_fault(fault: BaseException, codec: Codec) -> dict[str, Any]:
+    """Return an error as plain data."""
+    if isinstance(fault, IndexNotReadyError):
+        return {"kind": "IndexNotReadyError", "args": [str(fault.reason), fault.detail], "more": {}}
+    more = {
+        name: value
+        for name, value in vars(fault).items()
+        if not name.startswith("_") and _crosses(value, codec)
+    }
+    if isinstance(fault, OSError) and fault.errno is not None:
+        more["errno"] = fault.errno
+    args = [one if _crosses(one, codec) else str(one) for one in fault.args]
+    return {"kind": type(fault).__name__, "args": args, "more": more}
+
+
+def raise_fault(told: object) -> Exception:
+    """Return the error that plain data tells of."""
+    if not isinstance(told, dict) or set(told) != {"kind", "args", "more"}:
+        return error(WireError, "fault", "one of hyrecall", type(told).__name__)
+    name, args, more = told["kind"], told["args"], told["more"]
+    if not isinstance(name, str) or not isinstance(args, list) or not isinstance(more, dict):
+        return error(WireError, "fault", "one of hyrecall", "another")
+    if name == "IndexNotReadyError" and len(args) == 2:
+        return IndexNotReadyError(DegradedReason(args[0]), str(args[1]))
+    kind = _OURS.get(name) or _BUILT_IN.get(name)
+    if kind is None:
+        is_name = name.isidentifier() and len(name) <= _LONGEST_NAME
+        kind = type(name if is_name else "RemoteError", (RemoteError,), {})
+    made: Exception = kind(*args)
+    for attribute, value in more.items():
+        if isinstance(attribute, str) and not attribute.startswith("_"):
+            setattr(made, attribute, value)
+    return made
+
+
+def _crosses(value: object, codec: Codec) -> bool:
+    try:
+        codec.encode(value)
+    except (WireError, msgspec.MsgspecError):
+        return False
+    return True
+
+
+# ---- What is said between the owner of a store and a client: hello, requests, replies, callbacks
+# A frame is a list that begins with a word. After the hello, the client sends one request at a time
+# on a connection. Before the reply the owner may call the callables that the request named; the
+# client answers each call.
+
+PROTOCOL: Final = 1
+"""Of frames and messages; both sides must have the same."""
+
+REQUEST: Final = "request"  # number, seconds to wait for a turn, message
+REPLY: Final = "reply"  # number of the request, value
+FAULT: Final = "fault"  # number of the request, what was raised
+CALL: Final = "call"  # number of the call, of the callable, arguments, keywords
+ANSWER: Final = "answer"  # number of the call, value, what was raised
+STATUS: Final = "status"  # a message that every owner answers
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+class _Greeting:
+    """The first frame of a side, before both know that they speak the same protocol."""
+
+    def to_bytes(self) -> bytes:
+        """Return the frame."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Self:
+        """Read the frame."""
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+            raise error(WireError, cls.__name__.lower(), "one of hyrecall", str(fault)) from None
+
+
+@dataclass(frozen=True)
+class Hello(_Greeting):
+    """The first frame of a client. Its form outlives protocols: a map of plain values."""
+
+    pid: int
+    is_observer: bool = False
+    about: Mapping[str, str | int | None] = field(default_factory=dict)
+    protocol: int = PROTOCOL
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class Welcome(_Greeting):
+    """The reply to a hello."""
+
+    pid: int
+    is_opening: bool = False
+    refused: str | None = None
+    kind: str = ""
+    about: Mapping[str, str | int | None] = field(default_factory=dict)
+    protocol: int = PROTOCOL
+    version: str = __version__
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """A process that uses a store through its owner."""
+
+    pid: int
+    since: datetime
+    requests: int
+
+
+@dataclass(frozen=True)
+class OwnerState:
+    """The process that owns a store, and those that use it through the owner."""
+
+    pid: int
+    since: datetime
+    clients: tuple[ClientState, ...] = ()
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process and the user at the other end of a Unix socket, as the kernel knows
+    them.
+    """
+    # Of a listening socket's owner it is the process that began to listen.
+    given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(given)
+    return int(pid), int(uid)
+
+
+def check_peer(uid: int) -> None:
+    """Refuse a process of another user."""
+    if uid != os.geteuid():
+        raise error(WireError, "peer", f"a process of user {os.geteuid()}", f"one of user {uid}")

@@ -3,38 +3,279 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any, NamedTuple
 
+import apsw
+import apsw.ext
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
-from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.memory.data.construct import construct
-from hyrecall.memory.data.types import Episode
-from hyrecall.memory.sql.cells import Cell
-from hyrecall.memory.sql.damaged_rows import checksum
+from hyrecall.base.threads import warn_caller
+from hyrecall.errors import CorruptStoreError, OptionError, ShapeError, error
+from hyrecall.memory.data.types import Episode, construct
+from hyrecall.memory.sql.schema import has_tables, take_sequence
 
-__all__ = [
-    "CHECKED",
-    "EPISODE_COLUMNS",
-    "N_BEFORE_CONTENT",
-    "N_CHECKED",
-    "EpisodeColumns",
-    "content_of",
-    "decode_vector",
-    "encode_vector",
-    "episode_of",
-    "from_json",
-    "from_micros",
-    "is_sound",
-    "is_time",
-    "to_columns",
-    "to_json",
-    "to_micros",
-    "vector_checksum",
-]
+# ---- Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged ----
+# A checksum stands beside each row and covers what never changes of it.
+
+
+class DamageWarning(UserWarning):
+    """A call left out damaged rows that its caller may read; ``doctor(full=True)`` names them."""
+
+
+def checksum(*values: str | bytes | float | None) -> int:
+    """Return the checksum of a row's values, as an integer that SQLite can keep."""
+    # In one loop, the frequent types first: each row that is read comes by here.
+    parts = [
+        b"None"
+        if value is None
+        else b"text " + value.encode("utf-8", "surrogateescape")
+        if isinstance(value, str)
+        else b"%d" % value
+        if isinstance(value, int)
+        else b"blob " + value
+        if isinstance(value, bytes)
+        else ascii(value + 0.0).encode()  # SQLite gives 0.0 for -0.0
+        for value in values
+    ]
+    digest = xxhash.xxh3_64_digest(b"\0".join(parts))
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def is_text(*values: object) -> bool:
+    """Say whether each value is a text that UTF-8 can hold."""
+    return all(isinstance(one, str) for one in values) and _is_unicode(values)
+
+
+def _is_unicode(texts: Iterable[Any]) -> bool:
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def rows(
+    connection: apsw.Connection, select: str, given: tuple[Any, ...] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of a SELECT, also where a text is not UTF-8."""
+    # The bytes of such a text come as lone surrogates, so one damaged row stops no other. The order
+    # of the rows must be the same each time the SELECT runs.
+    n_given = 0
+    try:
+        for row in connection.execute(select, given):
+            yield row
+            n_given += 1
+    except UnicodeDecodeError:
+        yield from islice(_escaped(connection, select, given), n_given, None)
+
+
+def _escaped(
+    connection: apsw.Connection, select: str, given: tuple[Any, ...]
+) -> Iterator[tuple[Any, ...]]:
+    names = [f"c{at}" for at in range(len(apsw.ext.query_info(connection, select).description))]
+    wanted = ", ".join(
+        f"typeof({one}), iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in names
+    )
+    wrapped = f"WITH q({', '.join(names)}) AS MATERIALIZED ({select}) SELECT {wanted} FROM q"
+    for row in connection.execute(wrapped, given):
+        pairs = zip(row[::2], row[1::2], strict=True)
+        yield tuple(
+            value.decode(errors="surrogateescape") if kind == "text" else value
+            for kind, value in pairs
+        )
+
+
+def warn_of_damage(n_rows: int) -> None:
+    """Warn that so many damaged rows were left out; of none, say nothing."""
+    if n_rows:
+        told = f"{n_rows} damaged rows were left out: doctor(full=True) names them"
+        warn_caller(told, DamageWarning)
+
+
+# ---- Cells: the units in which memories are isolated, each with a number in the store ----
+
+
+class Cell(NamedTuple):
+    """The owner of a memory, its partition, and its visibility. None is a value of its own."""
+
+    # In a store with tables, what has another source lies in another cell, so that an id may stand
+    # in several tables. Edges, and everything in a store without tables, have None there.
+
+    org: str | None
+    workspace: str | None
+    user: str | None
+    visibility: str
+    source: str | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return the fields of an episode, a fact or an edge that name its cell."""
+        return {
+            "org": self.org,
+            "workspace": self.workspace,
+            "user_id": self.user,
+            "visibility": self.visibility,
+        }
+
+
+# The same expressions as in the index cells_identity, so that SQLite uses it.
+_IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
+_IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
+CELLS = "SELECT checksum, cell, org, workspace, user, visibility, source FROM cells"
+"""What :func:`is_sound_cell` takes."""
+_OF_USER = f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
+_FIND = f"{_OF_USER} AND {_IS.format('source', 5)}"
+FACT_SOURCE = "memory"
+"""The source of facts: what was distilled."""
+
+
+def cell_of(kept: Any) -> Cell:
+    """Return the cell of an episode, or of an edge, which has no source."""
+    # The source counts in a store with tables only: :func:`find_cell` and :func:`make_cell` drop it
+    # elsewhere.
+    source = getattr(kept, "source", None)
+    return Cell(kept.org, kept.workspace, kept.user_id, kept.visibility, source)
+
+
+def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
+    """Return the number of a cell, or None if nothing was ever kept there."""
+    cell = as_kept(connection, cell)
+    return next(iter(_found(connection, _FIND, cell, len(cell))), None)
+
+
+def find_cells(connection: apsw.Connection, cell: Cell) -> dict[int, Cell]:
+    """Return the cells of a user with one visibility, whatever their source, by number."""
+    return _found(connection, _OF_USER, cell, len(cell) - 1)
+
+
+def _found(
+    connection: apsw.Connection, select: str, cell: Cell, n_compared: int
+) -> dict[int, Cell]:
+    found, n_damaged = {}, 0
+    for row in rows(connection, select, cell[:n_compared]):
+        one = Cell(*row[2:])
+        # SQLite does not compare the row with the terms that the index has satisfied.
+        if is_sound_cell(row) and one[:n_compared] == cell[:n_compared]:
+            found[int(row[1])] = one
+        else:
+            n_damaged += 1
+    if n_damaged and not found:
+        raise error(CorruptStoreError, "cells", "an undamaged row of the user", "a damaged one")
+    warn_of_damage(n_damaged)
+    return found
+
+
+def as_kept(connection: apsw.Connection, cell: Cell) -> Cell:
+    """Return a cell as the store keeps it: without a source unless the store has tables."""
+    if cell.source is None or has_tables(connection):
+        return cell
+    return cell._replace(source=None)
+
+
+def lookup_order(number: int, cell: Cell) -> tuple[bool, str, int]:
+    """Return what cells are sorted by where an id is looked up: private first, then by table."""
+    return cell.visibility != "private", cell.source or "", number
+
+
+def home_of_edges(connection: apsw.Connection, number: int) -> int | None:
+    """Return the cell of edges between memories of a cell; those of all tables share one."""
+    cell = cells_by_number(connection, [number]).get(number)
+    if cell is None or cell.source is None:
+        return number
+    return find_cell(connection, cell._replace(source=None))
+
+
+def make_cell(connection: apsw.Connection, cell: Cell) -> int:
+    """Return the number of a cell, and give one to a new cell."""
+    cell = as_kept(connection, cell)
+    found = find_cell(connection, cell)
+    return add_cell(connection, cell, take_sequence(connection)) if found is None else found
+
+
+def add_cell(connection: apsw.Connection, cell: Cell, number: int) -> int:
+    """Add a new cell, as :func:`as_kept` returns it, under a change number; return its number."""
+    # A number is never used again, also not after an erase: somebody may still hold the old one.
+    insert = (
+        "INSERT INTO cells (cell, org, workspace, user, visibility, source) "
+        "SELECT max(?, ifnull(max(cell), 0) + 1), ?, ?, ?, ?, ? FROM cells RETURNING cell"
+    )
+    made: int = connection.execute(insert, (number, *cell)).get
+    seal = "UPDATE cells SET checksum = ? WHERE cell = ?"
+    connection.execute(seal, (_checksum(made, *cell), made))
+    return made
+
+
+def _checksum(*kept: Any) -> int:
+    """Return the checksum of a row; a source that is null is left out."""
+    return checksum(*(kept if kept[-1] is not None else kept[:-1]))
+
+
+def is_sound_cell(row: Sequence[Any]) -> bool:
+    """Return whether a row of a cell is undamaged."""
+    found, *kept = row
+    return bool(_checksum(*kept) == found)
+
+
+def cells_of(
+    connection: apsw.Connection,
+    org: str | None,
+    workspace: str | None,
+    *,
+    visibility: str | None = None,
+) -> dict[int, Cell]:
+    """Return the cells of a partition by number, all or only those of one visibility."""
+    # Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition.
+    # Where all cells are asked for, a warning tells how many; a reader of one visibility learns
+    # nothing of others' damage.
+    select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
+    if visibility is None:
+        read = list(rows(connection, select, given))
+    else:
+        read = list(rows(connection, f"{select} AND visibility = ?3", (*given, visibility)))
+    found = {
+        number: cell
+        for number, cell in _cells(read).items()
+        if cell[:2] == given and visibility in (None, cell.visibility)
+    }
+    if visibility is None:
+        warn_of_damage(len(read) - len(found))
+    return found
+
+
+def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
+    """Return whether a partition has cells of named users."""
+    # The index keeps the cells of one user together, so few others are read.
+    select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {_IN_PARTITION} AND user IS NOT NULL)"
+    return bool(connection.execute(select, (org, workspace)).get)
+
+
+def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
+    """Return every cell by number, for the store's upkeep only, never for a user's request."""
+    # A warning tells how many were left out because their row is damaged.
+    read = list(rows(connection, CELLS))
+    found = _cells(read)
+    warn_of_damage(len(read) - len(found))
+    return found
+
+
+def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
+    """Return the cells of these numbers; one that is not there is left out."""
+    wanted = tuple(numbers)
+    select = f"{CELLS} WHERE cell IN (SELECT value FROM json_each(?))"
+    found = _cells(rows(connection, select, (json.dumps(wanted),)))
+    return {number: found[number] for number in wanted if number in found}
+
+
+def _cells(found: Iterable[tuple[Any, ...]]) -> dict[int, Cell]:
+    """Return cells by number; nobody sees one whose row is damaged."""
+    return {row[1]: Cell(*row[2:]) for row in found if is_sound_cell(row)}
+
+
+# ---- Encodes and decodes columns of a store: times as microseconds, vectors as bytes, tags as JSON
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -43,13 +284,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(time: datetime) -> int:
-    """Return a time as microseconds since 1970.
-
-    Examples
-    --------
-    >>> to_micros(datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC))
-    -1
-    """
+    """Return a time as microseconds since 1970."""
     return (time - _EPOCH) // _MICROSECOND
 
 
@@ -62,20 +297,7 @@ def from_micros(micros: int) -> datetime:
 
 
 def encode_vector(vector: npt.ArrayLike) -> bytes:
-    """Return the bytes of a vector: little-endian float32, no header.
-
-    Raises
-    ------
-    ShapeError
-        It is not one row of one number or more.
-    OptionError
-        It has a NaN or an infinity, of its own or as a float32.
-
-    Examples
-    --------
-    >>> encode_vector([1.0, -2.0]).hex()
-    '0000803f000000c0'
-    """
+    """Return the bytes of a vector: little-endian float32, no header."""
     with np.errstate(over="ignore"):  # what overflows is refused below
         row = np.asarray(vector, dtype="<f4")
     if row.ndim != 1 or not row.size:
@@ -86,13 +308,7 @@ def encode_vector(vector: npt.ArrayLike) -> bytes:
 
 
 def decode_vector(blob: bytes) -> npt.NDArray[np.float32]:
-    """Return the vector of bytes from :func:`encode_vector`.
-
-    Raises
-    ------
-    OptionError
-        The bytes are none: not a multiple of four, nothing, or with a NaN or an infinity.
-    """
+    """Return the vector of bytes from :func:`encode_vector`."""
     if not blob or len(blob) % 4:
         raise error(OptionError, "blob", "a multiple of 4 bytes", f"{len(blob)} bytes")
     row = np.frombuffer(blob, dtype="<f4")
@@ -172,13 +388,7 @@ N_BEFORE_CONTENT = N_CHECKED - len(EpisodeColumns._fields)
 
 
 def is_sound(checked: Sequence[Any]) -> bool:
-    """Return whether a version is undamaged.
-
-    Parameters
-    ----------
-    checked : sequence
-        The columns :data:`CHECKED`.
-    """
+    """Return whether a version is undamaged."""
     found, *kept = checked
     return bool(checksum(*kept) == found)
 
@@ -199,10 +409,8 @@ def content_of(checked: Sequence[Any]) -> EpisodeColumns:
 def episode_of(
     cell: Cell, key: str, pinned: int, columns: Sequence[Any], stored: int | None = None
 ) -> Episode:
-    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``.
-
-    It was checked when it was written, and is not checked again.
-    """
+    """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``."""
+    # It was checked when it was written, and is not checked again.
     kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
     time = from_micros(occurred_at)
     try:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -14,21 +16,141 @@ from urllib.parse import quote
 import apsw
 
 from hyrecall.base.forks import leave_to_parent, uses
-from hyrecall.errors import StoreError, error
+from hyrecall.errors import (
+    CorruptStoreError,
+    HyrecallError,
+    OptionError,
+    StoreError,
+    WriterBusyError,
+    error,
+)
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
-from hyrecall.memory.sql.sqlite_errors import LARGEST_VALUE, disk_named
 
-__all__ = [
-    "BUSY_MILLISECONDS",
-    "DATABASE",
-    "LOG",
-    "SHARED_MEMORY",
-    "Shared",
-    "connect",
-    "connect_in_memory",
-    "connect_to_read",
-    "inherit",
-]
+# ---- Raises SQLite's errors as errors of the store, and refuses versions of SQLite that lose data
+
+LARGEST_VALUE = 256 * 2**20
+"""Bytes of one row: of a memory's texts and metadata together, or of its vector."""
+
+_FAULTS: tuple[tuple[type[apsw.Error], type[StoreError], int, str], ...] = (
+    (apsw.FullError, StoreError, errno.ENOSPC, "room on the disk"),
+    (apsw.ReadOnlyError, StoreError, errno.EROFS, "a disk and files that can be written"),
+    (apsw.PermissionsError, StoreError, errno.EACCES, "files that may be read and written"),
+    (apsw.CantOpenError, StoreError, errno.EACCES, "files that can be opened"),
+    (apsw.CorruptError, CorruptStoreError, errno.EIO, "an undamaged database"),
+    (apsw.NotADBError, CorruptStoreError, errno.EIO, "an SQLite database"),
+    (apsw.IOError, StoreError, errno.EIO, "a disk without faults"),
+)
+_WISHES = {
+    errno.ENOSPC: "room on the disk",
+    errno.EDQUOT: "room in this user's quota of the disk",
+    errno.EFBIG: "room for a larger file",
+    errno.EROFS: "a disk that can be written",
+    errno.EACCES: "permission to read and write the store's files",
+    errno.EPERM: "permission to read and write the store's files",
+    errno.EMFILE: "room for another open file in this process",
+    errno.ENFILE: "room for another open file on this machine",
+}
+DAMAGING = tuple(kind for kind, *_ in _FAULTS)
+"""After one of these nobody knows what a connection still believes."""
+
+
+def sqlite_version() -> str:
+    """Return the version of the SQLite that stores use, which is apsw's own."""
+    return str(apsw.sqlite_lib_version())
+
+
+def check_sqlite(version: str) -> None:
+    """Refuse an SQLite that may damage a database in WAL mode."""
+    # Up to 3.51.2 a checkpoint beside a writer could, but for the mended 3.50.7 and 3.44.6.
+    found = tuple(int(part) for part in version.split("."))
+    mended = ((3, 44, 6), (3, 50, 7))
+    if found >= (3, 51, 3) or any(found[:2] == m[:2] and found >= m for m in mended):
+        return
+    raise error(OptionError, "apsw", "one with SQLite 3.51.3 or later", f"SQLite {version}")
+
+
+@contextmanager
+def sqlite_named(path: str) -> Iterator[None]:
+    """Raise SQLite's errors as errors of the store."""
+    try:
+        yield
+    except apsw.BusyError as fault:
+        raise error(WriterBusyError, path, "a database that is not busy", fault) from fault
+    except UnicodeDecodeError as fault:  # readers that expect damage have found it before this
+        raise error(CorruptStoreError, path, "texts in UTF-8", "other bytes") from fault
+    except apsw.TooBigError as fault:
+        wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
+        raise error(OptionError, "memory", wish, "more") from fault
+    except apsw.SQLError as fault:
+        # The statement is from this package, so the schema must be damaged.
+        made = error(CorruptStoreError, path, "the tables of a store", fault)
+        raise _with_code(made, errno.EIO) from fault
+    except DAMAGING as fault:
+        kind, code, wish = next(
+            (made, code, wish) for kind, made, code, wish in _FAULTS if isinstance(fault, kind)
+        )
+        refused = _not_allowed(path) if code in (errno.EROFS, errno.EACCES) else None
+        raise _with_code(error(kind, path, *(refused or (wish, fault))), code) from fault
+
+
+@contextmanager
+def disk_named(path: str) -> Iterator[None]:
+    """Raise the disk's errors as errors of the store."""
+    try:
+        yield
+    except HyrecallError:
+        raise
+    except OSError as fault:
+        made = error(StoreError, path, *_told(fault, path))
+        raise _with_code(made, fault.errno) from fault
+
+
+def _told(fault: OSError, path: str) -> tuple[str, str]:
+    """Return what was expected and what was there, where a call of the system failed."""
+    got = fault.strerror or str(fault)
+    where = path if fault.filename is None else os.fsdecode(fault.filename)
+    if fault.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and (told := _not_allowed(where)):
+        return told
+    if fault.errno in (errno.ENOENT, errno.ENOTDIR):
+        return f"the file {where}", got
+    return _WISHES.get(fault.errno or 0, "a disk without faults"), got
+
+
+def _not_allowed(path: str) -> tuple[str, str] | None:
+    """Return which file or folder this user may not use, or None if all may be."""
+    place = Path(path)
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    inside = [place / name for name in ("memory.db", "LOCK") if os.path.exists(place / name)]
+    for one in (place, *inside):
+        what = "folder" if os.path.isdir(one) else "file"
+        if not os.access(one, os.R_OK | (os.X_OK if what == "folder" else 0)):
+            return f"permission to read the {what} {one}", "none"
+        if not os.access(one, os.W_OK):
+            return f"permission to write the {what} {one}", "none"
+    return None
+
+
+def _with_code(made: StoreError, code: int | None) -> StoreError:
+    made.errno = code
+    return made
+
+
+def problems(connection: apsw.Connection, *, full: bool) -> list[str]:
+    """Look for damage in a database; ``full``: in its indexes and foreign keys too."""
+    check = "integrity_check" if full else "quick_check"
+    try:
+        found = [str(one) for (one,) in connection.execute(f"PRAGMA {check}(20)")]
+    except apsw.CorruptError as fault:  # some damage ends the look
+        return [str(fault)]
+    found = [one for one in found if one != "ok"]
+    if full and not found:  # a broken table cannot be walked along its foreign keys
+        broken = connection.execute("PRAGMA foreign_key_check")
+        found += [f"row {row} of {table} has no {parent}" for table, row, parent, _ in broken]
+    return found
+
+
+# ---- Opens connections to a store's database, all with the same settings ----
 
 DATABASE = "memory.db"
 LOG = f"{DATABASE}-wal"
@@ -79,12 +201,10 @@ _cut: set[tuple[int, int]] = set()  # databases that the parent was using when i
 
 
 def inherit(folder: Path, connections: Sequence[apsw.Connection]) -> None:
-    """Let go of a parent's connections to a folder's database, in a forked child.
-
-    SQLite takes no lock that it believes to have, and it counts the parent's: a connection that a
-    child opened beside inherited ones would have no locks. So these are closed, which changes no
-    file. Those that the parent was using at the fork cannot be.
-    """
+    """Let go of a parent's connections to a folder's database, in a forked child."""
+    # SQLite takes no lock that it believes to have, and it counts the parent's: a connection that a
+    # child opened beside inherited ones would have no locks. So these are closed, which changes no
+    # file. Those that the parent was using at the fork cannot be.
     if not uses.was_cut:
         for one in connections:
             with contextlib.suppress(apsw.Error):
@@ -109,16 +229,7 @@ def _check_not_cut(folder: Path) -> None:
 def connect(
     folder: Path, *, writing: bool, vfs: str | None = None, is_fixed: bool = False
 ) -> apsw.Connection:
-    """Connect to the database of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    writing : bool
-    vfs : str, optional
-    is_fixed : bool, default False
-        Nobody changes the file as long as the connection is open.
-    """
+    """Connect to the database of a folder."""
     _check_not_cut(folder)
     flags = apsw.SQLITE_OPEN_READWRITE if writing else apsw.SQLITE_OPEN_READONLY
     path = str(folder / DATABASE)
@@ -142,14 +253,7 @@ def _has_log(folder: Path) -> bool:
 
 
 def connect_in_memory(name: str, *, writing: bool) -> apsw.Connection:
-    """Connect to a database in memory; connections of one name share it, the first one makes it.
-
-    Parameters
-    ----------
-    name : str
-        Beginning with a slash; this process's own.
-    writing : bool
-    """
+    """Connect to a database in memory; connections of one name share it, the first one makes it."""
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
     connection = _set_up(apsw.Connection(name, flags=flags, vfs="memdb"), writing=writing)
     if writing:
@@ -180,19 +284,11 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
 def connect_to_read(
     folder: Path, *, vfs: str | None, may_lock: bool
 ) -> tuple[apsw.Connection, Shared | None]:
-    """Connect to read, also where SQLite cannot make the file for the memory that it shares.
-
-    That is so on a full disk, on a file system that is mounted read-only, and in a folder that may
-    not be written. While there is no writer, the database and its log do not change: they are read
-    as they are, and writers are kept out until what is given beside the connection is closed.
-
-    Parameters
-    ----------
-    folder : Path
-    vfs : str, optional
-    may_lock : bool
-        Whether writers may be kept out.
-    """
+    """Connect to read, also where SQLite cannot make the file for the memory that it shares."""
+    # That is so on a full disk, on a file system that is mounted read-only, and in a folder that
+    # may not be written. While there is no writer, the database and its log do not change: they are
+    # read as they are, and writers are kept out until what is given beside the connection is
+    # closed.
     until = time.monotonic() + SECONDS_FOR_A_WRITER
     while True:
         try:
@@ -233,3 +329,125 @@ def _connect_without_writers(folder: Path, vfs: str | None) -> Shared | None:
         raise
     lock.release()
     return None
+
+
+# ---- Notices that the files of an open store were moved, removed, replaced, cut or overwritten
+# SQLite writes to the files that it has open, wherever their names lead meanwhile: such a change
+# would be acknowledged and lost. So a writer looks at each commit.
+
+_HEAD_BYTES = 2 * 4096
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What says of which state the bytes are."""
+
+    size: int
+    head: bytes
+    log_size: int
+    log_salt: bytes
+    n_copied: int
+
+
+class OwnFiles:
+    """The files of an open database, as far as they are known."""
+
+    def __init__(self, folder: Path) -> None:
+        """Know none; the folder is found after a change of the working folder too."""
+        place = os.path.abspath(folder)
+        names = ("", DATABASE, LOG, SHARED_MEMORY, LOCK)
+        self._paths = {name: os.path.join(place, name) for name in names}
+        self._known: dict[str, tuple[int, int] | None] = {}
+        self._content: _Content | None = None
+        self._data_version = 0
+
+    def note_place(self) -> None:
+        """Take the folder and the database that are there as those of the store."""
+        self._note("", DATABASE)
+
+    def note_lock(self) -> None:
+        """Take the file whose lock the writer has just taken."""
+        self._note(LOCK)
+
+    def note_writer(self, writer: apsw.Connection) -> None:
+        """Take what a new connection that writes has opened."""
+        self._note(LOG, SHARED_MEMORY)
+        self._data_version = int(writer.pragma("data_version"))
+        self.note_content(writer)
+
+    def forget_writer(self) -> None:
+        """Forget what a connection has opened that is about to be closed: SQLite may remove it."""
+        self._content = None
+        for name in (LOG, SHARED_MEMORY):
+            self._known.pop(name, None)
+
+    def note_content(self, writer: apsw.Connection) -> None:
+        """Take the bytes of the files as they are after the writer has changed them."""
+        self._content = self._found(writer)
+
+    def moved(self) -> str:
+        """Say which file is not the one that was opened; empty: all are."""
+        for name, known in self._known.items():
+            found = self._identity(name)
+            if found != known:
+                return f"{'none' if found is None else 'another'} at {self._paths[name]}"
+        return ""
+
+    def changed(self, writer: apsw.Connection, is_older: Callable[[], bool]) -> str:
+        """Say which file was changed by something else than SQLite; empty: none."""
+        # The writer is in no transaction. ``is_older``: whether the writer reads an earlier state
+        # of the store than it has read before.
+        known, found = self._content, self._found(writer)
+        if known is None or found is None or found == known:
+            return ""
+        version = int(writer.pragma("data_version"))
+        if version != self._data_version and not is_older():
+            # Another program wrote to it as SQLite allows.
+            self._content, self._data_version = found, version
+            return ""
+        if found.log_size < known.log_size or found.log_salt != known.log_salt:
+            return f"one that was cut or overwritten: {self._paths[LOG]}"
+        is_same = (found.size, found.head) == (known.size, known.head)
+        if not is_same and found.n_copied == known.n_copied:
+            return f"one that was overwritten: {self._paths[DATABASE]}"
+        return ""
+
+    def refuse(self, name: str, found: str) -> None:
+        """Refuse to go on where something was found."""
+        if found:
+            remedy = "close it, put its files back, and open it again"
+            made = error(StoreError, name, "the files that were opened", found, remedy)
+            made.errno = errno.ESTALE
+            raise made
+
+    def _note(self, *names: str) -> None:
+        for name in names:
+            self._known[name] = self._identity(name)
+
+    def _identity(self, name: str) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._paths[name])
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _found(self, writer: apsw.Connection) -> _Content | None:
+        try:
+            size = os.stat(self._paths[DATABASE]).st_size
+            handle = os.open(self._paths[LOG], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:  # SQLite locks the database and the shared memory, which must not be closed here
+            salt = os.pread(handle, 24, 0)[16:]
+            log_size = os.fstat(handle).st_size
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        try:
+            _, n_copied = writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+            # Read through SQLite's own handle, from the file and not from its cache.
+            _, head = writer.read("main", 0, 0, _HEAD_BYTES)
+        except (apsw.LockedError, apsw.IOError):
+            return None  # an interrupt has left a statement unfinished, or the disk fails
+        return _Content(size, head, log_size, salt, n_copied)

@@ -21,21 +21,9 @@ import apsw
 
 from hyrecall.base import disk
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.sql.connecting import DATABASE, LOG, connect
+from hyrecall.memory.sql.connecting import DATABASE, LOG, connect, disk_named, sqlite_named
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import check_format, meta
-from hyrecall.memory.sql.sqlite_errors import disk_named, sqlite_named
-
-__all__ = [
-    "CopiedDatabase",
-    "StoreState",
-    "copied_database",
-    "copy_to",
-    "empty_log",
-    "put_database",
-    "received_state",
-    "state_of",
-]
 
 _PAGES = 4096  # copied at a time
 _WAL = b"\x02\x02"  # the bytes of a database with a write-ahead log, from byte 18
@@ -54,15 +42,7 @@ class StoreState:
 
 @dataclass(frozen=True)
 class CopiedDatabase:
-    """A copy in a file without a name.
-
-    Attributes
-    ----------
-    handle : int
-        Its descriptor.
-    size : int
-    state : StoreState
-    """
+    """A copy in a file without a name."""
 
     handle: int
     size: int
@@ -71,15 +51,8 @@ class CopiedDatabase:
 
 @contextmanager
 def copied_database(folder: Path) -> Iterator[CopiedDatabase]:
-    """Copy the database of a store as it is now; writers and readers go on.
-
-    The copy lies in the folder, without a name, so that nothing of it is left after a kill.
-
-    Raises
-    ------
-    StoreNotFoundError, StoreFormatError, CorruptStoreError, StoreError
-        As from :meth:`Database.open`.
-    """
+    """Copy the database of a store as it is now; writers and readers go on."""
+    # The copy lies in the folder, without a name, so that nothing of it is left after a kill.
     with closing(Database.open(folder, read_only=True)) as database, disk_named(str(folder)):
         handle, target = _unnamed(folder)
         try:
@@ -129,13 +102,7 @@ def _state(connection: apsw.Connection) -> StoreState:
 
 
 def state_of(folder: Path) -> StoreState | None:
-    """Return the state of the database of a folder; None: there is none.
-
-    Raises
-    ------
-    CorruptStoreError, StoreError
-        The database cannot be read.
-    """
+    """Return the state of the database of a folder; None: there is none."""
     if not (folder / DATABASE).exists():
         return None
     with sqlite_named(str(folder)), closing(connect(folder, writing=False)) as connection:
@@ -143,13 +110,7 @@ def state_of(folder: Path) -> StoreState | None:
 
 
 def copy_to(folder: Path, path: Path) -> None:
-    """Copy the database of a folder to a new file; the caller holds the lock of the folder.
-
-    Raises
-    ------
-    StoreError
-        The disk or SQLite fails.
-    """
+    """Copy the database of a folder to a new file; the caller holds the lock of the folder."""
     with sqlite_named(str(folder)), disk_named(str(folder)):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         with closing(connect(folder, writing=False)) as source, closing(_private(path)) as target:
@@ -157,15 +118,7 @@ def copy_to(folder: Path, path: Path) -> None:
 
 
 def received_state(path: Path) -> StoreState:
-    """Return the state of a database in a file that nobody uses yet.
-
-    Raises
-    ------
-    StoreFormatError
-        It is of a format that is too new, or no store.
-    CorruptStoreError, StoreError
-        It cannot be read.
-    """
+    """Return the state of a database in a file that nobody uses yet."""
     with sqlite_named(str(path)), disk_named(str(path)), closing(_fixed(path)) as connection:
         check_format(connection, str(path), writing=False)
         return _state(connection)
@@ -178,19 +131,8 @@ def _fixed(path: Path) -> apsw.Connection:
 
 
 def put_database(folder: Path, path: Path) -> None:
-    """Make a whole, synced file the database of a folder; the caller holds the lock of the folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a store whose database it replaces, or without one.
-    path : Path
-        The file, in the same folder. It is gone afterwards.
-
-    Raises
-    ------
-    StoreError
-        The disk or SQLite fails.
+    """Make a whole, synced file the database of a folder; the caller holds the lock of the
+    folder.
     """
     with sqlite_named(str(folder)), disk_named(str(folder)):
         if not (folder / DATABASE).exists():
@@ -206,12 +148,8 @@ def put_database(folder: Path, path: Path) -> None:
 
 
 def empty_log(folder: Path) -> None:
-    """Empty the log of a replica, if a reading kept the last pull from it; the caller has the lock.
-
-    Raises
-    ------
-    StoreError
-        The disk or SQLite fails.
+    """Empty the log of a replica, if a reading kept the last pull from it; the caller has the
+    lock.
     """
     with (
         sqlite_named(str(folder)),
@@ -222,11 +160,9 @@ def empty_log(folder: Path) -> None:
 
 
 def _empty_log(connection: apsw.Connection) -> None:
-    """Move the log into the database, where what the new state lacks is overwritten.
-
-    A reading of the state before prevents that: the next pull tries again. Other readings only
-    prevent that the file gets shorter, and the next change begins at its front.
-    """
+    """Move the log into the database, where what the new state lacks is overwritten."""
+    # A reading of the state before prevents that: the next pull tries again. Other readings only
+    # prevent that the file gets shorter, and the next change begins at its front.
     until = time.monotonic() + _SECONDS_FOR_READERS
     connection.set_busy_timeout(0)
     while True:

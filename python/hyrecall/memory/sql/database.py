@@ -30,12 +30,18 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.sql.connecting import (
     BUSY_MILLISECONDS,
+    DAMAGING,
     DATABASE,
     LOG,
+    OwnFiles,
     Shared,
+    check_sqlite,
     connect,
     connect_to_read,
+    disk_named,
     inherit,
+    problems,
+    sqlite_named,
 )
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
 from hyrecall.memory.sql.lost_changes import (
@@ -46,15 +52,7 @@ from hyrecall.memory.sql.lost_changes import (
     last_change,
     witnesses,
 )
-from hyrecall.memory.sql.own_files import OwnFiles
 from hyrecall.memory.sql.schema import check_format, is_empty, meta, migrate
-from hyrecall.memory.sql.sqlite_errors import (
-    DAMAGING,
-    check_sqlite,
-    disk_named,
-    problems,
-    sqlite_named,
-)
 
 __all__ = ["DATABASE", "LOG", "Database", "Outcome"]
 
@@ -65,13 +63,7 @@ _SECONDS_FOR_A_LOOK = 0.1
 
 
 class Outcome:
-    """What became of a transaction, also if its thread was interrupted.
-
-    Attributes
-    ----------
-    is_committed : bool
-        Whether its changes are on the disk.
-    """
+    """What became of a transaction, also if its thread was interrupted."""
 
     def __init__(self) -> None:
         """Start before the transaction."""
@@ -80,19 +72,9 @@ class Outcome:
 
 
 class Database:
-    """The connections to a store's database. Make one with :meth:`open`; threads may share it.
+    """The connections to a store's database. Make one with :meth:`open`; threads may share it."""
 
-    A forked child must not use its parent's; it is refused.
-
-    Attributes
-    ----------
-    read_only : bool
-        Whether the store was opened for reading only.
-    is_writer : bool
-        Whether this process writes; otherwise another one may do so for it.
-    was_clean : bool
-        Whether the last writer closed it; if not, it was checked when it was opened.
-    """
+    # A forked child must not use its parent's; it is refused.
 
     def __init__(
         self, folder: Path, lock: WriterLock | None, vfs: str | None, *, is_writer: bool
@@ -145,41 +127,7 @@ class Database:
         beside_owner: bool = False,
         vfs: str | None = None,
     ) -> Database:
-        """Open the database of a folder.
-
-        Parameters
-        ----------
-        folder : Path
-            A writer makes it if it is not there.
-        read_only : bool, default False
-            Be one of many readers, instead of the one writer.
-        wait : float, default 0
-            Seconds that a writer waits for another one to leave.
-        accept_loss : bool, default False
-            Go on without changes that the files beside the database name and it lacks. A writer
-            makes it a store that never had them.
-        lock : WriterLock, optional
-            The lock of the folder, if the writer has it already; it is released with the database.
-        beside_owner : bool, default False
-            Read only, until :meth:`promote`: another process holds the lock and has checked it.
-        vfs : str, optional
-            SQLite's way to the disk, by name; for tests.
-
-        Raises
-        ------
-        WriterBusyError
-            Another writer has it.
-        StoreNotFoundError
-            A reader finds none.
-        StoreFormatError
-            It is of a format that this version cannot use, or no store.
-        CorruptStoreError
-            It is damaged, or lacks changes that were acknowledged; nothing was changed then.
-        StoreError
-            The disk or SQLite fails.
-        OptionError
-            The folder holds other things, or SQLite is too old.
-        """
+        """Open the database of a folder."""
         check_sqlite(apsw.sqlite_lib_version())
         with disk_named(str(folder)):
             if not read_only and not beside_owner and lock is None:
@@ -259,22 +207,8 @@ class Database:
             self._give_reader(first)
 
     def promote(self, lock: WriterLock) -> None:
-        """Write from now on: the process that did so is gone. Readings under way go on.
-
-        The log needs no check: the machine went on, and who was acknowledged is in it.
-
-        Parameters
-        ----------
-        lock : WriterLock
-            Of the folder; it is released with the database.
-
-        Raises
-        ------
-        CorruptStoreError
-            The database lacks changes that were acknowledged.
-        StoreError
-            The disk or SQLite fails. The lock is the caller's then.
-        """
+        """Write from now on: the process that did so is gone. Readings under way go on."""
+        # The log needs no check: the machine went on, and who was acknowledged is in it.
         with self._writing, sqlite_named(self._name), disk_named(self._name), Use():
             self.check_usable()
             self.check_place()
@@ -322,10 +256,8 @@ class Database:
         return connect(self._folder, writing=True, vfs=self._vfs)
 
     def close(self) -> None:
-        """Close every connection and let another writer in. Closing twice is fine.
-
-        Readings under way end first, each when its thread is done.
-        """
+        """Close every connection and let another writer in. Closing twice is fine."""
+        # Readings under way end first, each when its thread is done.
         if not self._birth.is_here:
             return  # the connections are the parent's
         with self._writing, Use(), contextlib.ExitStack() as held:
@@ -352,18 +284,8 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Change the database: all of it or nothing. Threads take turns; blocks do not nest.
-
-        When the block ends without an error its changes are on the disk.
-
-        Raises
-        ------
-        OptionError
-            It was opened for reading only, or is closed.
-        StoreError
-            The disk or SQLite refuses; the connection is made anew for the next transaction. Or
-            the files of the store were moved, replaced or overwritten.
-        """
+        """Change the database: all of it or nothing. Threads take turns; blocks do not nest."""
+        # When the block ends without an error its changes are on the disk.
         with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
@@ -378,16 +300,11 @@ class Database:
                 raise
 
     def commit(self, work: Callable[[apsw.Connection], object], outcome: Outcome) -> None:
-        """Run a function in a transaction, as :meth:`transaction` does, and tell what became of it.
-
-        An interrupt at whatever point leaves ``outcome`` right: whether the changes are on the disk
-        decides whether somebody makes them again.
-
-        Raises
-        ------
-        OptionError, StoreError
-            As from :meth:`transaction`.
+        """Run a function in a transaction, as :meth:`transaction` does, and tell what became of
+        it.
         """
+        # An interrupt at whatever point leaves ``outcome`` right: whether the changes are on the
+        # disk decides whether somebody makes them again.
         with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             try:
@@ -431,13 +348,7 @@ class Database:
         return state
 
     def check_place(self) -> None:
-        """Refuse to go on if the names of the store's files lead elsewhere.
-
-        Raises
-        ------
-        StoreError
-            A file was moved, removed or replaced.
-        """
+        """Refuse to go on if the names of the store's files lead elsewhere."""
         self._files.refuse(self._name, self._files.moved())
 
     def problem_of_files(self) -> str:
@@ -470,30 +381,14 @@ class Database:
         writer.close(True)
 
     def check_may_write(self) -> None:
-        """Refuse a thread that could not begin a transaction now.
-
-        Raises
-        ------
-        OptionError
-            The database was opened for reading only, or is closed.
-        StoreError
-            It is a parent process's.
-        """
+        """Refuse a thread that could not begin a transaction now."""
         self.check_usable()
         if self.read_only:
             raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """Read the database as it is at the first statement of the block, whatever is written.
-
-        Raises
-        ------
-        OptionError
-            It is closed.
-        StoreError
-            The disk or SQLite refuses.
-        """
+        """Read the database as it is at the first statement of the block, whatever is written."""
         with sqlite_named(self._name), Use():
             reader = self._take_reader()
             try:
@@ -515,29 +410,12 @@ class Database:
             return int(meta(connection, "sequence"))
 
     def problems(self, *, full: bool) -> list[str]:
-        """Look for damage and return what was found.
-
-        Parameters
-        ----------
-        full : bool
-            Compare indexes with tables and follow foreign keys too.
-        """
+        """Look for damage and return what was found."""
         with self.reading() as connection:
             return problems(connection, full=full)
 
     def checkpoint(self, *, wait: float = 5.0) -> bool:
-        """Move the write-ahead log into the database and empty its file.
-
-        Parameters
-        ----------
-        wait : float, default 5
-            Seconds to wait for readers that still see an older state.
-
-        Returns
-        -------
-        bool
-            Whether the file is empty now.
-        """
+        """Move the write-ahead log into the database and empty its file."""
         until = time.monotonic() + wait
         while True:
             with self._writing, sqlite_named(self._name), Use():
@@ -557,17 +435,8 @@ class Database:
             time.sleep(0.02)
 
     def vacuum(self) -> None:
-        """Write the database anew without the room that nothing uses any more; readers read on.
-
-        The file is shorter after the next :meth:`checkpoint`.
-
-        Raises
-        ------
-        OptionError
-            It was opened for reading only, or is closed.
-        StoreError
-            The disk or SQLite fails: twice the database's size must be free. Nothing is changed.
-        """
+        """Write the database anew without the room that nothing uses any more; readers read on."""
+        # The file is shorter after the next :meth:`checkpoint`.
         with self._writing, sqlite_named(self._name), Use():
             writer = self._ready_writer()
             self._check_content(writer)
@@ -587,15 +456,7 @@ class Database:
         return sum(path.stat().st_size for path in paths if path.exists())
 
     def check_usable(self) -> None:
-        """Refuse a thread that could not use the database now.
-
-        Raises
-        ------
-        OptionError
-            The database is closed.
-        StoreError
-            It is a parent process's.
-        """
+        """Refuse a thread that could not use the database now."""
         self._birth.check(self._name)
         if self._closed:
             raise error(OptionError, self._name, "an open store", "a closed one")

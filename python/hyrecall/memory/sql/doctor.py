@@ -18,18 +18,28 @@ import apsw
 
 from hyrecall.errors import OptionError
 from hyrecall.memory.data.types import normal_predicate
-from hyrecall.memory.sql.cells import CELLS, Cell, is_sound_cell
-from hyrecall.memory.sql.codec import CHECKED, N_CHECKED, decode_vector, is_sound, vector_checksum
-from hyrecall.memory.sql.damaged_rows import rows
+from hyrecall.memory.sql.codec import (
+    CELLS,
+    CHECKED,
+    N_CHECKED,
+    Cell,
+    decode_vector,
+    is_sound,
+    is_sound_cell,
+    rows,
+    vector_checksum,
+)
 from hyrecall.memory.sql.database import DATABASE, Database
-from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.sql.edge_rows import (
+    EDGE_COLUMNS,
+    FEEDBACK_COLUMNS,
+    is_sound_edge,
+    is_sound_feedback,
+)
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.feedback_rows import FEEDBACK_COLUMNS, is_sound_feedback
 from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged
-
-__all__ = ["Check", "Report", "examine", "file_system_of"]
 
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _FOR_EVER = 2**63 - 1
@@ -45,15 +55,7 @@ _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", 
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
-
-    Attributes
-    ----------
-    name : str
-    ok : bool
-    detail : str
-        What is wrong, or what is known; no text, id or user.
-    """
+    """The result of one check."""
 
     name: str
     ok: bool
@@ -62,15 +64,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """The results of all checks, and counts.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-    counts : dict of str to int
-        How many memories, versions, facts, edges, cells, models, rows of feedback and erasures
-        there are, and memories without a vector; empty where the database is damaged.
-    """
+    """The results of all checks, and counts."""
 
     checks: tuple[Check, ...]
     counts: dict[str, int]
@@ -88,29 +82,7 @@ def examine(
     more: Iterable[Check] = (),
     empty_log: Callable[[], bool] | None = None,
 ) -> Report:
-    """Run all checks on a store.
-
-    Parameters
-    ----------
-    database : Database
-    full : bool, default False
-        Compare the database's indexes with its tables, and read every row and every vector;
-        otherwise only the rows of cells.
-    more : iterable of Check
-        Of parts that are not the database's: they come last.
-    empty_log : callable, optional
-        Moves the write-ahead log into the database and returns whether it is empty then, where
-        another process writes.
-
-    Returns
-    -------
-    Report
-
-    Raises
-    ------
-    StoreError
-        The disk cannot be read.
-    """
+    """Run all checks on a store."""
     problems = database.problems(full=full)
     checks = [Check("database", not problems, "; ".join(problems[:3]))]
     if database.folder is not None:
@@ -230,10 +202,8 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
 
 
 def _rows(connection: apsw.Connection, *, full: bool) -> Check:
-    """Return the numbers of damaged rows; without ``full``, of cells only.
-
-    Cells are few, and one damaged row of them hides all that its user has.
-    """
+    """Return the numbers of damaged rows; without ``full``, of cells only."""
+    # Cells are few, and one damaged row of them hides all that its user has.
     told = []
     for table, (number, select, is_whole) in _ROWS.items():
         if table != "cells" and not full:

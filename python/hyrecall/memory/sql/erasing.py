@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import apsw
 
-from hyrecall.errors import CorruptStoreError, StoreError
-from hyrecall.memory.sql.applied_writes import find_reply, forget_old_replies, keep_reply
-from hyrecall.memory.sql.cells import cells_by_number, home_of_edges
-from hyrecall.memory.sql.codec import to_json
+from hyrecall.errors import CorruptStoreError, OptionError, StoreError, error
+from hyrecall.memory.sql.codec import cells_by_number, home_of_edges, to_json, to_micros
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.edge_rows import is_elsewhere
-from hyrecall.memory.sql.feedback_rows import erase_feedback_by, erase_feedback_on
-from hyrecall.memory.sql.selection import Selection, selected
+from hyrecall.memory.sql.edge_rows import erase_feedback_by, erase_feedback_on, is_elsewhere
+from hyrecall.memory.sql.writing import Selection, selected
 
-__all__ = ["Erased", "erase"]
+# ---- Remembers the writes of other processes by their ids, so that a retry is not written twice
+
+ID_BYTES = 16
+
+KEPT = timedelta(hours=1)
+"""So long a write is known by its id."""
+
+MOST_FORGOTTEN = 1_000
+"""Old entries that one transaction deletes."""
+
+
+def check_write_id(given: object) -> bytes:
+    """Check the id of a write."""
+    if not isinstance(given, bytes) or len(given) != ID_BYTES:
+        raise error(OptionError, "write_id", f"{ID_BYTES} bytes", repr(given))
+    return given
+
+
+def find_reply(connection: apsw.Connection, write_id: bytes) -> tuple[Any] | None:
+    """Return the reply to a write that was made, in a tuple; None: it was not made."""
+    found = connection.execute("SELECT reply FROM applied WHERE id = ?", (write_id,)).get
+    return None if found is None else (_with_tuples(json.loads(found)),)
+
+
+def keep_reply(connection: apsw.Connection, write_id: bytes, reply: object) -> None:
+    """Keep the reply to a write in its own transaction: numbers, None, and tuples of these."""
+    insert = "INSERT INTO applied (id, reply, at) VALUES (?, ?, ?)"
+    connection.execute(insert, (write_id, json.dumps(reply), to_micros(datetime.now(UTC))))
+
+
+def forget_old_replies(connection: apsw.Connection) -> None:
+    """Delete entries that are older than an hour, at most a thousand of them."""
+    old = "SELECT id FROM applied WHERE at < ? ORDER BY at LIMIT ?"
+    before = to_micros(datetime.now(UTC) - KEPT)
+    connection.execute(f"DELETE FROM applied WHERE id IN ({old})", (before, MOST_FORGOTTEN))
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+# ---- Erases selected documents, so that no byte of them stays in the database's files ----
 
 _LISTED = "(SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
 class Erased:
-    """The result of an erasure.
-
-    Attributes
-    ----------
-    n : int
-        Memories that are gone, those among them that were deleted or superseded before included.
-    wal_truncated : bool
-        Whether the write-ahead log was emptied too. If not, a reader still sees the state before,
-        or the disk refused; the next checkpoint that succeeds empties the log.
-    """
+    """The result of an erasure."""
 
     n: int
     wal_truncated: bool
@@ -40,29 +72,9 @@ class Erased:
 def erase(
     database: Database, selection: Selection, *, write_id: bytes | None = None, wait: float = 5.0
 ) -> Erased:
-    """Remove documents with all their versions and edges, and overwrite where they were.
-
-    A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
-    has no other.
-
-    Parameters
-    ----------
-    database : Database
-    selection : Selection
-    write_id : bytes, optional
-        16 bytes; an erasure with the id of one that is committed gets the number of that one, and
-        empties the log.
-    wait : float, default 5
-        Seconds to wait for readers that still see an older state.
-
-    Raises
-    ------
-    CorruptStoreError
-        A row differs from its entry in an index, or the database is damaged; nothing is erased. For
-        all of a user, indexes are made anew first.
-    StoreError
-        The disk or SQLite refuses; nothing is erased then.
-    """
+    """Remove documents with all their versions and edges, and overwrite where they were."""
+    # A cell in which nothing is left goes too, and with it the entry in the roster of an agent that
+    # has no other.
     try:
         with database.transaction() as connection:
             n_erased = _delete_once(connection, selection, write_id)

@@ -17,41 +17,27 @@ import numpy.typing as npt
 
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.data.types import Episode, Fact, Status, normal_predicate
-from hyrecall.memory.sql.cells import FACT_SOURCE, Cell, cell_of, cells_by_number, make_cell
 from hyrecall.memory.sql.codec import (
     CHECKED,
+    FACT_SOURCE,
     N_CHECKED,
+    Cell,
+    cell_of,
+    cells_by_number,
+    checksum,
     content_of,
     from_json,
     from_micros,
     is_sound,
+    is_text,
+    make_cell,
+    rows,
     to_json,
     to_micros,
+    warn_of_damage,
 )
-from hyrecall.memory.sql.damaged_rows import checksum, is_text, rows, warn_of_damage
-from hyrecall.memory.sql.reading import HIGHEST, head_row
-from hyrecall.memory.sql.version_rows import embedding_of
+from hyrecall.memory.sql.reading import HIGHEST, embedding_of, head_row
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
-
-__all__ = [
-    "FACT_COLUMNS",
-    "KIND",
-    "FactVersion",
-    "as_episode",
-    "assert_fact",
-    "behind_successors",
-    "end_fact",
-    "fact_history",
-    "facts_by_id",
-    "facts_of_rows",
-    "has_facts",
-    "home_of",
-    "interval",
-    "memories_that_hold",
-    "put_interval",
-    "read_fact",
-    "valid_facts",
-]
 
 KIND = "fact"
 """The kind of the episodes that facts are recalled as."""
@@ -105,17 +91,10 @@ def assert_fact(
     model: str | None,
     now: datetime,
 ) -> Written:
-    """Insert a fact between the one before it, which ends there, and the next one.
-
-    One that ends when it begins holds at no time: it ends no other, nor does another end there.
-    If the same is held to be valid already, for all that time, nothing is inserted and the fact
-    that says so is returned, whatever its ``single`` is; if ``fact`` has an end, it ends there.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has the id.
-    """
+    """Insert a fact between the one before it, which ends there, and the next one."""
+    # One that ends when it begins holds at no time: it ends no other, nor does another end there.
+    # If the same is held to be valid already, for all that time, nothing is inserted and the fact
+    # that says so is returned, whatever its ``single`` is; if ``fact`` has an end, it ends there.
     cell = home_of(fact)
     number = make_cell(connection, cell)
     slot = list(_slot(connection, number, fact))
@@ -153,17 +132,10 @@ def end_fact(
     reason: str | None,
     now: datetime,
 ) -> Written:
-    """Set when a fact ends; None: where the next one of its subject and predicate begins, or never.
-
-    ``latest``: then, if it would not have ended before.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such memory.
-    OptionError
-        It is no fact, or cannot end then.
+    """Set when a fact ends; None: where the next one of its subject and predicate begins, or
+    never.
     """
+    # ``latest``: then, if it would not have ended before.
     number = make_cell(connection, cell)
     found = _read(
         connection, "d.cell = ? AND d.id = ? AND v.status = 'live'", (number, key), [number]
@@ -232,10 +204,8 @@ def _covers(held: Fact, fact: Fact) -> bool:
 
 
 def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[Written, Fact]]:
-    """Return the facts of which at most one may hold beside this one, by begin.
-
-    They are those with the same object, and if it is one of one value, all others of one value.
-    """
+    """Return the facts of which at most one may hold beside this one, by begin."""
+    # They are those with the same object, and if it is one of one value, all others of one value.
     where, given = "f.cell = ? AND f.subject = ?", (cell, fact.subject)
     said = _predicates(connection, where, given, fact.predicate)
     select = (
@@ -316,10 +286,8 @@ def memories_that_hold(
 def behind_successors(
     connection: apsw.Connection, numbers: Sequence[int], cells: Collection[int], now: datetime
 ) -> list[int]:
-    """Return the places of ranked rows, each ended fact directly behind what followed it.
-
-    All others keep their order.
-    """
+    """Return the places of ranked rows, each ended fact directly behind what followed it."""
+    # All others keep their order.
     facts = facts_of_rows(connection, numbers, cells)
     chains: dict[object, list[int]] = defaultdict(list)  # the one that began last first
     from_last = [at for at in reversed(range(len(numbers))) if numbers[at] in facts]
@@ -351,10 +319,8 @@ def _has_ended(fact: Fact, now: datetime) -> bool:
 def facts_of_rows(
     connection: apsw.Connection, numbers: Sequence[int], cells: Collection[int]
 ) -> dict[int, Fact]:
-    """Return the facts of version rows, by row.
-
-    A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
-    """
+    """Return the facts of version rows, by row."""
+    # A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
     where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
     return _read(connection, where, (to_json(tuple(numbers)), to_json(tuple(cells))), cells)
 
@@ -377,17 +343,7 @@ def valid_facts(
     predicate: str | None = None,
     object_: str | None = None,
 ) -> list[Fact]:
-    """Return the facts of cells, by subject, predicate and begin.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-    cells : collection of int
-    valid_at : datetime, optional
-        Only what holds at that time.
-    subject, predicate, object_ : str, optional
-        Only facts that say so; a predicate in whatever spelling.
-    """
+    """Return the facts of cells, by subject, predicate and begin."""
     where, given = f"f.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
     for name, wanted in (("subject", subject), ("object", object_)):
         if wanted is not None:
@@ -444,14 +400,7 @@ _ROW = N_CHECKED + 2  # of the columns of a fact, after its checksum and single
 
 
 def read_fact(cell: Cell | None, columns: Sequence[Any]) -> Fact | None:
-    """Return a fact of a cell; None: it, its version or its cell is damaged.
-
-    Parameters
-    ----------
-    cell : Cell or None
-    columns : sequence
-        Those of :data:`hyrecall.memory.sql.codec.CHECKED` and then of :data:`FACT_COLUMNS`.
-    """
+    """Return a fact of a cell; None: it, its version or its cell is damaged."""
     checked, (found, *kept) = columns[:N_CHECKED], columns[N_CHECKED:]
     single, *kept = kept
     _, _, subject, predicate, object_, valid_from, valid_to = kept

@@ -19,12 +19,9 @@ import apsw
 
 from hyrecall.base.version import __version__
 from hyrecall.errors import StoreError, error
-from hyrecall.memory.sql.connecting import connect_in_memory
+from hyrecall.memory.sql.connecting import check_sqlite, connect_in_memory, sqlite_named
 from hyrecall.memory.sql.database import Database, Outcome
 from hyrecall.memory.sql.schema import migrate
-from hyrecall.memory.sql.sqlite_errors import check_sqlite, sqlite_named
-
-__all__ = ["IN_MEMORY", "MemoryDatabase"]
 
 IN_MEMORY = ":memory:"
 """The path of a store in memory, as SQLite spells it."""
@@ -37,10 +34,10 @@ _numbers = itertools.count(1)
 
 
 class MemoryDatabase(Database):
-    """The connections to a database in memory. Make one with :meth:`make`; threads may share it.
+    """The connections to a database in memory. Make one with :meth:`make`; threads may share it."""
 
-    It has no folder, no lock and no log. It is gone when it is closed and its readings have ended.
-    """
+    # It has no folder, no lock and no log. It is gone when it is closed and its readings have
+    # ended.
 
     def __init__(self) -> None:
         """Hold nothing yet; use :meth:`make`."""
@@ -56,13 +53,7 @@ class MemoryDatabase(Database):
 
     @classmethod
     def make(cls) -> MemoryDatabase:
-        """Make an empty database with a store's tables.
-
-        Raises
-        ------
-        OptionError
-            SQLite is too old.
-        """
+        """Make an empty database with a store's tables."""
         check_sqlite(apsw.sqlite_lib_version())
         self = cls()
         with sqlite_named(self._name):
@@ -88,55 +79,25 @@ class MemoryDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[apsw.Connection]:
-        """Change the database when no reading is under way: all of it or nothing.
-
-        Raises
-        ------
-        OptionError
-            It is closed.
-        StoreError
-            SQLite refuses, or this thread is reading or changing it already.
-        """
+        """Change the database when no reading is under way: all of it or nothing."""
         self.check_usable()
         with self._turns.changing(), super().transaction() as connection:
             yield connection
 
     def commit(self, work: Callable[[apsw.Connection], object], outcome: Outcome) -> None:
-        """Run a function in a transaction when no reading is under way.
-
-        Raises
-        ------
-        OptionError, StoreError
-            As from :meth:`transaction`.
-        """
+        """Run a function in a transaction when no reading is under way."""
         self.check_usable()
         with self._turns.changing():
             super().commit(work, outcome)
 
     def check_may_write(self) -> None:
-        """Refuse a thread that is reading: a change would wait for it.
-
-        Raises
-        ------
-        OptionError
-            It is closed.
-        StoreError
-            This thread is reading it.
-        """
+        """Refuse a thread that is reading: a change would wait for it."""
         super().check_may_write()
         self._turns.check_may_change()
 
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """Read the database when no change is under way.
-
-        Raises
-        ------
-        OptionError
-            It is closed.
-        StoreError
-            SQLite refuses, or this thread is changing it.
-        """
+        """Read the database when no change is under way."""
         self.check_usable()
         with self._turns.reading(), super().reading() as connection:
             yield connection
@@ -147,15 +108,7 @@ class MemoryDatabase(Database):
         return True
 
     def vacuum(self) -> None:
-        """Write the database anew without unused pages, when no reading is under way.
-
-        Raises
-        ------
-        OptionError
-            It is closed.
-        StoreError
-            There is not enough memory.
-        """
+        """Write the database anew without unused pages, when no reading is under way."""
         self.check_usable()
         with self._turns.changing(), self._writing, sqlite_named(self._name):
             self._ready_writer().execute("VACUUM")

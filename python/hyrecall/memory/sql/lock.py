@@ -15,19 +15,6 @@ from hyrecall.base import disk
 from hyrecall.base.forks import renew_in_children
 from hyrecall.errors import OptionError, WriterBusyError, error
 
-__all__ = [
-    "ALONE",
-    "LOCK",
-    "SHARED",
-    "SOCKET",
-    "Holder",
-    "ReaderLock",
-    "WriterLock",
-    "make_folder",
-    "read_holder",
-    "read_note",
-]
-
 LOCK = "LOCK"
 SOCKET = "owner.sock"
 """The socket over which other processes reach the writer, in the folder of the store."""
@@ -51,16 +38,7 @@ _LINE = re.compile(r"pid (\d+), since ([0-9: -]+ UTC)(?:, (.+))?")
 
 @dataclass(frozen=True)
 class Holder:
-    """What LOCK says of its holder, or of its last one.
-
-    Attributes
-    ----------
-    pid : int or None
-    since : str
-        When it took the lock; empty: LOCK does not say.
-    terms : str
-        :data:`ALONE`, :data:`SHARED`, or why it cannot share.
-    """
+    """What LOCK says of its holder, or of its last one."""
 
     pid: int | None = None
     since: str = ""
@@ -68,10 +46,9 @@ class Holder:
 
 
 class _Lock:
-    """A lock on the file LOCK, until it is released or the process dies.
+    """A lock on the file LOCK, until it is released or the process dies."""
 
-    A forked child does not hold its parent's lock, and cannot free it.
-    """
+    # A forked child does not hold its parent's lock, and cannot free it.
 
     def __init__(self, handle: int | None) -> None:
         """Keep the file on which the lock was taken; None: there is none that could be locked."""
@@ -86,21 +63,18 @@ class _Lock:
             os.close(handle)
 
     def renew(self) -> None:
-        """Close the file in a forked child: it would stay locked as long as the child lives.
-
-        Not unlocked: both processes have the same open file.
-        """
+        """Close the file in a forked child: it would stay locked as long as the child lives."""
+        # Not unlocked: both processes have the same open file.
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
 
 
 class WriterLock(_Lock):
-    """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies.
+    """Held from :meth:`take` to :meth:`release`; the system frees it when the process dies."""
 
-    The file's first line says who holds it, for the message of whoever comes second; the rest is a
-    note that outlives its writer.
-    """
+    # The file's first line says who holds it, for the message of whoever comes second; the rest is
+    # a note that outlives its writer.
 
     def __init__(self, handle: int) -> None:
         """Keep the file on which the lock was taken."""
@@ -110,24 +84,7 @@ class WriterLock(_Lock):
 
     @classmethod
     def take(cls, folder: Path, *, wait: float = 0.0, terms: str = ALONE) -> WriterLock:
-        """Take the lock of a folder.
-
-        Parameters
-        ----------
-        folder : Path
-        wait : float, default 0
-            Seconds to wait for another writer to leave. For readings to end, which keep writers
-            out, it waits for a second at least.
-        terms : str
-            Whether the writer lets other processes use the store; see :class:`Holder`.
-
-        Raises
-        ------
-        WriterBusyError
-            Another writer or a reader holds it.
-        OSError
-            From the disk.
-        """
+        """Take the lock of a folder."""
         # LOCK is never deleted: another process could not find the locked file.
         handle = os.open(folder / LOCK, _HOW, 0o600)
         try:
@@ -149,10 +106,10 @@ class WriterLock(_Lock):
         return lock
 
     def is_at(self, folder: Path) -> bool:
-        """Return whether the lock is held, and the file of that name in a folder is still its own.
-
-        It is not held in a forked child; and a store that was moved leaves its name to another.
+        """Return whether the lock is held, and the file of that name in a folder is still its
+        own.
         """
+        # It is not held in a forked child; and a store that was moved leaves its name to another.
         if self._handle is None:
             return False
         try:
@@ -161,13 +118,7 @@ class WriterLock(_Lock):
             return False
 
     def tell(self, terms: str) -> None:
-        """Write who holds the lock, and on which terms; the note stays.
-
-        Raises
-        ------
-        OSError
-            From the disk.
-        """
+        """Write who holds the lock, and on which terms; the note stays."""
         assert self._handle is not None
         told = f"pid {os.getpid()}, since {self._since}, {terms}\n".encode()
         content = told + _note_of(os.pread(self._handle, _MOST, 0))
@@ -178,10 +129,8 @@ class WriterLock(_Lock):
         self._note_at = len(told)
 
     def put_note(self, note: bytes) -> None:
-        """Replace the note; the file ends behind it.
-
-        It is not synced, and a fault of the disk is passed over: an older note is never wrong.
-        """
+        """Replace the note; the file ends behind it."""
+        # It is not synced, and a fault of the disk is passed over: an older note is never wrong.
         if self._handle is not None:
             with contextlib.suppress(OSError):
                 os.pwrite(self._handle, note, self._note_at)
@@ -193,16 +142,9 @@ class ReaderLock(_Lock):
 
     @classmethod
     def take(cls, folder: Path) -> ReaderLock | None:
-        """Take the lock of a folder, or return None if a writer holds it.
-
-        A folder without LOCK has had no writer: a copy of some files of a store. If it may not be
-        written, it will have none, and nothing is locked.
-
-        Raises
-        ------
-        OSError
-            From the disk; the folder has had no writer, and may have one.
-        """
+        """Take the lock of a folder, or return None if a writer holds it."""
+        # A folder without LOCK has had no writer: a copy of some files of a store. If it may not be
+        # written, it will have none, and nothing is locked.
         try:
             handle = disk.open_to_read(folder / LOCK)
         except FileNotFoundError:
@@ -219,13 +161,7 @@ _OF_SHARDS = {"shards.json", "building"}  # a folder of shards has a lock of the
 
 
 def make_folder(folder: Path, known: set[str]) -> None:
-    """Make the folder of a store, for its owner only; refuse one that holds other things.
-
-    Raises
-    ------
-    OptionError
-        It is a file, or has things in it and none of the known names.
-    """
+    """Make the folder of a store, for its owner only; refuse one that holds other things."""
     if folder.is_dir():
         names = {path.name for path in folder.iterdir()}
         if names & _OF_SHARDS:

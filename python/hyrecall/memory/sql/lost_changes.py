@@ -8,26 +8,120 @@ before that change, has lost changes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import apsw
 import xxhash
 
+from hyrecall.base import disk
+from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.sql.index_header import INDEX, StaleError, read_sealed
 from hyrecall.memory.sql.lock import read_note
+from hyrecall.segments.manifest import MANIFEST
 
-__all__ = [
-    "Witness",
-    "check_is_there",
-    "check_is_whole",
-    "forget_losses",
-    "last_change",
-    "witnesses",
-]
+# ---- Reads and writes the HEADER of a saved index: the store and the change that it is of ----
+# It is written last, after index and graph are saved. A crash before that leaves a HEADER that does
+# not fit their manifests, and such a snapshot is not used.
+
+INDEX = "index"
+"""The folder of a snapshot, in that of the store."""
+
+HEADER = "HEADER"
+PARTS = ("nodes", "edges")
+"""The folders of a snapshot."""
+
+FORMAT = 1
+_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
+_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
+
+
+class StaleError(Exception):
+    """A snapshot that cannot be used, and why. Raised inside the package only."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """The store, change, layout and model that a snapshot is of."""
+
+    store_id: str
+    sequence: int
+    erasures: int
+    layout: str
+    model: str | None
+    dim: int
+
+    def reason_against(self, now: Header) -> str | None:
+        """Return why the snapshot does not fit a store in this state, or None."""
+        if self.store_id != now.store_id:
+            return "of another store"
+        if (self.layout, self.model, self.dim) != (now.layout, now.model, now.dim):
+            return "of another layout or model"
+        if self.sequence > now.sequence:
+            return f"of a later state ({self.sequence}) than the store's ({now.sequence})"
+        if self.erasures != now.erasures:
+            return "from before an erasure"
+        return None
+
+
+def write_header(folder: Path, header: Header) -> None:
+    """Write the header of the two indexes in a folder, durably."""
+    body = {"format": FORMAT, **asdict(header), "manifests": _manifests(folder)}
+    text = json.dumps(body, separators=(",", ":")) + "\n"
+    seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
+    disk.prepare(folder, HEADER, f"{text}{seal}".encode())
+    disk.commit(folder, HEADER)
+
+
+def read_header(folder: Path) -> Header:
+    """Read the header of the two indexes in a folder, and compare it with their manifests."""
+    header, manifests = _read(folder)
+    if manifests != _manifests(folder):
+        raise StaleError("HEADER is of other manifests")
+    return header
+
+
+def read_sealed(folder: Path) -> Header:
+    """Read the header alone, without comparing manifests."""
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[Header, object]:
+    try:
+        text = disk.read_bytes(folder / HEADER)
+    except FileNotFoundError:
+        raise StaleError("none there") from None
+    except OSError as fault:
+        raise StaleError(f"HEADER cannot be read ({fault.strerror or fault})") from None
+    body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
+    if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+        raise StaleError("HEADER is damaged")
+    try:
+        fields = json.loads(body)
+        found = fields.pop("format")
+        if found != FORMAT:
+            raise StaleError(f"HEADER is of format {found}")
+        manifests = fields.pop("manifests")
+        return Header(**fields), manifests
+    except MALFORMED as fault:
+        raise StaleError(f"HEADER has other fields ({fault})") from None
+
+
+def _manifests(folder: Path) -> dict[str, str | None]:
+    return {part: _hash_of(folder / part / MANIFEST) for part in PARTS}
+
+
+def _hash_of(path: Path) -> str | None:
+    try:
+        return xxhash.xxh3_64_hexdigest(disk.read_bytes(path))
+    except OSError:
+        return None
+
+
+# ---- Detects lost changes of a database by two files beside it that name its last change ----
 
 _NOTE = re.compile(rb"(store ([0-9a-f]{32}) change (\d{19}) )xxh3_64 ([0-9a-f]{16})\n")
 
@@ -65,10 +159,8 @@ class Witness:
 
 
 def witnesses(folder: Path) -> list[Witness]:
-    """Read the changes that LOCK and the saved index name. Read them before the database.
-
-    A store that has made no change has nothing to lose: it is not among them.
-    """
+    """Read the changes that LOCK and the saved index name. Read them before the database."""
+    # A store that has made no change has nothing to lose: it is not among them.
     found = [Witness.of_note(read_note(folder))]
     try:
         header = read_sealed(folder / INDEX)
@@ -81,14 +173,8 @@ def witnesses(folder: Path) -> list[Witness]:
 def check_is_there(
     database: Path, log: Path, known: Iterable[Witness], *, remedy: str = _REMEDY
 ) -> None:
-    """Refuse a folder with a missing or empty database if the files beside it name one.
-
-    A store that was never completely made has neither: SQLite writes the database before the log.
-
-    Raises
-    ------
-    CorruptStoreError
-    """
+    """Refuse a folder with a missing or empty database if the files beside it name one."""
+    # A store that was never completely made has neither: SQLite writes the database before the log.
     if _size(database):
         return
     left = ["the log"] if _size(log) else []
@@ -101,21 +187,7 @@ def check_is_there(
 
 
 def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -> None:
-    """Refuse a database that lacks changes which the files beside it name.
-
-    Parameters
-    ----------
-    path : str
-        For the message.
-    found : Witness or None
-        Where the database ends; None: there is nothing in it.
-    known : iterable of Witness
-        From :func:`witnesses`.
-
-    Raises
-    ------
-    CorruptStoreError
-    """
+    """Refuse a database that lacks changes which the files beside it name."""
     named = list(known)
     own = [one.sequence for one in named if found is not None and one.store_id == found.store_id]
     last = max((one.sequence for one in named), default=0) if not own else max(own)
@@ -135,13 +207,7 @@ def check_is_whole(path: str, found: Witness | None, known: Iterable[Witness]) -
 
 
 def last_change(connection: apsw.Connection, path: str) -> Witness:
-    """Read which store a database is and its last change. It must have tables.
-
-    Raises
-    ------
-    CorruptStoreError
-        The table ``meta`` is damaged.
-    """
+    """Read which store a database is and its last change. It must have tables."""
     store_id, *counts = connection.execute(_LAST_CHANGE).get
     if not isinstance(store_id, str) or not all(isinstance(one, int) for one in counts):
         raise error(CorruptStoreError, path, "an id and counts in the table meta", "other values")
@@ -149,10 +215,8 @@ def last_change(connection: apsw.Connection, path: str) -> Witness:
 
 
 def forget_losses(connection: apsw.Connection, path: str, known: Iterable[Witness]) -> None:
-    """Continue after the last known change, so that no number is used twice.
-
-    It counts as an erasure: indexes that hold what is lost are not taken any more.
-    """
+    """Continue after the last known change, so that no number is used twice."""
+    # It counts as an erasure: indexes that hold what is lost are not taken any more.
     found = last_change(connection, path)
     last = max((one.sequence for one in known if one.store_id == found.store_id), default=0)
     if last > found.sequence:

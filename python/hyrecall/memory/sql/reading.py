@@ -4,52 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from hyrecall.base.reply_room import ROOM, Room
-from hyrecall.errors import CorruptStoreError, error
-from hyrecall.memory.data.types import Episode, Version
-from hyrecall.memory.sql.cells import Cell, cells_by_number
+from hyrecall.base.progress import ROOM, Room
+from hyrecall.errors import CorruptStoreError, OptionError, error
+from hyrecall.memory.data.types import Episode, Status, Version, check_id
 from hyrecall.memory.sql.codec import (
     CHECKED,
+    EPISODE_COLUMNS,
     N_BEFORE_CONTENT,
+    Cell,
+    cells_by_number,
+    checksum,
     content_of,
     episode_of,
     from_micros,
     is_sound,
+    is_text,
+    rows,
+    to_columns,
     to_json,
     vector_checksum,
+    warn_of_damage,
 )
-from hyrecall.memory.sql.damaged_rows import is_text, rows, warn_of_damage
-
-__all__ = [
-    "HIGHEST",
-    "KEPT_NOW",
-    "STORED",
-    "Accesses",
-    "Change",
-    "Counts",
-    "accesses",
-    "changed_since",
-    "count_live",
-    "counts",
-    "episode_by_id",
-    "episodes_by_id",
-    "episodes_of_rows",
-    "head_row",
-    "history",
-    "homes_of_rows",
-    "is_sound_vector",
-    "last_changes",
-    "live_rows",
-    "newest",
-    "newest_model",
-    "newest_rows",
-    "text_sizes",
-    "texts_of_rows",
-]
+from hyrecall.memory.sql.schema import take_sequence
 
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
@@ -103,10 +83,8 @@ class Accesses(NamedTuple):
 
 
 def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
-    """Return the documents that changed after a number, in the order of their last change.
-
-    After number 0: all there are.
-    """
+    """Return the documents that changed after a number, in the order of their last change."""
+    # After number 0: all there are.
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
@@ -122,14 +100,11 @@ def episodes_of_rows(
     *,
     shown: bool = False,
 ) -> dict[int, Episode]:
-    """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply.
-
-    Cells that come with their numbers were read before, and are not read again.
-
-    A row is left out if it is not its document's live version (any more), or lies in none of the
-    cells: nothing of it but that is looked at. One that is damaged is left out and put into
-    ``damaged``; without that, a warning tells how many were.
-    """
+    """Return the episodes of version rows, by row; those to be ``shown`` take room of a reply."""
+    # Cells that come with their numbers were read before, and are not read again. A row is left out
+    # if it is not its document's live version (any more), or lies in none of the cells: nothing of
+    # it but that is looked at. One that is damaged is left out and put into ``damaged``; without
+    # that, a warning tells how many were.
     # The document may be missing only because the id in the row is damaged. One that points to a
     # version below the highest is damaged itself.
     select = (
@@ -188,13 +163,7 @@ def last_changes(
 def episode_by_id(
     connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
 ) -> Episode | None:
-    """Return the live episode of an id in a cell.
-
-    Raises
-    ------
-    CorruptStoreError
-        Its row is damaged, and there is no ``damaged`` to put the number of the row into.
-    """
+    """Return the live episode of an id in a cell."""
     select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
     row: int | None = connection.execute(select, (cell, key)).get
     if row is None:
@@ -212,10 +181,8 @@ def episode_by_id(
 def episodes_by_id(
     connection: apsw.Connection, homes: Collection[tuple[int, str]], damaged: set[int]
 ) -> dict[tuple[int, str], Episode]:
-    """Return the live episodes of ids in cells, by (cell, id), in two reads for all of them.
-
-    The rows of damaged ones are put into ``damaged``.
-    """
+    """Return the live episodes of ids in cells, by (cell, id), in two reads for all of them."""
+    # The rows of damaged ones are put into ``damaged``.
     if not homes:
         return {}
     cells = to_json(sorted({cell for cell, _ in homes}))
@@ -251,11 +218,9 @@ def accesses(
 
 
 def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
-    """Return every version of a document, oldest first; an erased one, or none, has no version.
-
-    A pin is the document's: each version shows the one there is now. A warning tells how many
-    versions were left out because they are damaged.
-    """
+    """Return every version of a document, oldest first; an erased one, or none, has no version."""
+    # A pin is the document's: each version shows the one there is now. A warning tells how many
+    # versions were left out because they are damaged.
     select = (
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
         "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
@@ -298,23 +263,7 @@ def newest(
     limit: int = 200,
     offset: int = 0,
 ) -> list[Episode]:
-    """Return the live episodes of cells, newest first; equal times: the one written last.
-
-    Parameters
-    ----------
-    connection : apsw.Connection
-    cells : collection of int
-        Their numbers; none sees nothing.
-    kind, session_id : str, optional
-        Only such.
-    tags : collection of str, optional
-        Only with one of them; an empty one gives nothing.
-    pinned : bool, optional
-        Only pinned ones, or only others.
-    limit : int, default 200
-    offset : int, default 0
-        How many to pass over first.
-    """
+    """Return the live episodes of cells, newest first; equal times: the one written last."""
     found = newest_rows(
         connection, cells, kind=kind, tags=tags, pinned=pinned, session_id=session_id,
         limit=limit, offset=offset,
@@ -336,10 +285,10 @@ def newest_rows(
     limit: int = -1,
     offset: int = 0,
 ) -> list[tuple[int, str]]:
-    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of them.
-
-    ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
+    """Return row and id of live episodes, in the order of :func:`newest`, and nothing else of
+    them.
     """
+    # ``in_session``: only those of a session, whichever. ``limit``: -1 is all.
     wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
@@ -426,11 +375,6 @@ def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
 def is_sound_vector(blob: object, model: object, kept: object) -> bool:
     """Return whether a vector is as it was written; without a checksum (see the trigger
     ``versions_vector``), whether it can be one.
-
-    Parameters
-    ----------
-    blob, model, kept : object
-        ``embedding``, ``embedding_model`` and ``embedding_checksum`` of a row.
     """
     if not (isinstance(blob, bytes) and blob and len(blob) % 4 == 0):
         return False
@@ -464,3 +408,153 @@ def _wanted(
 def _take_room(room: Room, checked: Sequence[Any]) -> None:
     content = content_of(checked)
     room.take(len(content.input) + len(content.output) + len(content.metadata))
+
+
+# ---- Inserts the rows of versions, each once with its checksum; later only its vector may change
+
+Embedding: TypeAlias = tuple[bytes, str] | tuple[None, None]
+"""The columns of a vector: its bytes and its model, or none."""
+
+_INSERT = (
+    "INSERT INTO versions (checksum, cell, id, version, status, reason, recorded_at, "
+    f"{EPISODE_COLUMNS}, successor, embedding, embedding_model, embedding_checksum) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING row"
+)
+
+
+def insert_version(
+    connection: apsw.Connection,
+    cell: int,
+    episode: Episode,
+    version: int,
+    embedding: Embedding,
+    recorded_at: int,
+    *,
+    status: Status = "live",
+    reason: str | None = None,
+    successor: str | None = None,
+) -> int:
+    """Insert the row of a version and return its number; the caller updates the document."""
+    state = (cell, episode.id, version, status, reason, recorded_at)
+    return insert_row(connection, (*state, *to_columns(episode)), successor, embedding)
+
+
+def insert_row(
+    connection: apsw.Connection,
+    kept: Sequence[Any],
+    successor: str | None,
+    embedding: Embedding = (None, None),
+) -> int:
+    """Insert the row of a version, what never changes of it in the order of ``CHECKED``."""
+    seals = checksum(*kept), vector_checksum(*embedding)
+    given = (seals[0], *kept, successor, *embedding, seals[1])
+    row: int = connection.execute(_INSERT, given).get
+    _know_model(connection, embedding)
+    return row
+
+
+def embedding_of(connection: apsw.Connection, row: int) -> Embedding:
+    """Return the columns of a version's vector; none if the vector is damaged."""
+    select = "SELECT embedding, embedding_model, embedding_checksum FROM versions WHERE row = ?"
+    (found,) = rows(connection, select, (row,))
+    blob, model, kept = found
+    return (blob, model) if is_sound_vector(blob, model, kept) else (None, None)
+
+
+def set_embedding(connection: apsw.Connection, row: int, embedding: Embedding) -> None:
+    """Replace or remove the vector of a version."""
+    set_embeddings(connection, [(row, embedding)])
+
+
+def set_embeddings(connection: apsw.Connection, rows: Sequence[tuple[int, Embedding]]) -> None:
+    """Replace or remove the vectors of versions."""
+    set_it = (
+        "UPDATE versions SET embedding = ?, embedding_model = ?, embedding_checksum = ? "
+        "WHERE row = ?"
+    )
+    given = [(*embedding, vector_checksum(*embedding), row) for row, embedding in rows]
+    connection.executemany(set_it, given)
+    for one in {embedding[1]: embedding for _, embedding in rows}.values():
+        _know_model(connection, one)
+
+
+def _know_model(connection: apsw.Connection, embedding: Embedding) -> None:
+    blob, model = embedding
+    if blob is not None:
+        know = (
+            "INSERT INTO models (model, dim) VALUES (?, ?) ON CONFLICT (model) "
+            "DO UPDATE SET dim = excluded.dim WHERE dim <> excluded.dim"
+        )
+        connection.execute(know, (model, len(blob) // 4))
+
+
+# ---- Reads and sets the read policies of agents: what each may read beside its own memories ----
+
+POLICIES = ("isolated", "shared", "group")
+
+# Null is a partition of its own. The same expressions as in the index roster_identity.
+_PARTITION = (
+    "ifnull(org, '') = ifnull(?1, '') AND (org IS NULL) = (?1 IS NULL) AND "
+    "ifnull(workspace, '') = ifnull(?2, '') AND (workspace IS NULL) = (?2 IS NULL)"
+)
+
+
+class ReadPolicy(NamedTuple):
+    """The read policy of an agent. A reader must treat an unknown policy as the strictest.
+
+    Attributes
+    ----------
+    policy : str
+        "isolated": its own; "shared": what others of the partition keep as global too; "group":
+        of these, what agents of its group keep.
+    policy_group : str or None
+    """
+
+    policy: str
+    policy_group: str | None
+
+
+def set_policy(
+    connection: apsw.Connection,
+    org: str | None,
+    workspace: str | None,
+    agent: str,
+    policy: str,
+    group: str | None,
+) -> None:
+    """Insert or replace the read policy of an agent."""
+    check_id("agent", agent)
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise error(OptionError, "policy", " | ".join(map(repr, POLICIES)), repr(policy))
+    if group is not None:
+        check_id("policy_group", group)
+    given = (org, workspace, agent, policy, group)
+    change = f"UPDATE roster SET policy = ?4, policy_group = ?5 WHERE {_PARTITION} AND agent = ?3"
+    connection.execute(change, given)
+    if not connection.changes():
+        insert = (
+            "INSERT INTO roster (org, workspace, agent, policy, policy_group) "
+            "VALUES (?, ?, ?, ?, ?)"
+        )
+        connection.execute(insert, given)
+    take_sequence(connection)  # so that its loss would be noticed
+
+
+def read_policy(
+    connection: apsw.Connection, org: str | None, workspace: str | None, agent: str
+) -> ReadPolicy | None:
+    """Return the read policy of an agent, or None if none was set."""
+    select = f"SELECT policy, policy_group FROM roster WHERE {_PARTITION} AND agent = ?3"
+    found = connection.execute(select, (org, workspace, agent)).get
+    return None if found is None else ReadPolicy(*found)
+
+
+def agents_of_group(
+    connection: apsw.Connection, org: str | None, workspace: str | None, group: str
+) -> list[str]:
+    """Return the agents of a partition that were entered with policy "group" and this group."""
+    select = (
+        f"SELECT agent FROM roster WHERE {_PARTITION} AND policy = 'group' AND policy_group = ?3 "
+        "ORDER BY agent"
+    )
+    return [agent for (agent,) in connection.execute(select, (org, workspace, group))]

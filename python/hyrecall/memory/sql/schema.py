@@ -9,7 +9,7 @@ The only format so far is 6; the first step that a release needs goes to the end
 - ``changed`` numbers the changes of documents and edges together, from ``meta.sequence``. Whoever
   has read up to a number finds all that came after it above that number, each document once.
 - ``checksum`` covers what never changes of a row, ``embedding_checksum`` the vector and its model;
-  :mod:`hyrecall.memory.sql.damaged_rows` computes them.
+  :mod:`hyrecall.memory.sql.codec` computes them.
 - ``cells`` gives every combination of org, workspace, user and visibility a number; null is none.
   Where ``meta.tables`` is 1, memories of another source lie in another cell.
 - ``facts.single`` says whether a fact is the only one of its subject and predicate at a time.
@@ -27,20 +27,6 @@ from typing import Any
 import apsw
 
 from hyrecall.errors import StoreFormatError, error
-
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "MIGRATIONS",
-    "Migration",
-    "check_format",
-    "has_tables",
-    "is_empty",
-    "meta",
-    "migrate",
-    "set_tables",
-    "take_sequence",
-]
 
 APPLICATION_ID = 0x48795243  # "HyRC"
 
@@ -233,17 +219,7 @@ CREATE INDEX feedback_memory ON feedback (cell, id);
 
 @dataclass(frozen=True)
 class Migration:
-    """The step to a format from the one before.
-
-    Attributes
-    ----------
-    format : int
-        The one it leads to.
-    statements : str
-        SQL that only adds: tables, indexes, columns with defaults.
-    min_reader, min_writer : int
-        The oldest formats whose programs may read and write a file of this one.
-    """
+    """The step to a format from the one before."""
 
     format: int
     statements: str
@@ -281,13 +257,7 @@ def take_sequence(connection: apsw.Connection, n: int = 1) -> int:
 
 
 def migrate(connection: apsw.Connection, *, now: datetime, made_by: str) -> bool:
-    """Bring a database to the newest format in one transaction; return whether it was older.
-
-    Raises
-    ------
-    apsw.Error
-        From SQLite; the database is then as it was.
-    """
+    """Bring a database to the newest format in one transaction; return whether it was older."""
     wanted = [one for one in MIGRATIONS if one.format > _user_version(connection)]
     if not wanted:
         return False
@@ -312,10 +282,8 @@ def migrate(connection: apsw.Connection, *, now: datetime, made_by: str) -> bool
 
 @contextmanager
 def _unchecked(connection: apsw.Connection) -> Iterator[None]:
-    """Let ADD COLUMN skip the check of every row in a STRICT table.
-
-    One damaged row would fail it, and the store could not be opened for writing any more.
-    """
+    """Let ADD COLUMN skip the check of every row in a STRICT table."""
+    # One damaged row would fail it, and the store could not be opened for writing any more.
     check = (apsw.SQLITE_PRAGMA, "quick_check")  # as which SQLite runs it
     connection.authorizer = lambda action, name, *_: (
         apsw.SQLITE_IGNORE if (action, name) == check else apsw.SQLITE_OK
@@ -327,15 +295,8 @@ def _unchecked(connection: apsw.Connection) -> Iterator[None]:
 
 
 def check_format(connection: apsw.Connection, path: str, *, writing: bool) -> None:
-    """Refuse a database that is not a store, or of a format that cannot be read or written.
-
-    An empty database is none yet, which is fine for a writer.
-
-    Raises
-    ------
-    StoreFormatError
-        Both formats are named.
-    """
+    """Refuse a database that is not a store, or of a format that cannot be read or written."""
+    # An empty database is none yet, which is fine for a writer.
     if writing and is_empty(connection):
         return
     found, oldest, known = _user_version(connection), MIGRATIONS[0].format, MIGRATIONS[-1].format

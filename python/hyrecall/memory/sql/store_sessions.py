@@ -14,18 +14,9 @@ import apsw
 from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
-from hyrecall.memory.sql.codec import from_micros, is_time, to_json, to_micros
-from hyrecall.memory.sql.damaged_rows import is_text, rows
+from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_json, to_micros
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
-
-__all__ = [
-    "MOST_OF_A_USER",
-    "Conversation",
-    "StoreSessions",
-    "count_damaged",
-    "save_conversations",
-]
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -34,19 +25,7 @@ MOST_OF_A_USER = 1_000
 
 
 class Conversation(NamedTuple):
-    """What a conversation met, as it is to be written.
-
-    Attributes
-    ----------
-    name : SessionName
-    last : datetime
-        Of its last recall.
-    session : Session
-    erasures : int
-        How many erasures the store had seen before the oldest recall that is not written yet.
-    was_kept : bool
-        Whether the store had the conversation before that.
-    """
+    """What a conversation met, as it is to be written."""
 
     name: SessionName
     last: datetime
@@ -66,20 +45,14 @@ _NAMED = f"{_OWNER} AND name = ?4"
 
 
 class StoreSessions:
-    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24 hours.
-
-    A recall waits for no write: what it gave is known at once and written by a thread of its own,
-    so that a process that is killed may lose the last recall of a conversation, never a memory. At
-    exit the thread writes what is left, also if nobody closes the store. Where there can be no
-    thread, the recall writes. In a store that is only read, conversations go on in this process.
-
-    Parameters
-    ----------
-    database : Database
-        For reading.
-    write : callable
-        Writes conversations, as :func:`save_conversations` does, and commits them.
+    """As :class:`InProcessSessions`, in tables of the store; conversations are kept for 24
+    hours.
     """
+
+    # A recall waits for no write: what it gave is known at once and written by a thread of its own,
+    # so that a process that is killed may lose the last recall of a conversation, never a memory.
+    # At exit the thread writes what is left, also if nobody closes the store. Where there can be no
+    # thread, the recall writes. In a store that is only read, conversations go on in this process.
 
     def __init__(
         self, database: Database, write: Callable[[tuple[Conversation, ...]], object]
@@ -128,13 +101,7 @@ class StoreSessions:
         self._try_flush()
 
     def flush(self) -> None:
-        """Write what is not written yet.
-
-        Raises
-        ------
-        StoreError
-            The disk or SQLite refuses; it stays to be written.
-        """
+        """Write what is not written yet."""
         if self._database.read_only:
             return
         with self._writing:
@@ -235,11 +202,9 @@ def _is_count(n_recalls: object) -> bool:
 def _load(
     connection: apsw.Connection, name: SessionName, now: datetime
 ) -> tuple[datetime, Session] | None:
-    """Read a conversation.
-
-    None: there is none, or its rows are damaged: they cannot be decoded, or have a time that is
-    more than a day in the future.
-    """
+    """Read a conversation."""
+    # None: there is none, or its rows are damaged: they cannot be decoded, or have a time that is
+    # more than a day in the future.
     select = f"SELECT session, last, n_recalls FROM sessions WHERE {_NAMED}"
     found = connection.execute(select, name).get
     if found is None:
@@ -258,11 +223,9 @@ def _load(
 
 
 def save_conversations(connection: apsw.Connection, met: Sequence[Conversation]) -> None:
-    """Replace conversations in the caller's transaction.
-
-    A recall may have ended before an erasure and come here after it: then what was erased is left
-    out, and so is a conversation that was erased itself.
-    """
+    """Replace conversations in the caller's transaction."""
+    # A recall may have ended before an erasure and come here after it: then what was erased is left
+    # out, and so is a conversation that was erased itself.
     erasures = int(meta(connection, "erasures"))
     for one in met:
         left = one.session if one.erasures == erasures else _without_erased(connection, one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -17,47 +17,107 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, error
-from hyrecall.memory.data.given_fields import checked
-from hyrecall.memory.data.types import Episode
-from hyrecall.memory.sql.cells import Cell, add_cell, as_kept, find_cell
+from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError, error
+from hyrecall.memory.data.types import Episode, checked
 from hyrecall.memory.sql.codec import (
     CHECKED,
+    Cell,
+    add_cell,
+    as_kept,
     content_of,
     encode_vector,
+    find_cell,
     is_sound,
+    rows,
     to_columns,
     to_json,
     to_micros,
 )
-from hyrecall.memory.sql.damaged_rows import rows
-from hyrecall.memory.sql.edge_rows import unlink_all, unlink_incident
-from hyrecall.memory.sql.feedback_rows import forget_feedback_on
-from hyrecall.memory.sql.reading import episode_by_id, head_row
-from hyrecall.memory.sql.schema import take_sequence
-from hyrecall.memory.sql.selection import Selection, selected
-from hyrecall.memory.sql.version_rows import (
+from hyrecall.memory.sql.edge_rows import forget_feedback_on, unlink_all, unlink_incident
+from hyrecall.memory.sql.reading import (
+    KEPT_NOW,
+    STORED,
     Embedding,
     embedding_of,
+    episode_by_id,
+    head_row,
     insert_row,
     insert_version,
     set_embedding,
     set_embeddings,
 )
+from hyrecall.memory.sql.schema import take_sequence
 
-__all__ = [
-    "NewVersion",
-    "Written",
-    "append",
-    "archive",
-    "forget",
-    "pin",
-    "remember",
-    "set_vectors",
-    "supersede",
-    "touch",
-    "update",
-]
+# ---- Selects documents of cells by ids, a session or a time ----
+
+_SELECT_HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
+_IS_HIGHEST = (  # no checksum covers the number in documents
+    "NOT EXISTS (SELECT 1 FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
+    "AND w.version > d.version)"
+)
+_IS_FACT = (  # also of a tombstone, which itself says nothing
+    f"EXISTS (SELECT 1 FROM facts f JOIN versions w USING (row) WHERE {KEPT_NOW})"
+)
+_LAST_SESSION = (
+    "(SELECT s.session_id FROM versions s WHERE s.cell = d.cell AND s.id = d.id "
+    "AND s.status <> 'deleted' ORDER BY s.version DESC LIMIT 1)"
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which documents: those of cells, narrowed by whatever else is given."""
+
+    cells: Collection[int]
+    ids: Collection[str] | None = None
+    session_id: str | None = None
+    before: datetime | None = None
+    owner: tuple[str | None, str | None, str | None] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is in the cells is selected."""
+        return self.ids is None and self.session_id is None and self.before is None
+
+
+def check_which(user: object, *narrower: object, everything: object) -> None:
+    """Refuse a removal that nothing but its user narrows, unless the caller says ``everything``."""
+    # An id that is missing by mistake must not remove all that a user has.
+    if not isinstance(everything, bool):
+        raise error(DTypeError, "everything", "True or False", repr(everything))
+    is_narrow = any(one is not None for one in narrower)
+    if everything and is_narrow:
+        wish = "False beside an id, a session_id or a time"
+        raise error(OptionError, "everything", wish, "True")
+    if everything and user is None:
+        raise error(OptionError, "user_id", "a named user beside everything=True", None)
+    if not everything and not is_narrow:
+        wish = "an id, a session_id, a time, or everything=True for all of a user"
+        raise error(OptionError, "id", wish, "none of them")
+
+
+def selected(
+    connection: apsw.Connection, selection: Selection, *, deleted_too: bool = False
+) -> list[tuple[int, str]]:
+    """Return cell and id of the selected documents; never of documents in other cells."""
+    wanted = "d.cell IN (SELECT value FROM json_each(?))"
+    if not deleted_too:
+        wanted += f" AND v.status <> 'deleted' AND {_IS_HIGHEST}"
+    given: list[Any] = [to_json(tuple(selection.cells))]
+    if selection.ids is not None:
+        wanted += " AND d.id IN (SELECT value FROM json_each(?))"
+        given.append(to_json(tuple(selection.ids)))
+    if selection.session_id is not None:
+        wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
+        given.append(selection.session_id)
+    if selection.before is not None:
+        wanted += f" AND iif({_IS_FACT}, {STORED}, v.occurred_at) < ?"
+        given.append(to_micros(selection.before))
+    select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
+    return list(connection.execute(select, given))
+
+
+# ---- Writes documents: appends a version and points its document to it ----
 
 FIXED_FIELDS = ("id", "user_id", "org", "workspace", "stored_at")
 """What an update cannot change: they say which document it is, whose, and since when."""
@@ -114,15 +174,8 @@ class Written(NamedTuple):
 def remember(
     connection: apsw.Connection, new_rows: Sequence[NewVersion], now: datetime
 ) -> list[Written]:
-    """Keep new episodes.
-
-    An id that was deleted in its cell may come again, as the next version.
-
-    Raises
-    ------
-    KeyConflictError
-        The cell has the id.
-    """
+    """Keep new episodes."""
+    # An id that was deleted in its cell may come again, as the next version.
     if not new_rows:
         return []
     # Cells are looked up, and change numbers taken, once for all rows. A new cell takes its number
@@ -165,21 +218,10 @@ def update(
     reason: str | None,
     now: datetime,
 ) -> Written:
-    """Append a version with other fields.
-
-    Without a vector the last one is kept where the text is the same, and otherwise there is none:
-    that of another text would be wrong. Another ``visibility`` moves the episode: it is deleted in
-    this cell and new in the other.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    OptionError
-        Fields that cannot be changed, or a fact: facts change by new facts.
-    KeyConflictError
-        The other cell has the id.
-    """
+    """Append a version with other fields."""
+    # Without a vector the last one is kept where the text is the same, and otherwise there is none:
+    # that of another text would be wrong. Another ``visibility`` moves the episode: it is deleted
+    # in this cell and new in the other.
     fixed = sorted(set(changes) & set(FIXED_FIELDS))
     if fixed:
         raise error(OptionError, fixed[0], f"none of {', '.join(FIXED_FIELDS)}", "a change of it")
@@ -213,15 +255,7 @@ def supersede(
     *,
     status: Literal["superseded", "archived"] = "superseded",
 ) -> Written:
-    """Replace an old episode by a new one, which the history of the old one then names.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    KeyConflictError
-        The new id is not free.
-    """
+    """Replace an old episode by a new one, which the history of the old one then names."""
     number, _, _ = _found(connection, cell, key)
     _retire(connection, number, key, status, reason, new.episode.id, now)
     (written,) = remember(connection, [new], now)
@@ -231,13 +265,7 @@ def supersede(
 def archive(
     connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
 ) -> Written:
-    """Take an episode out of recall but keep its row.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    """
+    """Take an episode out of recall but keep its row."""
     number, _, _ = _found(connection, cell, key)
     return _retire(connection, number, key, "archived", reason, None, now)
 
@@ -245,10 +273,8 @@ def archive(
 def forget(
     connection: apsw.Connection, selection: Selection, reason: str | None, now: datetime
 ) -> int:
-    """Append a tombstone to every selected document; return how many.
-
-    The edges that one of them takes part in go too, and all of a cell that is selected whole.
-    """
+    """Append a tombstone to every selected document; return how many."""
+    # The edges that one of them takes part in go too, and all of a cell that is selected whole.
     found = selected(connection, selection)
     by_cell: dict[int, list[str]] = {}
     for cell, key in found:
@@ -262,13 +288,7 @@ def forget(
 
 
 def pin(connection: apsw.Connection, cell: Cell, key: str, on: bool) -> int:
-    """Pin or unpin an episode; return its change number, the old one if nothing changed.
-
-    Raises
-    ------
-    NotFoundError
-        The cell has no such episode.
-    """
+    """Pin or unpin an episode; return its change number, the old one if nothing changed."""
     number, _, _ = _found(connection, cell, key)
     where = (number, key)
     select = "SELECT pinned, changed FROM documents WHERE cell = ? AND id = ?"
@@ -300,13 +320,7 @@ def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: da
 
 
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
-    """Write vectors and their model to version rows; leaves out rows that are no longer live.
-
-    Returns
-    -------
-    int
-        How many were set.
-    """
+    """Write vectors and their model to version rows; leaves out rows that are no longer live."""
     numbers = to_json([row for row, _, _ in rows])
     select = (
         f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE v.status = 'live' "

@@ -9,14 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hyrecall.memory import ahm_recall
 from hyrecall.recipes import hypergraph
-from hyrecall.serve.callers import Reader
 from hyrecall.serve.doors.shapes import ERRORS
-from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_query, options_of
+from hyrecall.serve.errors import ServiceError, check_query, options_of
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import scoped_store
-
-__all__ = ["router"]
+from hyrecall.serve.scoped_store import Reader, scoped_store
 
 router = Router(tags=["hypergraph"], responses=ERRORS)
 

@@ -14,24 +14,30 @@ from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from hyrecall.ask.filters import Filter
-from hyrecall.base.reply_room import ROOM
+from hyrecall.base.progress import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.bodies import Text, Whole
-from hyrecall.serve.callers import Caller, Reader, Writer
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
-from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.errors import (
+    ServiceError,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
+    Caller,
+    Reader,
     ReadScope,
     RequestScope,
     ScopedStore,
+    Writer,
     WriteScope,
     memory_of,
     scope_of,
 )
-
-__all__ = ["router"]
 
 router = Router(tags=["mem0"], responses=ERRORS)
 
@@ -83,20 +89,7 @@ class NewMemories(Identifiers):
 
 
 class SearchBody(Identifiers):
-    """A search.
-
-    Parameters
-    ----------
-    query : str
-    user_id, agent_id, run_id : str, optional
-        At least one, here or in ``filters``.
-    filters : dict, optional
-        Keys of the metadata, each with a value or a list of values; and the three identifiers.
-    limit : int, default 100
-        Also named ``top_k``.
-    threshold : float, optional
-        The least score.
-    """
+    """A search."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "what do I drink", "user_id": "alice"}]}
@@ -140,13 +133,7 @@ class Asks(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     def scope(self, who: Caller) -> RequestScope:
-        """Return on whose behalf the request asks.
-
-        Raises
-        ------
-        ServiceError
-            400: no identifier; 403: one that would widen the token.
-        """
+        """Return on whose behalf the request asks."""
         named = (self.user_id, self.agent_id, self.run_id, who.user_id, who.agent)
         if not any(one is not None for one in named):
             raise ServiceError(400, "BadRequest", "expected one of user_id, agent_id and run_id")

@@ -10,8 +10,6 @@ from fastapi import Response
 from hyrecall.memory import Matches
 from hyrecall.serve.errors import ErrorBody
 
-__all__ = ["BY_REST", "ERRORS", "iso", "tell_degraded"]
-
 BY_REST = "changed by a REST call"
 """The reason that is kept with a change whose request has no field for one."""
 

@@ -12,22 +12,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from hyrecall.base.reply_room import ROOM
+from hyrecall.base.progress import ROOM
 from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
 from hyrecall.serve import errors, metrics
-from hyrecall.serve.callers import Tokens, identify
 from hyrecall.serve.guards import Guard
-from hyrecall.serve.identity import Caller
 from hyrecall.serve.json_shape import check_message
 from hyrecall.serve.mcp.server import CALLER, create_server
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.routes import health
 from hyrecall.serve.routing import check_request
+from hyrecall.serve.scoped_store import Tokens, identify
 from hyrecall.serve.tokens import TokenFile
-
-__all__ = ["PATH", "http_app"]
 
 PATH = "/mcp"
 
@@ -111,10 +108,9 @@ def http_app(
 
 
 class _Endpoint:
-    """Hands a request to the SDK, with the caller of its token.
+    """Hands a request to the SDK, with the caller of its token."""
 
-    Without sessions there is no stream to open with GET, so that only POST is answered.
-    """
+    # Without sessions there is no stream to open with GET, so that only POST is answered.
 
     path = PATH
     """Its name in the log and the metrics."""

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from hyrecall.serve.mcp.previews import fenced
+from hyrecall.serve.mcp.memory_tools import Link, edge_shape
 from hyrecall.serve.mcp.session import Session
-from hyrecall.serve.mcp.shapes import Link, edge_shape
 from hyrecall.serve.mcp.tool import (
     Arguments,
     Id,
@@ -19,9 +18,8 @@ from hyrecall.serve.mcp.tool import (
     Stored,
     Structure,
     Tool,
+    fenced,
 )
-
-__all__ = ["TOOLS"]
 
 _Path = Annotated[
     str,

@@ -7,12 +7,14 @@ malformed request is an error of the protocol.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, unquote
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -23,38 +25,158 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import (
     DTypeError,
     HyrecallError,
+    NotFoundError,
     OptionError,
     StoreBusyError,
     StoreError,
     error,
 )
-from hyrecall.memory import Memory
-from hyrecall.serve.identity import Caller, free_names
-from hyrecall.serve.mcp import (
-    hebb_tools,
-    honeycomb_tools,
-    hypergraph_tools,
-    l0_tools,
-    link_tools,
-    memory_tools,
-    resources,
-)
-from hyrecall.serve.mcp.gate import BusyError, Gate
-from hyrecall.serve.mcp.previews import NOTICE, with_previews
+from hyrecall.memory import Episode, Memory
+from hyrecall.memory.faces.browse import user_name
+from hyrecall.serve.mcp import honeycomb_tools, link_tools, memory_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
-from hyrecall.serve.mcp.tool import Reply, Tool
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.mcp.tool import NOTICE, Reply, Tool, with_previews
+from hyrecall.serve.options import Caller, ServiceOptions, free_names
 
-__all__ = ["CALLER", "SYSTEMS", "create_server", "default_user"]
+# ---- Bounds the calls at work and those that wait, and the time of each ----
+
+T_ = TypeVar("T_")
+
+
+class BusyError(Exception):
+    """Too many calls wait, or a call took too long; the message is for the caller."""
+
+
+@dataclass
+class Gate:
+    """Lets so many calls in at a time, lets so many more wait, and refuses others.
+
+    Parameters
+    ----------
+    options : ServiceOptions
+        ``max_running``, ``max_waiting`` and ``deadline``.
+    """
+
+    options: ServiceOptions
+
+    def __post_init__(self) -> None:
+        """Let nobody in yet."""
+        self._room = asyncio.Semaphore(self.options.max_running)
+        self._n_inside = 0
+
+    async def run(self, call: Callable[[], Awaitable[T_]]) -> T_:
+        """Return what a call returns.
+
+        Raises
+        ------
+        BusyError
+            The queue is full, or the deadline has passed.
+        """
+        options = self.options
+        if self._n_inside >= options.max_running + options.max_waiting:
+            raise BusyError("too many calls are waiting: try again in a second")
+        self._n_inside += 1
+        try:
+            async with asyncio.timeout(options.deadline), self._room:
+                return await call()
+        except TimeoutError:
+            told = f"the call took more than {options.deadline:g} seconds"
+            raise BusyError(f"{told}; a write may have been committed") from None
+        finally:
+            self._n_inside -= 1
+
+
+# ---- Pinned memories as resources: ``memory:///scope/key``, where the scope is a user ----
+
+PAGE: Final = 200
+MOST_PAGES: Final = 10_000
+_BEGIN: Final = "memory:///"
+
+TEMPLATE: Final = types.ResourceTemplate(
+    name="memory",
+    title="A memory",
+    uri_template="memory:///{scope}/{key}",
+    description="The text of a memory by its user and id. Pinned memories are listed.",
+    mime_type="text/plain",
+)
+
+
+def address(episode: Episode) -> str:
+    """Return the address of a memory.
+
+    Examples
+    --------
+    >>> address(Episode(id="a/b", user_id="ann"))
+    'memory:///ann/a%2Fb'
+    """
+    return f"{_BEGIN}{user_name(episode.user_id)}/{quote(episode.id, safe='')}"
+
+
+async def listed(session: Session, cursor: str | None) -> types.ListResourcesResult:
+    """Return a page of the pinned memories, newest first.
+
+    Raises
+    ------
+    OptionError
+        The cursor is none of ours.
+    """
+    page = 0 if cursor is None else _page(cursor)
+    found = await session.newest(pinned=True, limit=PAGE + 1, offset=page * PAGE)
+    return types.ListResourcesResult(
+        resources=[
+            types.Resource(
+                name=one.id,
+                uri=address(one),
+                description=_first_line(one.text),
+                mime_type="text/plain",
+                annotations=types.Annotations(last_modified=one.occurred_at.isoformat()),
+            )
+            for one in found[:PAGE]
+        ],
+        next_cursor=str(page + 1) if len(found) > PAGE else None,
+    )
+
+
+async def read(session: Session, uri: str) -> types.ReadResourceResult:
+    """Return the text of a memory of the caller.
+
+    Raises
+    ------
+    NotFoundError
+        The caller has none of this address, whoever else may.
+    """
+    names = uri.removeprefix(_BEGIN).split("/")
+    found = None
+    if uri.startswith(_BEGIN) and len(names) == 2 and names[1]:
+        found = await session.get(unquote(names[1]))
+    if found is None or user_name(found.user_id) != names[0]:
+        raise error(NotFoundError, "uri", "a memory of the caller", "none")
+    text = types.TextResourceContents(uri=uri, mime_type="text/plain", text=found.text)
+    return types.ReadResourceResult(contents=[text])
+
+
+def _page(cursor: str) -> int:
+    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) < 6
+    if not is_number or not 0 < int(cursor) < MOST_PAGES:
+        raise error(OptionError, "cursor", "a cursor of an earlier page", "another")
+    return int(cursor)
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= 120 else f"{line[:119]}…"
+
+
+# ---- Makes the MCP server of a store: lists its tools and resources, and answers calls ----
 
 CALLER: Final = "hyrecall.mcp.caller"
 """The key of an ASGI scope under which a request's caller stands."""
 
 SYSTEMS: Final = {
-    "hypergraph": hypergraph_tools.TOOLS,
-    "l0": l0_tools.TOOLS,
+    "hypergraph": honeycomb_tools.HYPERGRAPH_TOOLS,
+    "l0": honeycomb_tools.L0_TOOLS,
     "honeycomb": honeycomb_tools.TOOLS,
-    "hebb": hebb_tools.TOOLS,
+    "hebb": honeycomb_tools.HEBB_TOOLS,
 }
 """The tools that other systems document, by the recipe which a store has to serve for them."""
 
@@ -254,7 +376,7 @@ class _Answers:
         session = self._session(context)
         try:
             session.check_right("read")
-            return await self.gate.run(lambda: resources.listed(session, cursor))
+            return await self.gate.run(lambda: listed(session, cursor))
         except Exception as fault:
             raise _protocol_error(fault, "resources/list") from None
 
@@ -262,7 +384,7 @@ class _Answers:
         self, context: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         """Say how the address of a memory is made."""
-        return types.ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+        return types.ListResourceTemplatesResult(resource_templates=[TEMPLATE])
 
     async def read_resource(
         self, context: _Context, params: types.ReadResourceRequestParams
@@ -271,7 +393,7 @@ class _Answers:
         session = self._session(context)
         try:
             session.check_right("read")
-            return await self.gate.run(lambda: resources.read(session, str(params.uri)))
+            return await self.gate.run(lambda: read(session, str(params.uri)))
         except Exception as fault:
             raise _protocol_error(fault, "resources/read") from None
 
@@ -293,10 +415,8 @@ def _refused(message: str) -> types.CallToolResult:
 
 
 def _told(fault: HyrecallError, where: str) -> str:
-    """Return a typed error as one line, without the remedy, which is Python code.
-
-    Faults of the server, such as a damaged store, are logged and told without their cause.
-    """
+    """Return a typed error as one line, without the remedy, which is Python code."""
+    # Faults of the server, such as a damaged store, are logged and told without their cause.
     kind = type(fault).__name__
     is_callers = isinstance(fault, ValueError | TypeError | LookupError)
     if not is_callers:

@@ -25,12 +25,10 @@ from hyrecall.memory import (
     Remembered,
     Version,
 )
-from hyrecall.memory.data.fields import check_id
+from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
-from hyrecall.serve.identity import Caller, Right, free_names
-
-__all__ = ["DEFAULT_USER", "Session", "missing", "served_recipes"]
+from hyrecall.serve.options import Caller, Right, free_names
 
 DEFAULT_USER: Final = "user"
 """Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""

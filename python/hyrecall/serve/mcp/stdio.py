@@ -28,8 +28,6 @@ from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.json_shape import check_message
 
-__all__ = ["run_stdio"]
-
 _DRAIN_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 16
 
@@ -93,10 +91,8 @@ async def run_stdio(server: Server[Any], *, max_line: int = 1 << 20) -> None:
 
 
 async def _serve(server: Server[Any], lines: AsyncIterator[_Line], write: Any) -> None:
-    """Run a server on lines; answer those that are no message.
-
-    When the lines end, requests under way are answered first: the SDK would cancel them.
-    """
+    """Run a server on lines; answer those that are no message."""
+    # When the lines end, requests under way are answered first: the SDK would cancel them.
     send, receive = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     pending = _Pending(write)
 
@@ -166,11 +162,10 @@ class _Pending:
 
 
 class _Line:
-    """A line of stdin: its bytes, unless it is too long, and an outline of it.
+    """A line of stdin: its bytes, unless it is too long, and an outline of it."""
 
-    The outline is the JSON object without what is nested in it, so that a message that cannot be
-    read still tells its id.
-    """
+    # The outline is the JSON object without what is nested in it, so that a message that cannot be
+    # read still tells its id.
 
     def __init__(self, max_line: int) -> None:
         self._max_line = max_line
@@ -323,11 +318,9 @@ async def _lines(chunks: AsyncIterator[bytes], max_line: int) -> AsyncIterator[_
 
 
 async def _chunks(number: int) -> AsyncIterator[bytes]:
-    """Read a file descriptor until its end.
-
-    A thread reads it: the event loop cannot wait for files, /dev/null or a terminal that stdout
-    shares, and a thread of a pool could not be given up.
-    """
+    """Read a file descriptor until its end."""
+    # A thread reads it: the event loop cannot wait for files, /dev/null or a terminal that stdout
+    # shares, and a thread of a pool could not be given up.
     loop = asyncio.get_running_loop()
     wanted: SimpleQueue[asyncio.Future[bytes] | None] = SimpleQueue()
     ours, theirs = socket.socketpair()

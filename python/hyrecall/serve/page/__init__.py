@@ -59,17 +59,7 @@ def _read(name: str, media_type: str) -> _File:
 
 
 def router() -> APIRouter:
-    """Return the routes ``/`` and ``/page/{name}``, which serve the page.
-
-    Returns
-    -------
-    APIRouter
-
-    Examples
-    --------
-    >>> [route.path for route in router().routes]
-    ['/', '/page/{name}']
-    """
+    """Return the routes ``/`` and ``/page/{name}``, which serve the page."""
     made = APIRouter(include_in_schema=False)
     page = _read("index.html", "text/html; charset=utf-8")
     parts = {name: _read(name, media_type) for name, media_type in FILES.items()}

@@ -11,20 +11,19 @@ from fastapi import Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
-from hyrecall.base.workers import Workers
+from hyrecall.base.threads import Workers
 from hyrecall.errors import ShardLostError
 from hyrecall.memory.keeping.tasks import CheckEmbeddings
-from hyrecall.serve.callers import Keeper, identify
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
+from hyrecall.serve.scoped_store import Keeper, identify
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from hyrecall.memory import MemorySync
 
-__all__ = ["Probe", "add_probes", "router"]
 
 LONGEST = 2.0
 """Seconds that a probe waits. Who asks for it gives up about then, and learns nothing."""
@@ -36,10 +35,9 @@ THREAD_SECONDS = 1.0
 
 
 class Probe:
-    """Asks what may block, on a thread that no request takes.
+    """Asks what may block, on a thread that no request takes."""
 
-    Whoever asks meanwhile shares the answer.
-    """
+    # Whoever asks meanwhile shares the answer.
 
     def __init__(self, name: str) -> None:
         """Ask nothing yet."""
@@ -47,13 +45,7 @@ class Probe:
         self._asked: asyncio.Future[Any] | None = None
 
     async def ask(self, work: Callable[[], Any]) -> Any:
-        """Return what the work returns, or raise what it raises.
-
-        Raises
-        ------
-        TimeoutError
-            It takes longer than ``LONGEST``. It goes on, and the next one waits for it.
-        """
+        """Return what the work returns, or raise what it raises."""
         loop = asyncio.get_running_loop()
         asked = self._asked
         if asked is None or asked.done() or asked.get_loop() is not loop:

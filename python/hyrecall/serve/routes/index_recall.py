@@ -13,22 +13,28 @@ from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
-from hyrecall.serve.callers import Caller, Reader
-from hyrecall.serve.errors import ServiceError, naming_query
-from hyrecall.serve.limits import (
+from hyrecall.serve.errors import (
+    ServiceError,
     check_hits,
     check_lists,
     check_page,
     check_query,
     check_size,
+    naming_query,
     options_of,
 )
 from hyrecall.serve.options import ServiceOptions
-from hyrecall.serve.replies import ERRORS, IndexReply, JsonResponse
+from hyrecall.serve.replies import (
+    ERRORS,
+    AnyIndex,
+    IndexQuery,
+    IndexReply,
+    JsonResponse,
+    ServedIndex,
+    recipe_named,
+)
 from hyrecall.serve.routing import Router
-from hyrecall.serve.served_index import AnyIndex, IndexQuery, ServedIndex, recipe_named
-
-__all__ = ["authorised", "read_query", "router", "served_by"]
+from hyrecall.serve.scoped_store import Caller, Reader
 
 router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 
@@ -72,13 +78,7 @@ def check_all(options: ServiceOptions, queries: list[IndexQueryBody]) -> None:
 def read_query(
     index: AnyIndex, options: ServiceOptions, who: Caller, body: IndexQueryBody
 ) -> IndexQuery:
-    """Check a query and its scope.
-
-    Raises
-    ------
-    ServiceError, HyrecallError
-        A size, a wider scope than the token's, or a value that is not taken.
-    """
+    """Check a query and its scope."""
     texts = _by_arm(body.text, tuple(index.schema.text_arms))
     for text in texts.values():
         check_query(options, text, "text")
@@ -140,13 +140,7 @@ def _by_arm(given: Any, arms: tuple[str, ...]) -> dict[str, Any]:
 
 
 def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
-    """Return the cells that a query may see: the token's, or those of them that it names.
-
-    Raises
-    ------
-    ServiceError
-        403: a cell that is not the token's. 422: no scope where the token leaves it open.
-    """
+    """Return the cells that a query may see: the token's, or those of them that it names."""
     names = index.schema.cell_columns
     if not names:
         if asked is not None:

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Query, Request
+from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
 from hyrecall.errors import NotFoundError, error
-from hyrecall.memory import Episode, Participant
-from hyrecall.memory.data.given_fields import checked
+from hyrecall.memory import Episode, Fact, Participant, ReadPolicy
+from hyrecall.memory.data.types import checked
+from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.serve.bodies import (
+    EndBody,
+    FactBody,
+    FactsBody,
     FeedbackBody,
     LinkBody,
     MemoriesBody,
     MemoryBody,
     PatchBody,
     PinBody,
+    PolicyBody,
     SupersedeBody,
 )
-from hyrecall.serve.callers import Editor, Reader, Writer, require
-from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.limits import check_lists, check_page, check_query, check_size, options_of
+from hyrecall.serve.errors import (
+    ServiceError,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.replies import (
     ERRORS,
     Changed,
+    FactsReply,
     JsonResponse,
     encode,
     encode_within,
@@ -32,11 +46,53 @@ from hyrecall.serve.replies import (
     remembered_data,
     version_data,
 )
-from hyrecall.serve.routes.parameters import PageParams, Scoped, ScopeParams
 from hyrecall.serve.routing import PathId, Router
-from hyrecall.serve.scoped_store import ScopedStore, scoped_store
+from hyrecall.serve.scoped_store import (
+    Caller,
+    Editor,
+    Reader,
+    ScopedStore,
+    Writer,
+    memory_of,
+    narrow,
+    require,
+    scoped_store,
+)
 
-__all__ = ["router"]
+# ---- What query strings of several routes have: a narrower scope, and pages of a list ----
+
+_TYPES = {name: column.type for name, column in FILTERED.items()}
+
+
+class ScopeParams(BaseModel):
+    """Narrows the token's scope."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    user_id: str | None = None
+    org: str | None = None
+    workspace: str | None = None
+
+
+class PageParams(ScopeParams):
+    """A page of a list."""
+
+    kind: str | None = None
+    tag: list[str] | None = None
+    pinned: bool | None = None
+    limit: Annotated[int, Query(ge=0)] = 200
+    offset: Annotated[int, Query(ge=0)] = 0
+
+
+Scoped: TypeAlias = Annotated[ScopeParams, Query()]
+
+
+def store_filter(asked: dict[str, Any] | None) -> Filter | None:
+    """Read a filter over the columns of memories and keys of their metadata."""
+    return None if asked is None else filter_from_json(asked, _TYPES, "filter")
+
+
+# ---- Memories of a store: keep, list, read, change, forget; their history, edges and feedback ----
 
 router = Router(
     prefix="/v1", tags=["memories"], responses=ERRORS, default_response_class=JsonResponse
@@ -259,3 +315,110 @@ async def list_feedback(request: Request, scope: Scoped, who: Reader) -> Respons
     """Return the caller's queries with the memories that helped and are there."""
     found = await scoped_store(request, who, scope).call("list_feedback")
     return _json({"feedback": [vars(one) for one in found]})
+
+
+# ---- Read policies of agents: what each may read beside its own memories ----
+
+agents_router = Router(prefix="/v1", tags=["agents"], responses=ERRORS)
+
+POLICY = "/agents/{id:path}/policy"
+
+
+class _Place(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    org: str | None = None
+    workspace: str | None = None
+
+
+@agents_router.put(POLICY, summary="Set an agent's read policy")
+async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Writer) -> dict[str, Any]:  # noqa: A002
+    """Set what an agent may read, from its next request on; for callers that may name any user."""
+    place = _place(who, body)
+    if not who.may_choose_user or who.user_id is not None or who.agent is not None:
+        raise ServiceError(403, "Forbidden", "expected a token that may name any user")
+    found = ReadPolicy(body.policy, body.policy_group)
+    await memory_of(request).set_policy(
+        id, policy=found.policy, policy_group=found.policy_group, **place
+    )
+    return _as_reply(id, place, found)
+
+
+@agents_router.get(POLICY, summary="An agent's read policy")
+async def get_policy(
+    request: Request,
+    id: PathId,  # noqa: A002
+    asked: Annotated[_Place, Query()],
+    who: Reader,
+) -> dict[str, Any]:
+    """Return what an agent may read; an agent may ask for its own."""
+    place = _place(who, asked)
+    may_name_any = who.may_choose_user and who.user_id is None and who.agent is None
+    if not may_name_any and id not in (who.agent, who.user_id):
+        raise ServiceError(403, "Forbidden", "expected the caller's own name")
+    return _as_reply(id, place, await memory_of(request).get_policy(id, **place))
+
+
+def _place(who: Caller, asked: object) -> dict[str, str | None]:
+    names = narrow(who, asked)
+    return {name: names[name] for name in ("org", "workspace")}
+
+
+def _as_reply(agent: str, place: dict[str, str | None], found: ReadPolicy) -> dict[str, Any]:
+    return {"agent": agent, **place, **found._asdict()}
+
+
+# ---- Facts of a store: keep one, and recall those that hold at a time ----
+
+facts_router = Router(
+    prefix="/v1/facts", tags=["facts"], responses=ERRORS, default_response_class=JsonResponse
+)
+
+
+@facts_router.post("", status_code=201, summary="Keep a fact", responses={201: {"model": Changed}})
+async def remember_fact(request: Request, body: FactBody, who: Editor) -> Response:
+    """Keep a fact; the one that held for its subject and predicate ends where it begins.
+
+    The reply names the fact that is held already: needs the right to read.
+    """
+    if who.agent is not None:
+        raise ServiceError(403, "Forbidden", "agents keep no facts")
+    check_lists(options_of(request), metadata=body.metadata)
+    store = scoped_store(request, who, body)
+    given = {name: getattr(body, name) for name in body.model_fields_set}
+    fields = {name: value for name, value in given.items() if value is not None}
+    done = await store.call_with_records(
+        "remember_fact", checked(Fact, {**fields, **store.scope.names})
+    )
+    return JsonResponse(encode(remembered_data(done)), 201)
+
+
+@facts_router.post(
+    "/{id:path}/end",
+    summary="End a fact",
+    responses={200: {"model": Changed}, 404: {"description": "The caller has no such memory."}},
+)
+async def end_fact(request: Request, id: PathId, body: EndBody, who: Editor) -> Response:  # noqa: A002
+    """End a fact of the caller; what it said until then stays.
+
+    An end before its begin is refused with the begin: needs the right to read.
+    """
+    store = scoped_store(request, who, body)
+    done = await store.call("end_fact", id, at=body.at, reason=body.reason)
+    return JsonResponse(encode(remembered_data(done)))
+
+
+@facts_router.post("/recall", summary="Recall facts", responses={200: {"model": FactsReply}})
+async def recall_facts(request: Request, body: FactsBody, who: Reader) -> Response:
+    """Rank the facts that hold at a time, now by default."""
+    options = options_of(request)
+    check_query(options, body.query)
+    check_page(options, body.limit)
+    store = scoped_store(request, who, body)
+    found = await store.call("recall_facts", body.query, limit=body.limit, valid_at=body.valid_at)
+    data = {
+        "facts": [{"text": fact.text, **fact.model_dump(mode="json")} for fact in found],
+        "degraded": found.degraded,
+        "reasons": [{"reason": str(one.reason), "detail": one.detail} for one in found.reasons],
+    }
+    return JsonResponse(encode(data))

@@ -4,50 +4,108 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
+from hyrecall.base.version import __version__
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
+from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.store import Store
 from hyrecall.serve.bodies import BatchBody, RecallBody
-from hyrecall.serve.callers import Caller, Reader, require
-from hyrecall.serve.errors import ServiceError, naming_query
-from hyrecall.serve.limits import (
+from hyrecall.serve.errors import (
+    ServiceError,
     check_hits,
     check_lists,
     check_page,
     check_query,
     check_size,
+    naming_query,
     options_of,
 )
+from hyrecall.serve.guards import Turns
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
+    AnyIndex,
     BatchReply,
     JsonResponse,
     RecallReply,
     encode_within,
     recall_data,
 )
-from hyrecall.serve.routes.info import recipes_of
-from hyrecall.serve.routes.parameters import store_filter
+from hyrecall.serve.routes.memories import store_filter
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import ScopedStore, scoped_store
-from hyrecall.serve.turns import Turns
+from hyrecall.serve.scoped_store import Caller, Reader, ScopedStore, require, scoped_store
 
-__all__ = [
-    "MOST_OF_BATCHES",
-    "answer_all",
-    "check_all",
-    "check_recall",
-    "recipe_of",
-    "router",
-    "search",
-]
+# ---- Says what is served, and what the caller's token is for ----
+
+info_router = Router(prefix="/v1", tags=["info"], responses=ERRORS)
+
+
+@info_router.get("/info", summary="What is served, and to whom")
+async def info(request: Request, who: Reader) -> dict[str, Any]:
+    """Return version, kind, recipes, limits, and the scope and rights of the token."""
+    state, options = request.app.state, options_of(request)
+    served = _of_index(state.index) if state.memory is None else _of_store(state.memory)
+    limits = ("max_body", "max_query", "max_limit", "max_batch", "max_levels", "max_ids")
+    return {
+        "version": __version__,
+        **served,
+        "token": _of_caller(who),
+        "limits": {name: getattr(options, name) for name in limits},
+    }
+
+
+def recipes_of(store: Store) -> list[str]:
+    """Return the names of the recipes that a store can recall by."""
+    return [name for name in recipes.__all__ if serves(store.layout, getattr(recipes, name))]
+
+
+def _of_store(memory: Any) -> dict[str, Any]:
+    store: Store = memory._sync._store
+    return {
+        "kind": "store",
+        "recipe": store.recipe.name,
+        "recipes": recipes_of(store),
+        "read_only": store.database.read_only,
+        "embeds": store.guard.off is None,
+    }
+
+
+def _of_index(index: AnyIndex | None) -> dict[str, Any]:
+    if index is None:
+        return {"kind": "store", "recipes": []}
+    schema = index.schema
+    return {
+        "kind": "index",
+        "recipes": list(recipes.__all__),
+        "read_only": True,
+        "cell": list(schema.cell_columns),
+        "text_arms": list(schema.text_arms),
+        "vector_arms": list(schema.vector_arms),
+        "columns": list(schema.row_columns),
+    }
+
+
+def _of_caller(who: Caller) -> dict[str, Any]:
+    return {
+        "org": who.org,
+        "workspace": who.workspace,
+        "user_id": who.user_id,
+        "agent": who.agent,
+        "rights": sorted(who.rights),
+        "may_choose_user": who.may_choose_user,
+        "may_choose_partition": who.may_choose_partition,
+        "cells": who.cells,
+    }
+
+
+# ---- Recalls of a store: one, or a batch, as JSON ----
 
 router = Router(prefix="/v1", tags=["recall"], responses=ERRORS)
 
@@ -107,10 +165,8 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
 
 
 async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -> list[Matches]:
-    """Answer queries on threads of the store, a few at a time so that others find one free.
-
-    No query begins after one has failed. The error of the first is named and raised.
-    """
+    """Answer queries on threads of the store, a few at a time so that others find one free."""
+    # No query begins after one has failed. The error of the first is named and raised.
     stores = []
     for at, query in enumerate(queries):
         with naming_query(at):

@@ -1,1 +1,0 @@
-"""The changes of a store as plain data: what is written, apart from who writes it."""

@@ -1,0 +1,377 @@
+"""The only place where tests reach private modules: their names, and the module each stands in.
+
+A test writes ``from seams import make_plan``; who moves ``make_plan`` moves it here too. Names are
+looked up when they are asked for, so a test needs only the extras that it uses. ``new=old`` gives a
+name another one, where two modules have the same. Modules themselves, for tests that replace a name
+in them, stand in ``MODULES``.
+"""
+
+from importlib import import_module
+from typing import Any
+
+MODULES = {
+    "haystack_filters": "hyrecall.adapters.haystack",
+    "items": "hyrecall.adapters.items",
+    "json_filters": "hyrecall.adapters.items",
+    "namespaces": "hyrecall.adapters.items",
+    "langgraph_embedding": "hyrecall.adapters.langgraph",
+    "llama_index_filters": "hyrecall.adapters.llama_index",
+    "llama_index_store": "hyrecall.adapters.llama_index",
+    "scope": "hyrecall.ask.scope",
+    "disk": "hyrecall.base.disk",
+    "forks": "hyrecall.base.forks",
+    "runtime": "hyrecall.base.runtime",
+    "pool": "hyrecall.base.threads",
+    "scans": "hyrecall.base.threads",
+    "ages": "hyrecall.base.times",
+    "app_module": "hyrecall.cli.app",
+    "batch_command": "hyrecall.cli.batch_command",
+    "batch_crew": "hyrecall.cli.batch_command",
+    "batch_workers": "hyrecall.cli.batch_command",
+    "cli_batch_module": "hyrecall.cli.batch_command",
+    "progress": "hyrecall.cli.batch_command",
+    "batch_output": "hyrecall.cli.batch_output",
+    "index_in_parts": "hyrecall.cli.index_command",
+    "report": "hyrecall.cli.info_command",
+    "serve_command": "hyrecall.cli.serve_command",
+    "settings": "hyrecall.cli.settings",
+    "asking": "hyrecall.distributed.asking",
+    "part_answers": "hyrecall.distributed.batch_recall",
+    "query_parts": "hyrecall.distributed.batch_recall",
+    "slices": "hyrecall.distributed.batch_recall",
+    "build_worker": "hyrecall.distributed.build_worker",
+    "building": "hyrecall.distributed.building",
+    "crew": "hyrecall.distributed.building",
+    "dataset": "hyrecall.distributed.dataset",
+    "generations": "hyrecall.distributed.generations",
+    "routing": "hyrecall.distributed.generations",
+    "distributed_opening_module": "hyrecall.distributed.opening",
+    "ray_cluster": "hyrecall.distributed.ray_cluster",
+    "ray_shards": "hyrecall.distributed.ray_shards",
+    "rebalancing": "hyrecall.distributed.rebalancing",
+    "row_places": "hyrecall.distributed.row_places",
+    "saved": "hyrecall.distributed.saved",
+    "newer_versions": "hyrecall.distributed.sharded",
+    "turns": "hyrecall.distributed.shards",
+    "choose": "hyrecall.embed.choose",
+    "static_module": "hyrecall.embed.static",
+    "minilm": "hyrecall.embed.transformer",
+    "lines": "hyrecall.memory.changes",
+    "vectors": "hyrecall.memory.changes",
+    "changing": "hyrecall.memory.changing",
+    "backfill": "hyrecall.memory.derived.backfill",
+    "derived_index": "hyrecall.memory.derived.derived_index",
+    "snapshots": "hyrecall.memory.derived.derived_index",
+    "follower": "hyrecall.memory.derived.follower",
+    "layout": "hyrecall.memory.derived.layout",
+    "projection": "hyrecall.memory.derived.projection",
+    "browse": "hyrecall.memory.faces.browse",
+    "browsed_paths": "hyrecall.memory.faces.browse",
+    "memory_hypergraph_module": "hyrecall.memory.hypergraph",
+    "filling": "hyrecall.memory.keeping.owner",
+    "group_commit": "hyrecall.memory.keeping.owner",
+    "notes": "hyrecall.memory.notes",
+    "audience_module": "hyrecall.memory.recall.audience",
+    "call": "hyrecall.memory.recall.call",
+    "joined_search": "hyrecall.memory.recall.index_search",
+    "hit_episodes": "hyrecall.memory.recall.recalling",
+    "recalling": "hyrecall.memory.recall.recalling",
+    "substring_search": "hyrecall.memory.recall.without_index",
+    "client": "hyrecall.memory.sharing.client",
+    "election": "hyrecall.memory.sharing.client",
+    "memory_server_module": "hyrecall.memory.sharing.server",
+    "patience": "hyrecall.memory.sharing.shared_keeper",
+    "shared_keeper": "hyrecall.memory.sharing.shared_keeper",
+    "memory_frames_module": "hyrecall.memory.sharing.wire",
+    "protocol": "hyrecall.memory.sharing.wire",
+    "codec": "hyrecall.memory.sql.codec",
+    "connecting": "hyrecall.memory.sql.connecting",
+    "database": "hyrecall.memory.sql.database",
+    "edge_rows": "hyrecall.memory.sql.edge_rows",
+    "erasing": "hyrecall.memory.sql.erasing",
+    "fact_rows": "hyrecall.memory.sql.fact_rows",
+    "lock": "hyrecall.memory.sql.lock",
+    "index_header": "hyrecall.memory.sql.lost_changes",
+    "reading": "hyrecall.memory.sql.reading",
+    "schema": "hyrecall.memory.sql.schema",
+    "writing": "hyrecall.memory.sql.writing",
+    "upkeep": "hyrecall.memory.upkeep",
+    "view": "hyrecall.memory.view",
+    "qdrant_snapshot": "hyrecall.migrate.qdrant",
+    "counts_module": "hyrecall.parts.counts",
+    "parts_frames_module": "hyrecall.parts.frames",
+    "plain": "hyrecall.parts.frames",
+    "tag_lookups": "hyrecall.parts.lookups",
+    "merging": "hyrecall.parts.merging",
+    "part": "hyrecall.parts.part",
+    "request": "hyrecall.parts.request",
+    "shard": "hyrecall.parts.shard",
+    "sharing": "hyrecall.parts.sharing",
+    "tag_rounds": "hyrecall.parts.spreading",
+    "telling": "hyrecall.parts.spreading",
+    "regex": "hyrecall.recall.arms",
+    "run": "hyrecall.recall.arms",
+    "recall_batch_module": "hyrecall.recall.batch",
+    "embedders": "hyrecall.recall.embedders",
+    "explain_dropped": "hyrecall.recall.explain_dropped",
+    "grouping": "hyrecall.recall.grouping",
+    "linear": "hyrecall.recall.linear",
+    "pool_features": "hyrecall.recall.linear",
+    "neighbours": "hyrecall.recall.reach",
+    "fill": "hyrecall.recall.shaper",
+    "generation": "hyrecall.replicas.generation",
+    "pulling": "hyrecall.replicas.pulling",
+    "pruning": "hyrecall.replicas.pushing",
+    "pushing": "hyrecall.replicas.pushing",
+    "places": "hyrecall.replicas.remote",
+    "sources": "hyrecall.replicas.transfer",
+    "targets": "hyrecall.replicas.transfer",
+    "transfer": "hyrecall.replicas.transfer",
+    "device_placement": "hyrecall.segments.device_placement",
+    "segments_opening_module": "hyrecall.segments.opening",
+    "joining": "hyrecall.segments.parts",
+    "parts": "hyrecall.segments.parts",
+    "file_ends": "hyrecall.segments.saving",
+    "saving": "hyrecall.segments.saving",
+    "arrow_files": "hyrecall.segments.segment_files",
+    "segment_files": "hyrecall.segments.segment_files",
+    "hebb_graph": "hyrecall.serve.doors.hebb",
+    "hypergraph_tools": "hyrecall.serve.mcp.honeycomb_tools",
+    "mcp_server_module": "hyrecall.serve.mcp.server",
+    "resources": "hyrecall.serve.mcp.server",
+    "stdio": "hyrecall.serve.mcp.stdio",
+    "page": "hyrecall.serve.page",
+    "arrow_recall": "hyrecall.serve.routes.arrow_recall",
+    "export": "hyrecall.serve.routes.export",
+    "health": "hyrecall.serve.routes.health",
+    "recall": "hyrecall.serve.routes.recall",
+    "tokens": "hyrecall.serve.tokens",
+    "arrow_read": "hyrecall.table.arrow_read",
+    "arrow_values": "hyrecall.table.arrow_values",
+    "tensors": "hyrecall.table.tensors",
+    "analyzer": "hyrecall.text.analyzer",
+}
+NAMES = {
+    "hyrecall.adapters.extras": "needs_extra",
+    "hyrecall.adapters.items": "Items Namespaces check_filter narrowing passes user_of",
+    "hyrecall.adapters.memories": "UserMemories",
+    "hyrecall.ask.arms": (
+        "EdgeLexical Edges MOST_STATES Newest PATTERN_WISH Regex Tags ask_Listed=Listed "
+        "open_states pattern_fault"
+    ),
+    "hyrecall.ask.filter_program": "compile_filter",
+    "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
+    "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
+    "hyrecall.ask.request": "CallOptions Request",
+    "hyrecall.ask.scope": "Scope distinct_scopes read_scopes",
+    "hyrecall.ask.session": "ask_Session=Session",
+    "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",
+    "hyrecall.base.arguments": "check_keywords convert_field",
+    "hyrecall.base.disk": (
+        "LateCheck Mark SOURCE check_outside open_replacement read_mark resolve_target write_mark"
+    ),
+    "hyrecall.base.joining": "Joiner",
+    "hyrecall.base.malformed": "_field",
+    "hyrecall.base.runtime": "choose_threads cuda_library_folder cuda_report ordinal_of",
+    "hyrecall.base.text_tables": "Line Row base_Column=Column clean cut fields table width_of wrap",
+    "hyrecall.base.threads": "Pool Workers",
+    "hyrecall.base.times": "age_seconds",
+    "hyrecall.cli.app": "Commands app_app=app",
+    "hyrecall.cli.batch_output": "cli_State=State",
+    "hyrecall.cli.help": "Command",
+    "hyrecall.cli.index_command": "read_size",
+    "hyrecall.cli.mcp_command": "caller_of",
+    "hyrecall.cli.memory_options": "store_path",
+    "hyrecall.cli.serve_command": "list_",
+    "hyrecall.cli.settings": "KEYS _note read_settings remove_setting set_setting settings_path",
+    "hyrecall.cli.show": "Snippets print_stored",
+    "hyrecall.cli.transfer_command": "_SYSTEMS",
+    "hyrecall.distributed.asking": "Looking ShardThreads",
+    "hyrecall.distributed.batch_recall": "QueryPart query_files",
+    "hyrecall.distributed.build_worker": "do_task",
+    "hyrecall.distributed.channel": (
+        "Channel Ended Late Messages Pending PipeClosed START_SECONDS message plain_error "
+        "rebuild system_error"
+    ),
+    "hyrecall.distributed.generations": "Generations Router distributed_Generation=Generation",
+    "hyrecall.distributed.opening": "_seal",
+    "hyrecall.distributed.ray_cluster": (
+        "Node Reserved UNITS check_room default_gpus most_actors read_reserved"
+    ),
+    "hyrecall.distributed.ray_shards": "Answering MOST_RECENT RayShard",
+    "hyrecall.distributed.replicated": "Replica ReplicatedShard",
+    "hyrecall.distributed.row_places": (
+        "RowCounts cell_kinds distributed_pack=pack heavy_slots large_cells most_rows rows_of"
+    ),
+    "hyrecall.distributed.sharded": "NewerVersions",
+    "hyrecall.distributed.shards": (
+        "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening "
+        "distributed_Question=Question told_of"
+    ),
+    "hyrecall.distributed.shards_file": (
+        "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
+    ),
+    "hyrecall.distributed.source_files": "source_files",
+    "hyrecall.embed.choose": "duration timeout_of",
+    "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
+    "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
+    "hyrecall.embed.static": "StaticEmbedder",
+    "hyrecall.embed.transformer": "TransformerEmbedder",
+    "hyrecall.evaluate.compare": "GATE Scores check score_run",
+    "hyrecall.evaluate.data": "evaluate_CELL=CELL",
+    "hyrecall.evaluate.learn": "_Pools _cross_entropy",
+    "hyrecall.evaluate.run": "RecallOptions Setting run_setting score_setting",
+    "hyrecall.graph.graph": "AskedGraph BoundGraph",
+    "hyrecall.hits.around": "Neighbour SecondLook",
+    "hyrecall.hits.dropped": "DroppedRow dropped_text",
+    "hyrecall.hits.explain_text": "explanation_lines wrapped_text",
+    "hyrecall.hits.hits": "reply_of",
+    "hyrecall.hits.joined_reply": "JoinedReply",
+    "hyrecall.hits.reply": "hits_BatchReply=BatchReply hits_Reply=Reply",
+    "hyrecall.hits.trace": "Trace",
+    "hyrecall.index": "Index",
+    "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
+    "hyrecall.memory.backends.contract": "MemoryContract",
+    "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
+    "hyrecall.memory.backends.ranked_backend": "PostgresMemory",
+    "hyrecall.memory.changes": "Change GiveFeedback Remember SetVectors",
+    "hyrecall.memory.data.matches": "DegradedReason Found",
+    "hyrecall.memory.data.metadata": "metadata_tokens",
+    "hyrecall.memory.data.sessions": "SessionName",
+    "hyrecall.memory.data.types": (
+        "Changes Edge Episode EpisodeFields OwnFields Participant check_user"
+    ),
+    "hyrecall.memory.derived.backfill": "CURSOR Reembedded RowError",
+    "hyrecall.memory.derived.derived_index": "Derived MOST_JOINED Wish",
+    "hyrecall.memory.derived.follower": "Background Follower INDEX RETRY_SECONDS",
+    "hyrecall.memory.derived.layout": (
+        "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of memory_CELL=CELL "
+        "memory_Column=Column serves"
+    ),
+    "hyrecall.memory.derived.projection": "n_live",
+    "hyrecall.memory.faces.browse": "memory_path read_place",
+    "hyrecall.memory.faces.rescue": "RESCUED_FACT rescue",
+    "hyrecall.memory.faces.transfer": "Imported Numbered export_lines read_l0 read_lines",
+    "hyrecall.memory.hypergraph": "hm_recall",
+    "hyrecall.memory.keeping.owner": "GroupCommit",
+    "hyrecall.memory.keeping.tasks": "Erase scrub",
+    "hyrecall.memory.memory": "Memory Opening THREADS",
+    "hyrecall.memory.methods": "CANCELLED",
+    "hyrecall.memory.notes": "KIND Notes snippet",
+    "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
+    "hyrecall.memory.recall.call": "Ask FoundRows adapted memory_Question=Question read_ask",
+    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch Joining _Waiting",
+    "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
+    "hyrecall.memory.recall.without_index": "Substrings Wanted find",
+    "hyrecall.memory.sharing.client": "Connections Link client_state_of=state_of",
+    "hyrecall.memory.sharing.host": "Asked CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",
+    "hyrecall.memory.sharing.server": "Limits Server memory_Turns=Turns",
+    "hyrecall.memory.sharing.shared_keeper": "SharedKeeper observe",
+    "hyrecall.memory.sharing.wire": (
+        "ClientState Codec ConnectionLost Frames Hello Kind OwnerState Welcome WireError"
+    ),
+    "hyrecall.memory.sql.codec": (
+        "Cell cell_of cells_by_number cells_of decode_vector encode_vector episode_of "
+        "every_cell find_cell from_micros make_cell to_columns to_micros vector_checksum"
+    ),
+    "hyrecall.memory.sql.connecting": (
+        "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE"
+    ),
+    "hyrecall.memory.sql.copying": "copying_state_of=state_of",
+    "hyrecall.memory.sql.database": "Database IDLE_READERS Outcome",
+    "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
+    "hyrecall.memory.sql.edge_rows": (
+        "add_feedback edge_by_id edges_changed_since edges_in incident link unlink "
+        "unlink_all unlink_incident"
+    ),
+    "hyrecall.memory.sql.erasing": "erase",
+    "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
+    "hyrecall.memory.sql.in_memory": "MemoryDatabase PATIENCE",
+    "hyrecall.memory.sql.lock": (
+        "LOCK ReaderLock SECONDS_FOR_READERS SOCKET WriterLock memory_SHARED=SHARED "
+        "read_holder read_note"
+    ),
+    "hyrecall.memory.sql.lost_changes": (
+        "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
+    ),
+    "hyrecall.memory.sql.reading": (
+        "ReadPolicy agents_of_group changed_since episode_by_id episodes_of_rows head_row "
+        "history live_rows memory_Counts=Counts memory_counts=counts newest newest_model "
+        "read_policy set_policy"
+    ),
+    "hyrecall.memory.sql.schema": (
+        "MIGRATIONS Migration check_format memory_FORMAT=FORMAT meta migrate take_sequence"
+    ),
+    "hyrecall.memory.sql.store_sessions": "MOST_OF_A_USER StoreSessions",
+    "hyrecall.memory.sql.writing": (
+        "FIXED_FIELDS NewVersion Selection Written archive forget pin remember set_vectors "
+        "supersede touch update"
+    ),
+    "hyrecall.memory.store": "StoreOptions",
+    "hyrecall.migrate.qdrant": "API_KEY",
+    "hyrecall.migrate.records": "as_vector",
+    "hyrecall.parts.counts": "parts_Counts=Counts",
+    "hyrecall.parts.frames": "pack_table parts_pack=pack",
+    "hyrecall.parts.lookups": "Looked Lookup QUERY cell_column",
+    "hyrecall.parts.part": "Part",
+    "hyrecall.parts.request": "ToldLists question_of told_to",
+    "hyrecall.parts.spreading": "Share joined_alone spread_part sum_shares widest_runs",
+    "hyrecall.recall.arms": "ArmQueries Batch FoundDocs newest_rows",
+    "hyrecall.recall.batch": "RecallSource Steps",
+    "hyrecall.recall.exact": "exact_text",
+    "hyrecall.recall.plan": "Plan",
+    "hyrecall.recall.recipe_ranking": "read_words",
+    "hyrecall.recall.shaper": "Shaper",
+    "hyrecall.replicas.generation": (
+        "Head hash_of name_of object_of read_generation read_head "
+        "replicas_DATABASE=DATABASE replicas_Generation=Generation"
+    ),
+    "hyrecall.replicas.remote": (
+        "AbsentError FolderRemote MovedError Remote folder_lock open_remote replicas_Listed=Listed"
+    ),
+    "hyrecall.segments.manifest": "Lineage MANIFEST Manifest read_seal segments_FORMAT=FORMAT",
+    "hyrecall.segments.segments": (
+        "HostRates OpenedFile Segment segment_from_parts segments_State=State"
+    ),
+    "hyrecall.serve.bodies": "RecallBody",
+    "hyrecall.serve.doors.hebb": "tag_graph",
+    "hyrecall.serve.doors.honeycomb": "mounted",
+    "hyrecall.serve.errors": "ServiceError install",
+    "hyrecall.serve.guards": "ARROW check_host check_origin serve_Guard=Guard serve_Turns=Turns",
+    "hyrecall.serve.json_shape": "is_deeper n_levels",
+    "hyrecall.serve.mcp.server": "BusyError Gate SYSTEMS",
+    "hyrecall.serve.mcp.session": "serve_Session=Session",
+    "hyrecall.serve.mcp.tool": "EACH NOTICE serve_Reply=Reply serve_SHARED=SHARED with_previews",
+    "hyrecall.serve.options": "ServiceOptions",
+    "hyrecall.serve.replies": (
+        "Changed FactsReply IndexQuery IndexReply RecallReply ServedIndex encode "
+        "encode_within recall_data serve_BatchReply=BatchReply"
+    ),
+    "hyrecall.serve.routes.arrow_recall": "MANY MAX_BATCHES OF_A_STORE",
+    "hyrecall.serve.routing": "Route to_route",
+    "hyrecall.serve.scoped_store": "ANYBODY Caller CallerOf identify narrow require",
+    "hyrecall.serve.tokens": "TokenFile list_tokens make_token revoke_token",
+    "hyrecall.serve.workers": "Supervisor listen run_workers",
+    "hyrecall.table.arrow_values": "cast_line python_values",
+    "hyrecall.table.attributes": "attribute_column",
+    "hyrecall.table.columns": "Columns read_rows read_table",
+    "hyrecall.table.matrices": "VectorInput check_rows native widen_bfloat16",
+    "hyrecall.table.schema": "Schema Text Vector",
+    "hyrecall.table.tensors": "query_vectors row_count",
+    "hyrecall.text.analyzer": "Analyzer ENGLISH_STOPWORDS Token TokenFunction",
+    "hyrecall.text.bm25": "Variant",
+}
+PLACES = {
+    new: (module, old or new)
+    for module, names in NAMES.items()
+    for new, _, old in (name.partition("=") for name in names.split())
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in MODULES:
+        return import_module(MODULES[name])
+    if name not in PLACES:
+        raise AttributeError(f"seams: expected a name of the table, got {name!r}")
+    module, old = PLACES[name]
+    return getattr(import_module(module), old)
