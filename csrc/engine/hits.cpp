@@ -36,11 +36,9 @@ bool has_one_list(BatchRequest const& request) {
                      [](FusionScale scale) { return scale == FusionScale::kNone; });
 }
 
-// What fusion makes of a document of the only list.
+// What fused_score() makes of a document of the only list.
 double only_score(float score) {
-  std::int32_t const rank = 1;  // any that is in the list
-  double room = 0.0;
-  return fused_score({}, {&score, 1}, {&rank, 1}, {&room, 1});
+  return static_cast<double>(score) + 0.0;  // -0 + 0 is +0
 }
 
 }  // namespace
@@ -59,10 +57,14 @@ TimedReply Execution::make_hits(Statistics const& statistics, bool may_stay) con
   FoundLists found(request_);
   begin_lists(statistics, found);
   if (may_stay && is_for_device_alone(found.on_host)) return hits_on_device(statistics, found);
-  find_lists(found);
-  auto const began = Clock::now();
   TimedReply out;
-  if (has_one_list(request_)) {
+  ListTaker taker{[&](auto sizes) { begin_hits(sizes, out.arrays); },
+                  [&](std::size_t q, auto list) { write_hits(q, list, out.arrays); }};
+  bool const is_single = has_one_list(request_);
+  find_lists(found, {}, is_single && !request_.min_fused.set ? &taker : nullptr);
+  if (taker.has_taken) return out;
+  auto const began = Clock::now();
+  if (is_single) {
     out.arrays = hits_of_one_list(found);
   } else if (request_.evidence) {
     out.arrays = hits_with_evidence(found, statistics);
@@ -117,65 +119,70 @@ ReplyArrays Execution::hits_with_evidence(FoundLists const& found,
 ReplyArrays Execution::hits_of_one_list(FoundLists const& found) const {
   std::size_t const n_queries = request_.n_queries;
   std::vector<std::span<Candidate const>> lists(n_queries);
-  ReplyArrays out;
-  out.offsets.reserve(n_queries + 1);
-  out.list_sizes.reserve(n_queries);
+  std::vector<std::size_t> passing(n_queries);
   Joining own;
   for (std::size_t q = 0; q < n_queries; ++q) {
     take_lists(found, q, own);
     std::span<Candidate const> const list = lists[q] = own.lists.front();
-    out.list_sizes.push_back(static_cast<std::int32_t>(list.size()));
-    std::size_t const n_wanted = std::min(list.size(), request_.offset + request_.limit);
-    auto const end = std::partition_point(
-        list.begin(), list.begin() + static_cast<std::ptrdiff_t>(n_wanted),
-        [&](Candidate const& one) { return request_.min_fused.passes(only_score(one.score)); });
-    auto const n_passing = static_cast<std::size_t>(end - list.begin());
-    std::size_t const n_hits = n_passing - std::min(request_.offset, n_passing);
+    auto const end = std::partition_point(list.begin(), list.end(), [&](Candidate const& one) {
+      return request_.min_fused.passes(only_score(one.score));
+    });
+    passing[q] = static_cast<std::size_t>(end - list.begin());
+  }
+  ReplyArrays out;
+  begin_hits(passing, out);
+  parallel_runs(n_queries, kShortRun, request_.threads,
+                [&](int, std::size_t q) { write_hits(q, lists[q], out); });
+  return out;
+}
+
+// Room for the hits of a single arm. passing: [n_queries] documents that min_fused lets through.
+void Execution::begin_hits(std::span<std::size_t const> passing, ReplyArrays& out) const {
+  out.offsets.assign(1, 0);
+  out.offsets.reserve(passing.size() + 1);
+  for (std::size_t const n_passing : passing) {
+    std::size_t const end = std::min(n_passing, request_.offset + request_.limit);
+    std::size_t const n_hits = end - std::min(request_.offset, end);
     out.offsets.push_back(out.offsets.back() + static_cast<std::int64_t>(n_hits));
   }
-  auto const n_hits = static_cast<std::size_t>(out.offsets.back());
-  out.part.resize(n_hits);
-  out.segment.resize(n_hits);
-  out.row.resize(n_hits);
-  out.rank.resize(n_hits);
-  out.score.resize(n_hits);
-  out.arm_scores.resize(n_hits);
-  out.arm_ranks.resize(n_hits);
-  std::size_t const n_scales = scales_a_query(1);
-  out.scales.resize(n_queries * n_scales);
+  out.make_room(1);
+  out.list_sizes.resize(passing.size());
+  out.scales.resize(passing.size() * scales_a_query(1));
+  for (std::size_t q = 0; q < passing.size(); ++q)
+    if (passing[q] == 0) write_hits(q, {}, out);
+}
+
+// The hits of one query, and the numbers of its scale.
+void Execution::write_hits(std::size_t q, std::span<Candidate const> list, ReplyArrays& out) const {
+  out.list_sizes[q] = static_cast<std::int32_t>(list.size());
+  ArmScale scale;
+  if (!list.empty()) scale.range = {list.back().score, list.front().score, true};
   double const weight = request_.fusion.weights.empty() ? 1.0 : request_.fusion.weights.front();
-  parallel_runs(n_queries, kShortRun, request_.threads, [&](int, std::size_t q) {
-    std::span<Candidate const> const list = lists[q];
-    ArmScale scale;
-    for (Candidate const& one : list) scale.range.add(one.score);
-    bool const is_scaled = request_.normalize && !list.empty();
-    double const most = is_scaled ? only_score(list.front().score) : 0.0;
-    double const scales[] = {scale.first_number(), scale.second_number(), weight, most};
-    std::copy_n(scales, n_scales, out.scales.begin() + static_cast<std::ptrdiff_t>(q * n_scales));
-    std::size_t place = request_.offset;
-    std::int32_t arm_rank = 0;  // shared by equal scores
-    if (place < list.size()) {
-      auto const first =
-          std::partition_point(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(place),
-                               [&](Candidate const& c) { return c.score > list[place].score; });
-      arm_rank = static_cast<std::int32_t>(first - list.begin()) + 1;
-    }
-    auto const end = static_cast<std::size_t>(out.offsets[q + 1]);
-    for (auto hit = static_cast<std::size_t>(out.offsets[q]); hit < end; ++hit, ++place) {
-      Candidate const& one = list[place];
-      double const score = only_score(one.score);
-      if (place > 0 && list[place - 1].score != one.score)
-        arm_rank = static_cast<std::int32_t>(place) + 1;
-      out.part[hit] = 0;
-      out.segment[hit] = one.doc.segment;
-      out.row[hit] = one.doc.row;
-      out.rank[hit] = static_cast<std::int32_t>(place) + 1;
-      out.arm_ranks[hit] = arm_rank;
-      out.score[hit] = request_.normalize ? normalized_score(score, most) : score;
-      out.arm_scores[hit] = one.score;
-    }
-  });
-  return out;
+  bool const is_scaled = request_.normalize && !list.empty();
+  double const most = is_scaled ? only_score(list.front().score) : 0.0;
+  double const scales[] = {scale.first_number(), scale.second_number(), weight, most};
+  std::copy_n(scales, scales_a_query(1), out.scales.data() + q * scales_a_query(1));
+  std::size_t place = request_.offset;
+  std::int32_t arm_rank = 0;  // shared by equal scores
+  if (place < list.size()) {
+    auto const first =
+        std::partition_point(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(place),
+                             [&](Candidate const& c) { return c.score > list[place].score; });
+    arm_rank = static_cast<std::int32_t>(first - list.begin()) + 1;
+  }
+  auto const end = static_cast<std::size_t>(out.offsets[q + 1]);
+  for (auto hit = static_cast<std::size_t>(out.offsets[q]); hit < end; ++hit, ++place) {
+    Candidate const& one = list[place];
+    double const score = only_score(one.score);
+    if (place > 0 && list[place - 1].score != one.score)
+      arm_rank = static_cast<std::int32_t>(place) + 1;
+    out.segment[hit] = one.doc.segment;
+    out.row[hit] = one.doc.row;
+    out.rank[hit] = static_cast<std::int32_t>(place) + 1;
+    out.arm_ranks[hit] = arm_rank;
+    out.score[hit] = request_.normalize ? normalized_score(score, most) : score;
+    out.arm_scores[hit] = one.score;
+  }
 }
 
 // Whether the device knows every step. It does not where there is one arm, whose list is its hits

@@ -202,6 +202,16 @@ constexpr std::size_t kQueriesPerChunk = 64;
 
 }  // namespace
 
+ReplyArrays::~ReplyArrays() = default;
+
+void ReplyArrays::make_room(std::size_t n_arms) {
+  auto const n_hits = static_cast<std::size_t>(offsets.back());
+  auto const resize = [](std::size_t n, auto&... arrays) { (arrays.resize(n), ...); };
+  part.assign(n_hits, 0);
+  resize(n_hits, segment, row, rank, score);
+  resize(n_hits * n_arms, arm_scores, arm_ranks);
+}
+
 void append_hits(BatchRequest const& request, QueryCandidates const& pool, FusedList const& list,
                  std::span<std::uint32_t const> part, ReplyArrays& hits) {
   std::size_t const n_arms = request.n_arms();
@@ -245,19 +255,10 @@ ReplyArrays join_pieces(std::span<ReplyArrays const> pieces) {
     std::int64_t const base = hits.offsets.back();
     for (std::size_t i = 1; i < piece.offsets.size(); ++i)
       hits.offsets.push_back(base + piece.offsets[i]);
-    append(hits.part, piece.part);
-    append(hits.segment, piece.segment);
-    append(hits.row, piece.row);
-    append(hits.rank, piece.rank);
-    append(hits.score, piece.score);
-    append(hits.arm_scores, piece.arm_scores);
-    append(hits.arm_ranks, piece.arm_ranks);
-    append(hits.scales, piece.scales);
-    append(hits.list_sizes, piece.list_sizes);
-    append(hits.fused, piece.fused);
-    append(hits.addends, piece.addends);
-    append(hits.near_segment, piece.near_segment);
-    append(hits.near_row, piece.near_row);
+    auto const join = [&](auto... arrays) { (append(hits.*arrays, piece.*arrays), ...); };
+    using R = ReplyArrays;
+    join(&R::part, &R::segment, &R::row, &R::rank, &R::score, &R::arm_scores, &R::arm_ranks,
+         &R::scales, &R::list_sizes, &R::fused, &R::addends, &R::near_segment, &R::near_row);
   }
   return hits;
 }

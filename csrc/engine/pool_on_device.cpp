@@ -70,13 +70,7 @@ ReplyArrays reply_of_pools(PoolResults const& found, PoolFusion const& fusion,
           static_cast<std::int32_t>(is_here ? arms[arm].here.counts[q] : found.counts[arm][q]));
     }
   }
-  out.part.assign(n_hits, 0);
-  out.segment.resize(n_hits);
-  out.row.resize(n_hits);
-  out.rank.resize(n_hits);
-  out.score.resize(n_hits);
-  out.arm_scores.resize(n_hits * n_arms);
-  out.arm_ranks.resize(n_hits * n_arms);
+  out.make_room(n_arms);
   std::size_t const n_scales = scales_a_query(static_cast<std::uint32_t>(n_arms));
   out.scales.assign(found.query_scales + begin * n_scales, found.query_scales + end * n_scales);
   parallel_runs(end - begin, kShortRun, threads, [&](int, std::size_t i) {

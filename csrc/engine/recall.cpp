@@ -255,8 +255,10 @@ void Execution::begin_lists(Statistics const& statistics, FoundLists& out) const
     out.audiences.emplace(snapshot_, request_, scopes_, out.groups);
 }
 
-// The lists of all arms; only: of these queries, empty: of all.
-void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only) const {
+// The lists of all arms; only: of these queries, empty: of all. taker (may be null): gets those of
+// the only arm where a device finds them.
+void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
+                           ListTaker* taker) const {
   std::size_t const n_lexical = request_.lexical.size();
   bool const is_on_device = snapshot_.device != nullptr && snapshot_.n_docs() > 0;
   for (DenseRequest const& arm : request_.dense) {
@@ -274,24 +276,24 @@ void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only)
     out.scanned = scan_lexical_arms(snapshot_, request_, scopes_, *out.audiences, out.scorers,
                                     postings_, out.on_host);
   }
-  out.scanned.resize(n_lexical);
+  out.scanned.resize(n_lexical + request_.dense.size());
+  for (auto& arm : out.scanned) arm.resize(request_.n_queries);
+  if (has_host) taker = nullptr;
   for (std::size_t arm = 0; arm < n_lexical; ++arm) {
     LexicalRequest const& lexical = request_.lexical[arm];
     device::DeviceTable const* const table = table_on_device(lexical);
     if (table == nullptr || !is_searched(arm, false)) continue;
-    out.on_device[arm] =
-        LexicalArm(*table, snapshot_, request_, lexical, scopes_, out.groups.of(lexical.table),
-                   out.scorers[arm], postings_[arm], only)
-            .run();
+    LexicalArm(*table, snapshot_, request_, lexical, scopes_, out.groups.of(lexical.table),
+               out.scorers[arm], postings_[arm], only)
+        .run(out.scanned[arm], taker);
   }
-  for (DenseRequest const& arm : request_.dense) {
+  for (std::size_t at = 0; at < request_.dense.size(); ++at) {
+    DenseRequest const& arm = request_.dense[at];
+    QueryLists& lists = out.scanned[n_lexical + at];
     if (is_on_device) {
-      DenseArm own(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only);
-      out.dense_on_device.push_back(own.run());
-    } else if (snapshot_.device != nullptr) {
-      out.dense_on_device.emplace_back(request_.n_queries);
-    } else {
-      out.scanned.push_back(scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table)));
+      DenseArm(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only).run(lists, taker);
+    } else if (snapshot_.device == nullptr) {
+      lists = scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table));
     }
   }
 }
@@ -310,12 +312,7 @@ void Execution::list_documents(FoundLists const& found, std::size_t q, Joining& 
 void Execution::take_lists(FoundLists const& found, std::size_t q, Joining& own) const {
   list_documents(found, q, own);
   own.lists.clear();
-  for (std::size_t arm = 0; arm < found.scanned.size(); ++arm) {
-    bool const is_found = arm < request_.lexical.size() && !found.on_host[arm][q];
-    own.lists.push_back(is_found ? (*found.on_device[arm])[q]
-                                 : std::span<Candidate const>(found.scanned[arm][q]));
-  }
-  for (CandidateLists const& arm : found.dense_on_device) own.lists.push_back(arm[q]);
+  for (auto const& arm : found.scanned) own.lists.push_back(arm[q]);
   for (auto const& list : own.listed) own.lists.push_back(list);
 }
 

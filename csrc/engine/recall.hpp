@@ -69,7 +69,7 @@ class Execution {
 
  private:
   // The lists of all queries in the arms that are scanned, lexical ones first: [arm][query].
-  using Lists = std::vector<std::vector<std::vector<Candidate>>>;
+  using Lists = std::vector<QueryLists>;
   // Where a document stands in an arm's list.
   struct ListPlace {
     Seq seq;
@@ -92,18 +92,15 @@ class Execution {
   // What the arms found, and what the completion of their lists needs.
   struct FoundLists {
     explicit FoundLists(BatchRequest const& request)
-        : groups(request, !request.listed.empty() || request.evidence.has_value()),
-          on_device(request.lexical.size()) {}
+        : groups(request, !request.listed.empty() || request.evidence.has_value()) {}
     FoundLists(FoundLists const&) = delete;  // the audiences refer to the groups
     FoundLists& operator=(FoundLists const&) = delete;
 
     std::vector<std::vector<Bm25Query>> scorers;  // [lexical arm][query]
     std::vector<std::vector<bool>> on_host;       // see texts_on_host()
     RequestGroups groups;
-    std::optional<Audiences> audiences;                    // a device finds an arm's rows by itself
-    Lists scanned;                                         // by the CPU
-    std::vector<std::optional<CandidateLists>> on_device;  // [lexical arm]
-    std::vector<CandidateLists> dense_on_device;           // all dense arms, or none
+    std::optional<Audiences> audiences;  // a device finds an arm's rows by itself
+    Lists scanned;                       // by the CPU or a device
   };
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
@@ -119,7 +116,8 @@ class Execution {
   static QueryCandidates join_lists(std::span<std::span<Candidate const> const> lists,
                                     std::vector<ListPlace>& entries);
   void begin_lists(Statistics const& statistics, FoundLists& out) const;
-  void find_lists(FoundLists& out, std::span<std::uint32_t const> only = {}) const;
+  void find_lists(FoundLists& out, std::span<std::uint32_t const> only = {},
+                  ListTaker* taker = nullptr) const;
   bool is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const;
   TimedReply make_hits(Statistics const& statistics, bool may_stay) const;
   std::vector<QueryCandidates> join(FoundLists const& found, Statistics const& statistics) const;
@@ -129,6 +127,8 @@ class Execution {
   std::vector<ReplyArrays> hits_of(std::span<std::uint32_t const> queries,
                                    Statistics const& statistics, FoundLists const& found) const;
   ReplyArrays hits_of_one_list(FoundLists const& found) const;
+  void begin_hits(std::span<std::size_t const> passing, ReplyArrays& out) const;
+  void write_hits(std::size_t query, std::span<Candidate const> list, ReplyArrays& out) const;
   ReplyArrays hits_with_evidence(FoundLists const& found, Statistics const& statistics) const;
   bool is_in_table(std::uint32_t table, std::size_t query, DocRef doc) const;
   QueryCandidates complete(std::size_t query, std::vector<std::vector<Bm25Query>> const& scorers,

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
 
-#include "core/pooled.hpp"
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
 
@@ -23,33 +23,14 @@ struct Candidate {
   }
 };
 
-// The lists of all queries of an arm in one block, in the order in which they came.
-class CandidateLists {
- public:
-  explicit CandidateLists(std::size_t n_queries) : places_(n_queries, {0, 0}) {}
+using QueryLists = std::vector<std::vector<Candidate>>;  // [n_queries]
 
-  std::size_t size() const { return places_.size(); }
-  void reserve(std::size_t n_rows) { rows_.reserve(n_rows); }
-  // Room for a query's list, once a query.
-  void add(std::size_t query, std::size_t n) {
-    places_.at(query) = {rows_.size(), n};
-    rows_.resize(rows_.size() + n);
-  }
-  // Room that was added; valid until the next is.
-  std::span<Candidate> list(std::size_t query) {
-    return std::span(rows_).subspan(places_[query].begin, places_[query].n);
-  }
-  std::span<Candidate const> operator[](std::size_t query) const {
-    return std::span(rows_).subspan(places_[query].begin, places_[query].n);
-  }
-
- private:
-  struct Place {
-    std::size_t begin;
-    std::size_t n;
-  };
-  Pooled<Candidate> rows_;
-  std::vector<Place> places_;  // [n_queries]
+// Takes the lists of a whole batch as they are made, so that none is kept.
+struct ListTaker {
+  std::function<void(std::span<std::size_t const> sizes)> begin;  // [n_queries]; may come again
+  // Of each query that has a list; on any thread.
+  std::function<void(std::size_t query, std::span<Candidate const> list)> take;
+  bool has_taken = false;
 };
 
 // Keeps up to twice k offers and halves them by selection: cheaper than a heap from k of some tens

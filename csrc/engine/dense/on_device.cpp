@@ -131,10 +131,9 @@ void DenseArm::accept() {
   if (guests_) guests_->accept();
 }
 
-CandidateLists DenseArm::run() {
-  CandidateLists out = search_.run(batch());
+void DenseArm::run(QueryLists& lists, ListTaker* taker) {
+  search_.run(batch(), lists, taker);
   accept();
-  return out;
 }
 
 }  // namespace hyrecall

@@ -78,7 +78,7 @@ class DenseArm {
   // Points into this.
   device::DenseSearch batch() const;
   void accept();
-  CandidateLists run();
+  void run(QueryLists& lists, ListTaker* taker);
 
  private:
   DenseRequest const& arm_;

@@ -32,7 +32,7 @@ class LexicalArm {
 
   // Points into this.
   device::DenseSearch batch() const;
-  CandidateLists run() const { return search_.run(batch()); }
+  void run(QueryLists& lists, ListTaker* taker) const { search_.run(batch(), lists, taker); }
 
  private:
   bool occurs(std::size_t n_leaves, std::size_t query, ArmPostings const& postings) const;

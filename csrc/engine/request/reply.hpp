@@ -62,6 +62,14 @@ struct QueryCandidates {
 
 // The arrays of a reply: a row for each hit, ordered by (query, rank).
 struct ReplyArrays {
+  ReplyArrays() = default;
+  ReplyArrays(ReplyArrays&&) = default;
+  ReplyArrays& operator=(ReplyArrays&&) = default;
+  ~ReplyArrays();  // not in the bindings, which are built without what makes it quick
+
+  // Room for the hits that the offsets tell of, all of part 0; the rest is for the caller to write.
+  void make_room(std::size_t n_arms);
+
   std::vector<std::int64_t> offsets{0};  // [n_queries + 1]
   Pooled<std::uint32_t> part;
   Pooled<std::uint32_t> segment;

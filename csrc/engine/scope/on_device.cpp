@@ -69,24 +69,28 @@ DeviceSearch::DeviceSearch(device::DeviceTable const& table, Snapshot const& sna
   arrays_.threads = request.threads;
 }
 
-CandidateLists DeviceSearch::run(device::DenseSearch const& batch) const {
-  std::size_t const n = arrays_.depths.size();
-  CandidateLists out(n);
-  // Some 24 MB at most are asked for in one piece; more lists grow as they come.
-  constexpr std::size_t kMostReserved = std::size_t{1} << 20;
-  out.reserve(std::min<std::size_t>(kMostReserved, n == 0 ? 0 : n * arrays_.depths.front()));
+void DeviceSearch::run(device::DenseSearch const& batch, QueryLists& lists,
+                       ListTaker* taker) const {
+  auto const n_asked =
+      lists.size() - static_cast<std::size_t>(std::ranges::count(arrays_.group_of, kNone32));
+  QueryLists rooms(static_cast<std::size_t>(std::max(arrays_.threads, 1)));
   std::span<std::uint32_t const> const first_slots = table_.first_slots();
   device::search(table_, batch, [&](std::span<device::FoundRows const> all) {
-    for (device::FoundRows const& found : all) out.add(found.query, found.scores.size());
-    parallel_runs(all.size(), kShortRun, arrays_.threads, [&](int, std::size_t at) {
+    bool const is_whole = taker != nullptr && all.size() == n_asked;
+    std::vector<std::size_t> sizes(lists.size());
+    for (device::FoundRows const& found : all) sizes[found.query] = found.scores.size();
+    if (is_whole) taker->begin(sizes);
+    parallel_runs(all.size(), kShortRun, arrays_.threads, [&](int worker, std::size_t at) {
       device::FoundRows const& found = all[at];
-      std::span<Candidate> const list = out.list(found.query);
+      auto& list = is_whole ? rooms[static_cast<std::size_t>(worker)] : lists[found.query];
+      list.resize(found.scores.size());
       for (std::size_t i = 0; i < list.size(); ++i)
         list[i] = {found.scores[i], found.seqs[i], doc_of_slot(first_slots, found.slots[i])};
       if (!found.is_sorted) std::sort(list.begin(), list.end());
+      if (is_whole) taker->take(found.query, list);
     });
+    if (is_whole) taker->has_taken = true;
   });
-  return out;
 }
 
 }  // namespace hyrecall

@@ -27,8 +27,9 @@ class DeviceSearch {
 
   // Without what the queries are; points into this.
   device::DenseSearch batch() const { return arrays_.view(); }
-  // Each query's best rows, as the CPU finds them, bit for bit.
-  CandidateLists run(device::DenseSearch const& batch) const;
+  // Each query's best rows, as the CPU finds them, bit for bit. taker (may be null): gets them
+  // instead of `lists` where they all come at once.
+  void run(device::DenseSearch const& batch, QueryLists& lists, ListTaker* taker) const;
 
  private:
   device::DeviceTable const& table_;
