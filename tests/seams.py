@@ -198,7 +198,8 @@ NAMES = {
     "hyrecall.distributed.ray_cluster": (
         "Node Reserved UNITS check_room default_gpus most_actors read_reserved"
     ),
-    "hyrecall.distributed.ray_shards": "Answering MOST_RECENT RayShard",
+    "hyrecall.distributed.ray_shards": "RayShard",
+    "hyrecall.distributed.worker": "Answering MOST_RECENT",
     "hyrecall.distributed.replicated": "Replica ReplicatedShard",
     "hyrecall.distributed.row_places": (
         "RowCounts cell_kinds distributed_pack=pack heavy_slots large_cells most_rows rows_of"

@@ -495,7 +495,7 @@ class ProcessShard(AskedShard):
         self._timeout = read_timeout(timeout)
         self._tries = tries
         self._command = [
-            *(sys.executable, "-m", "hyrecall.distributed.ray_shards", os.path.abspath(saved.path)),
+            *(sys.executable, "-m", "hyrecall.distributed.worker", os.path.abspath(saved.path)),
             *("--opening", opening.to_json()),
             *(() if saved.seal is None else ("--seal", saved.seal)),
         ]
