@@ -8,8 +8,6 @@ import pyarrow.parquet as pq
 
 from retrieval_set import small_set, write_folder
 
-__all__ = ["write_corpus"]
-
 
 def write_corpus(folder: Path) -> None:
     texts = [

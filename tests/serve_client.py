@@ -8,8 +8,6 @@ from typing import Any
 
 import httpx2 as httpx
 
-__all__ = ["BASE", "calling"]
-
 BASE = "http://127.0.0.1:8765"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["DIFFERENCES"]
-
 _IN_PYTHON = ("MemorySync", "Memory", "agent's view", "2nd process")
 
 DIFFERENCES: dict[tuple[str, str], str] = {

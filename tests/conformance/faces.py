@@ -14,8 +14,6 @@ from pydantic import ValidationError
 
 from hyrecall.errors import HyrecallError, KeyConflictError, NotFoundError, ScopeError
 
-__all__ = ["Face", "Refused", "Row", "at", "begins", "ids", "moment", "python_refusals", "refused"]
-
 Row = dict[str, Any]
 MORNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -27,8 +27,6 @@ from laws.engine import arguments, engine_filter, engine_scope, replies, schema,
 from oracle import documents, fusion, scope, words
 from oracle.documents import Call, Hit, Key, Reply, Scope, Shape
 
-__all__ = ["FACES", "IN_PYTHON", "Index", "Plain", "World", "reference"]
-
 Rows = Sequence[documents.Row]
 
 

@@ -13,8 +13,6 @@ from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.recall import Oracle
 from oracle.words import Words
 
-__all__ = ["DRAWN", "TEAS", "ask", "cells", "keys", "row", "same", "wanted"]
-
 ONE_ARM = Shape(cell=("tenant",), lexical={"text": ("text",)}, dense={"embedding": 3})
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Matrix"]
-
 FOLDER = Path(__file__).parent.name
 ORDER = (
     "MemorySync", "Memory", "agent's view", "2nd process", "REST", "MCP", "Index", "mmap", "ram",

@@ -20,8 +20,6 @@ from conformance.store_python import Housed, Shared, fact_row, opening_options
 from hyrecall import recipes
 from hyrecall.memory import Memory
 
-__all__ = ["CommandLine", "Mcp", "Rest"]
-
 
 class Door(Housed):
     """A store that a program serves; Python reaches it by a second handle."""

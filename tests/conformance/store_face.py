@@ -9,8 +9,6 @@ from typing import Any, Self
 
 from conformance.faces import Face, Row, at
 
-__all__ = ["ORG", "WORKSPACE", "Found", "Opening", "Store"]
-
 ORG, WORKSPACE = "acme", "lab"
 PLACE = {"org": ORG, "workspace": WORKSPACE}
 

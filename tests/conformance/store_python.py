@@ -25,8 +25,6 @@ from hyrecall import recipes
 from hyrecall.embed import AUTO, HashEmbedder
 from hyrecall.memory import AgentMemorySync, Browse, Episode, EpisodeMatch, Fact, Memory, MemorySync
 
-__all__ = ["Agent", "Async", "Python", "SecondProcess", "Shared", "agent_of", "opening_options"]
-
 DIM = 16
 BROWSE = ("ls", "cat", "grep", "find")
 

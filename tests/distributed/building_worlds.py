@@ -20,8 +20,6 @@ from oracle.documents import Row
 from oracle.recall import Oracle
 from seams import building, do_task
 
-__all__ = ["Inline", "built", "same_calls", "write_files"]
-
 
 class Inline:
     """Does the tasks of a build in this process."""

@@ -14,8 +14,6 @@ import hyrecall as hr
 from distributed.test_processes import WORDS, saved_shards, whole
 from hyrecall.distributed import BatchRecall, DatasetHits
 
-__all__ = ["HOW", "N_QUERIES", "ROLES", "World", "equal", "hits_of", "queries"]
-
 N_QUERIES = 50
 ROLES: dict[str, Any] = {"key": "qid", "text": "words", "vectors": "vec", "scope": "who"}
 HOW: dict[str, Any] = {"limit": 3, "fusion": hr.RRF(), "columns": ["text"]}

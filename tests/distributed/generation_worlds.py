@@ -18,19 +18,6 @@ from distributed.test_replaced_folders import ASKED, SCHEMA, documents, make
 from hyrecall.distributed import ShardedIndex
 from seams import Generations, LocalShard, ReplicatedShard, SavedFolders
 
-__all__ = [
-    "SECONDS",
-    "Askers",
-    "RouterFirst",
-    "ShardsFirst",
-    "build_anew",
-    "kinds",
-    "opened",
-    "pids",
-    "reply_of",
-    "want",
-]
-
 SECONDS = 60.0  # in which something must have happened
 
 KINDS: dict[str, dict[str, Any]] = {

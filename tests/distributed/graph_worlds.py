@@ -18,21 +18,6 @@ from hyrecall.distributed import ShardedIndex
 from laws.engine import ipc_bytes
 from seams import LocalShard
 
-__all__ = [
-    "GRAPH",
-    "NOW",
-    "SCHEMA",
-    "GraphWorld",
-    "around",
-    "asked",
-    "built",
-    "compare",
-    "documents",
-    "edges",
-    "sessions",
-    "worlds",
-]
-
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 USERS = ("ann", "bob", "cy")
 WORDS = ("oak", "ash", "elm", "fir", "yew", "pine")

@@ -25,8 +25,6 @@ from seams import (
 )
 from seams import distributed_pack as pack
 
-__all__ = ["CountedShard", "placed_index", "placed_shards", "placement_of"]
-
 Build = Callable[[pa.Table, int], hr.Index]
 
 

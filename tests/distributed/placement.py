@@ -12,8 +12,6 @@ import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from seams import LocalShard, Looked, Lookup
 
-__all__ = ["WireShard", "empty", "index_of", "laid_out", "merged"]
-
 Build = Callable[[pa.Table, int], hr.Index]
 """Builds an index of a table, from an insertion number on."""
 

@@ -18,8 +18,6 @@ from laws.engine import EngineSubject, arguments
 from oracle.documents import Call
 from seams import parts_Counts as Counts
 
-__all__ = ["PLANTED", "Planted"]
-
 
 class Planted(ShardedIndex):
     """Asks shards as it should; a subclass spoils one thing."""

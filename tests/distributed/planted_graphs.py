@@ -11,8 +11,6 @@ import pytest
 import hyrecall as hr
 from seams import QUERY, BoundGraph, Looking, Lookup, cell_column, telling
 
-__all__ = ["PLANTED"]
-
 EVERYONE = hr.Scope.matching(user=hr.ANY)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hyrecall as hr
 from seams import Router, slot_of
 
-__all__ = ["ROUTERS"]
-
 
 class HashesText(Router):
     """Looks for a cell by the hash of its text, in which 1 and "1" are one."""

@@ -12,8 +12,6 @@ import pytest
 import hyrecall as hr
 from seams import generations, shard, sharing, tag_lookups, tag_rounds
 
-__all__ = ["PLANTED"]
-
 Patch = pytest.MonkeyPatch
 
 

@@ -16,17 +16,6 @@ from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError, error
 from seams import LocalShard, Replica, ReplicatedShard, _seal
 
-__all__ = [
-    "SECONDS",
-    "AddedTwice",
-    "LateAnswer",
-    "OtherState",
-    "Scripted",
-    "made",
-    "one_of",
-    "states",
-]
-
 SECONDS = 30.0  # in which something must have happened
 
 

@@ -20,8 +20,6 @@ from oracle.documents import Row
 from oracle.recall import Oracle
 from seams import LocalShard
 
-__all__ = ["CALLS", "SHARDS", "Bug", "Route", "same_replies"]
-
 SHARDS = (1, 2, 3, 7)
 CALLS = 6
 QUERIES = 8

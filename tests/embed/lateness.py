@@ -35,26 +35,6 @@ from embed.stub_server import StubServer
 from laws.effort import Effort
 from seams import Pool
 
-__all__ = [
-    "BEARABLE",
-    "BUSY",
-    "BUSY_CALLS",
-    "MAY_BE_LATE",
-    "PLAIN_BUDGET",
-    "ROUNDS",
-    "SLACK",
-    "Call",
-    "Late",
-    "ask_often",
-    "calls_of",
-    "is_busy",
-    "judge",
-    "measured_late",
-    "no_longer_busy",
-    "plain_request",
-    "within",
-]
-
 BUSY = "HYRECALL_BUSY"
 _WORKER = "PYTEST_XDIST_WORKER"
 SLACK = 0.020

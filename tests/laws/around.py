@@ -7,8 +7,6 @@ from laws.engine import EngineSubject, arguments, schema
 from oracle.around import Evidence, deep
 from oracle.documents import Call, Shape
 
-__all__ = ["AroundSubject"]
-
 
 class AroundSubject(EngineSubject):
     """Every recall of the engine has the stage."""

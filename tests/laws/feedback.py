@@ -6,8 +6,6 @@ from oracle.around import deep
 from oracle.documents import Call
 from oracle.feedback import Second
 
-__all__ = ["FeedbackSubject"]
-
 
 class FeedbackSubject(EngineSubject):
     """Every recall of the engine has the stage."""

@@ -11,8 +11,6 @@ from oracle.grouped import GroupedHit, GroupedOracle
 from oracle.recall import Oracle
 from oracle.words import Mask
 
-__all__ = ["PLANTED", "GroupedSubject", "PageHitsStandNowhere", "deepened"]
-
 
 class GroupedSubject(AroundSubject):
     """Every recall of the engine groups, or shows what stands around its hits."""

@@ -11,8 +11,6 @@ from oracle.documents import Call, Row, Scope, Shape
 from oracle.fusion import running_sum
 from oracle.words import Mask, Query
 
-__all__ = ["PLANTED", "ThreadGhosts"]
-
 
 class AnyCell(AroundOracle):
     """A thread reaches over cells: equal values are one thread."""

@@ -10,8 +10,6 @@ from oracle.documents import Call
 from oracle.feedback import FeedbackOracle
 from oracle.words import Leaf, Mask, Query, Words, leaves
 
-__all__ = ["PLANTED", "ByInsertion", "WorstFirst"]
-
 
 class AnyCell(FeedbackOracle):
     """Rows of other cells are heard."""

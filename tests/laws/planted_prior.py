@@ -8,8 +8,6 @@ from oracle.fusion import running_sum
 from oracle.prior import PriorAround
 from oracle.words import Mask
 
-__all__ = ["PLANTED"]
-
 
 class NoUnit(PriorAround):
     """The numbers are added as if every fusion were in [0, 1]."""

@@ -7,8 +7,6 @@ from oracle.around import Evidence, deep
 from oracle.documents import Call
 from oracle.prior import OF_KINDS, OF_NUMBERS
 
-__all__ = ["NumberPriorSubject", "PriorAroundSubject", "PriorSubject"]
-
 
 class PriorSubject(AroundSubject):
     """Every recall of the engine has the stage."""

@@ -12,8 +12,6 @@ from oracle.documents import Call, Reply, Scope
 from oracle.recall import Oracle
 from oracle.words import Query, Words
 
-__all__ = ["PLANTED", "WithThreadsOracle", "WithThreadsSubject"]
-
 PLAIN, THREADED = Bm25(k1=0.75, b=0.25), Bm25(k1=1.5, b=0.25, b_mixed=0.75)
 
 RECIPE = Recipe(

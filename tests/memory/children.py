@@ -4,8 +4,6 @@ import os
 import warnings
 from collections.abc import Callable
 
-__all__ = ["fork", "in_child"]
-
 
 def fork() -> int:
     """Fork; newer Pythons warn of threads that are there, which here are not the child's."""

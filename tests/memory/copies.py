@@ -7,8 +7,6 @@ from pathlib import Path
 
 from seams import SOCKET
 
-__all__ = ["copy_store"]
-
 
 def copy_store(source: Path, target: Path, *, without: str = SOCKET) -> Path:
     """Copy everything but the owner's socket, which no program can copy, and what is named."""

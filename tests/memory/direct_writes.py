@@ -9,8 +9,6 @@ from seams import Change, Database, Imported, Numbered, Reembedded, SetVectors, 
 from seams import embed_Guard as Guard
 from seams import lines as changes_of_lines
 
-__all__ = ["import_lines", "reembed"]
-
 Reply = TypeVar("Reply")
 
 

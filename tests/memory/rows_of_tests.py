@@ -11,8 +11,6 @@ import numpy as np
 from hyrecall.memory import Episode
 from seams import Cell, NewVersion, cell_of
 
-__all__ = ["ANA", "BOB", "NOBODY", "NOW", "an_episode", "any_episode", "new", "vector"]
-
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 ANA = Cell(None, None, "ana", "private")

@@ -10,8 +10,6 @@ import numpy as np
 
 from oracle.shaping import Doc, Ranked, similarity
 
-__all__ = ["Drop", "beyond", "budget_drops", "duplicates", "floor_drops", "mmr_drops", "page_drops"]
-
 
 class Drop(NamedTuple):
     """A document that was left out; documents are named by their ids."""

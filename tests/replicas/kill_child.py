@@ -18,8 +18,6 @@ from hyrecall.errors import HyrecallError
 from hyrecall.replicas import pull, push
 from replicas.world import index_versions, next_index, next_store, store_versions
 
-__all__ = ["main"]
-
 # Imported before the first fork, or each child would import them.
 _ = (pull, index_versions, store_versions)
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["PLACES", "place", "s3_server"]
-
 PLACES = ("file", "memory", "s3")
 
 

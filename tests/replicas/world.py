@@ -15,20 +15,6 @@ from hyrecall.recipes import loom
 from seams import FolderRemote
 from seams import replicas_Listed as Listed
 
-__all__ = [
-    "N_ROWS",
-    "PARTS",
-    "Killed",
-    "Meddled",
-    "give",
-    "index_versions",
-    "new_index",
-    "next_index",
-    "next_store",
-    "open_store",
-    "store_versions",
-]
-
 N_ROWS = 12
 PARTS = 3
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="embedding")

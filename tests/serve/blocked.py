@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-__all__ = ["Blocked"]
-
 
 class Blocked:
     """A route that waits until it is let go."""

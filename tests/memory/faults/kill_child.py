@@ -26,8 +26,6 @@ from memory.faults.work import do
 from seams import Database, Follower, disk, erasing, fact_rows, snapshots, writing
 from seams import database as database_module
 
-__all__ = ["INDEX_POINTS", "POINTS", "around", "main", "open_whole"]
-
 
 def die() -> None:
     """What a power button does."""

@@ -12,8 +12,6 @@ from typing import Any
 from memory.faults.work import Expected, contents
 from seams import Database, examine
 
-__all__ = ["Kill", "killing", "survivors"]
-
 Kill = Callable[..., dict[str, int]]
 MANY = 10_000
 

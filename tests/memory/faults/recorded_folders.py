@@ -9,8 +9,6 @@ from typing import Any
 
 from engine.disk_faults import Disk
 
-__all__ = ["FATES", "Operation", "RecordingFolders", "left_by"]
-
 FATES = Disk.FATES
 Operation = tuple[Path, tuple[Any, ...]]  # in which folder, and what
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import apsw
 
-__all__ = ["FATES", "Recording", "left_by", "recording_vfs"]
-
 SECTOR = 512
 
 FATES = ("what was not synced is lost", "some of it is there", "some sectors of it are there")

@@ -42,8 +42,6 @@ from seams import (
     update,
 )
 
-__all__ = ["Expected", "contents", "do"]
-
 TABLES = (
     *("documents", "versions", "facts", "edges", "participants", "cells", "roster", "models"),
     "feedback",

@@ -23,8 +23,6 @@ from hyrecall.errors import WriterBusyError
 from hyrecall.memory import MemorySync
 from seams import lock
 
-__all__ = ["DIM", "main", "output"]
-
 DIM = 4
 PATIENCE = 20.0
 """Seconds."""

@@ -8,8 +8,6 @@ from typing import Any
 from hyrecall.memory import MemorySync
 from memory.sharing.peer import USER, open_it
 
-__all__ = ["HANDLES", "ids", "is_owner", "opened"]
-
 HANDLES: list[MemorySync] = []
 """Those that are open."""
 

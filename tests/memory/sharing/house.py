@@ -20,8 +20,6 @@ from hyrecall.errors import (
 )
 from seams import ClientState, Codec, Connections, Hello, Limits, OwnerState, Server
 
-__all__ = ["CODEC", "FAULTS", "OPENED", "House"]
-
 CODEC = Codec([OwnerState, ClientState])
 OPENED: list[Connections] = []
 

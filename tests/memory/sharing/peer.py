@@ -16,8 +16,6 @@ from hyrecall.memory import MemorySync
 from hyrecall.recipes import loom
 from seams import Database
 
-__all__ = ["Peer", "peers"]
-
 DIM = 8
 USER = "ann"
 

@@ -29,8 +29,6 @@ from hyrecall.recipes import loom
 from memory.sharing.handles import is_owner
 from seams import IDLE_READERS, observe
 
-__all__ = ["Counted", "run"]
-
 AROUND_A_KILL = 2.0
 """Seconds after a kill in which a write may take longer: its owner may have to be replaced."""
 MAY_GROW = 16
