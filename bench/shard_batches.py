@@ -38,8 +38,8 @@ import pyarrow.parquet as pq
 
 import hyrecall as hr
 from hyrecall.distributed import BatchRecall, Part, Request, Statistics, merge, recall_dataset
-from hyrecall.distributed.ray_shards import Answering
 from hyrecall.distributed.shards import ShardOpening
+from hyrecall.distributed.worker import Answering
 
 WAYS = ("one", "here", "processes", "ray")
 PIECE = 50_000
