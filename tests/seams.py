@@ -199,7 +199,6 @@ NAMES = {
         "Node Reserved UNITS check_room default_gpus most_actors read_reserved"
     ),
     "hyrecall.distributed.ray_shards": "RayShard",
-    "hyrecall.distributed.worker": "Answering MOST_RECENT",
     "hyrecall.distributed.replicated": "Replica ReplicatedShard",
     "hyrecall.distributed.row_places": (
         "RowCounts cell_kinds distributed_pack=pack heavy_slots large_cells most_rows rows_of"
@@ -213,6 +212,7 @@ NAMES = {
         "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
     ),
     "hyrecall.distributed.source_files": "source_files",
+    "hyrecall.distributed.worker": "Answering MOST_RECENT",
     "hyrecall.embed.choose": "duration timeout_of",
     "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
     "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
@@ -279,7 +279,7 @@ NAMES = {
         "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE"
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
-    "hyrecall.memory.sql.database": "Database IDLE_READERS Outcome",
+    "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
     "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": (
         "add_feedback edge_by_id edges_changed_since edges_in incident link unlink "
@@ -287,7 +287,6 @@ NAMES = {
     ),
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
-    "hyrecall.memory.sql.in_memory": "MemoryDatabase PATIENCE",
     "hyrecall.memory.sql.lock": (
         "LOCK ReaderLock SECONDS_FOR_READERS SOCKET WriterLock memory_SHARED=SHARED "
         "read_holder read_note"

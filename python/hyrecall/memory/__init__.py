@@ -9,8 +9,7 @@ except ImportError as fault:
     _wish = "the extra [memory] (pip install 'hyrecall[memory]')"
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
-from hyrecall.memory.agent import Agent
-from hyrecall.memory.agent_memory import AgentMemory, AgentMemorySync
+from hyrecall.memory.agent_memory import Agent, AgentMemory, AgentMemorySync
 from hyrecall.memory.backends.neutral_scores import default_recall_scored
 from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered

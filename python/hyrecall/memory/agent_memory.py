@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Unpack
+from typing import Any, Unpack
 
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
@@ -376,3 +377,32 @@ class AgentMemory(NamedMethods):
     def __repr__(self) -> str:
         """Show who it is."""
         return repr(self._sync)
+
+
+# ---- An agent as data, for examples: instructions, the name of a model, and its memory ----
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Agent:
+    """Holds what examples pass around; it calls no model and needs no key.
+
+    Parameters
+    ----------
+    instructions : str
+        What it is for.
+    model : str, optional
+        Name of the model that whoever runs it uses.
+    memory : object, optional
+        A :class:`hyrecall.memory.Memory`, or anything that keeps its contract.
+
+    Examples
+    --------
+    >>> agent = Agent("You know our servers.", model="any", memory=None)
+    >>> agent.model
+    'any'
+    """
+
+    instructions: str
+    model: str | None = None
+    memory: Any = None

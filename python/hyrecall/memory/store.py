@@ -46,8 +46,7 @@ from hyrecall.memory.sharing.host import About, Host, find_owner
 from hyrecall.memory.sharing.shared_keeper import Patience, SharedKeeper, observe
 from hyrecall.memory.sharing.wire import OwnerState
 from hyrecall.memory.sql.connecting import DATABASE, check_sqlite, disk_named
-from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.in_memory import IN_MEMORY, MemoryDatabase
+from hyrecall.memory.sql.database import IN_MEMORY, Database, MemoryDatabase
 from hyrecall.memory.sql.lock import LOCK, make_folder
 from hyrecall.memory.sql.reading import newest_model
 from hyrecall.memory.sql.schema import FORMAT

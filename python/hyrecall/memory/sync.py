@@ -42,7 +42,7 @@ from hyrecall.memory.recall.audience import (
     read_partition,
 )
 from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
-from hyrecall.memory.sql.in_memory import IN_MEMORY
+from hyrecall.memory.sql.database import IN_MEMORY
 from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
