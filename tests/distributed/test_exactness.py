@@ -30,12 +30,12 @@ def test_random_tables_and_calls(effort: Effort) -> None:
 
 
 def test_after_deletes(effort: Effort) -> None:
-    n = effort.cases(quick=4, full=200)
+    n = effort.cases(quick=12, full=200)
     assert same_replies(range(1000, 1000 + n), deletes=True) == n * CALLS
 
 
 def test_where_nearly_everything_ties(effort: Effort) -> None:
-    n = effort.cases(quick=4, full=200)
+    n = effort.cases(quick=12, full=200)
     assert same_replies(range(2000, 2000 + n), mix=tied_mix) == n * CALLS
 
 
@@ -45,12 +45,12 @@ def test_tables_of_several_tiles(effort: Effort) -> None:
 
 
 def test_what_stands_around_a_hit_in_its_thread(effort: Effort) -> None:
-    n = effort.cases(quick=4, full=200)
+    n = effort.cases(quick=12, full=200)
     assert same_replies(range(4000, 4000 + n), AroundSubject, deletes=True) == n * CALLS
 
 
 def test_recipes_with_a_form_for_threads(effort: Effort) -> None:
-    n = effort.cases(quick=4, full=200)
+    n = effort.cases(quick=12, full=200)
     assert same_replies(range(5000, 5000 + n), WithThreadsSubject, deletes=True) == n * CALLS
 
 
@@ -60,7 +60,7 @@ def test_threads_as_hits(effort: Effort) -> None:
 
 
 def test_rows_that_hold_a_query_whole(effort: Effort) -> None:
-    n = effort.cases(quick=4, full=200)
+    n = effort.cases(quick=12, full=200)
     assert same_replies(range(7000, 7000 + n), ExactSubject, deletes=True) == n * CALLS
 
 

@@ -159,7 +159,7 @@ RECIPES = {recipe.name: recipe for recipe in (*MINE, *map(published, PUBLISHED))
 @pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe(name: str, effort: Effort) -> None:
-    n = effort.cases(quick=2, full=60)
+    n = effort.cases(quick=4, full=60)
     for seed, world in enumerate(worlds(range(n))):
         given = asked(seed)
         if RECIPES[name].on_empty == "error":
@@ -169,7 +169,7 @@ def test_every_recipe(name: str, effort: Effort) -> None:
 
 
 def test_a_recipe_for_each_query(effort: Effort) -> None:
-    for seed, world in enumerate(worlds(range(effort.cases(quick=2, full=60)))):
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
         rng = random.Random(seed)
         given = no_blank(asked(seed))
         chosen = [RECIPES[rng.choice(sorted(RECIPES))] for _ in given["text"]]
@@ -207,7 +207,7 @@ STAGES = {
 @pytest.mark.plain_cases(5)
 @pytest.mark.parametrize("name", STAGES)
 def test_every_stage(name: str, effort: Effort) -> None:
-    for seed, world in enumerate(worlds(range(effort.cases(quick=2, full=60)))):
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
         given = asked(seed)
         assert world.same(**given, shaping=STAGES[name]) > 0
         assert world.same(**given, shaping=STAGES[name], group="thread", fusion=hr.RRF()) > 0
@@ -241,7 +241,7 @@ ARMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm(name: str, effort: Effort) -> None:
-    for seed, world in enumerate(worlds(range(effort.cases(quick=2, full=60)))):
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
         for fusion in (hr.RRF(), hr.WeightedSum(), hr.Max(), None):
             assert world.same(**asked(seed), **ARMS[name], fusion=fusion) > 0
             # Lists that are cut: an arm scores nothing that its joined list lacks.

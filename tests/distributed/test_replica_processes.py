@@ -112,7 +112,7 @@ def test_processes_killed_at_random_moments_of_a_recall(
 def test_one_killed_replica_is_no_lost_shard(index: ShardedIndex, effort: Effort) -> None:
     want = whole().recall(**asked()).to_arrow()
     index.reload()
-    for victim in processes(index)[: effort.cases(quick=1, full=4)]:
+    for victim in processes(index)[: effort.cases(quick=2, full=4)]:
         assert victim.pid is not None
         os.kill(victim.pid, signal.SIGKILL)
         got = index.recall(**asked())
@@ -142,7 +142,7 @@ def test_a_forked_child_asks_replicas_of_its_own(index: ShardedIndex) -> None:
 
 
 def test_saves_under_load_fail_no_recall_and_mix_no_states(tmp_path: Path, effort: Effort) -> None:
-    n = effort.cases(quick=1, full=20)
+    n = effort.cases(quick=2, full=20)
     _, wants, change = states(tmp_path / "shard", n)
     faults: list[BaseException] = []
     seen: list[list[int]] = [[], [], []]

@@ -32,12 +32,12 @@ def test_random_tables_and_calls(effort: Effort) -> None:
 
 
 def test_after_deletes(effort: Effort) -> None:
-    n = effort.cases(quick=3, full=200)
+    n = effort.cases(quick=8, full=200)
     assert same_replies(range(1000, 1000 + n), deletes=True, route=placed_index) == n * CALLS
 
 
 def test_where_nearly_everything_ties(effort: Effort) -> None:
-    n = effort.cases(quick=3, full=200)
+    n = effort.cases(quick=8, full=200)
     assert same_replies(range(2000, 2000 + n), mix=tied_mix, route=placed_index) == n * CALLS
 
 

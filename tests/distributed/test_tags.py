@@ -134,7 +134,7 @@ ARMS = (
 @pytest.mark.plain_cases(8)
 @pytest.mark.parametrize("is_placed", [False, True])
 def test_the_recipe_hebb(is_placed: bool, effort: Effort) -> None:
-    for seed in range(effort.cases(quick=3, full=80)):
+    for seed in range(effort.cases(quick=8, full=80)):
         world = world_of(seed, is_placed=is_placed)
         given = asked(seed)
         assert world.same(**given, recipe=hr.recipes.hebb) > 0
@@ -146,7 +146,7 @@ def test_the_recipe_hebb(is_placed: bool, effort: Effort) -> None:
 @pytest.mark.parametrize("arm", ARMS, ids=repr)
 def test_the_arm(arm: Tags, effort: Effort) -> None:
     n_found = 0
-    for seed in range(effort.cases(quick=3, full=80)):
+    for seed in range(effort.cases(quick=8, full=80)):
         world = world_of(seed, is_placed=seed % 5 == 0)
         given = asked(seed)
         n_found += world.same(**alone(given, arm.name), arms=arm)
@@ -160,7 +160,7 @@ def test_the_arm(arm: Tags, effort: Effort) -> None:
 @pytest.mark.plain_cases(8)
 def test_shared_tags(effort: Effort) -> None:
     n_found = 0
-    for seed in range(effort.cases(quick=3, full=80)):
+    for seed in range(effort.cases(quick=8, full=80)):
         world = world_of(seed, is_placed=seed % 2 == 0)
         given = asked(seed)
         for column, n in (("tags", 1), ("tags", 4), ("kind", 50)):
@@ -183,7 +183,7 @@ MINE = (
 
 @pytest.mark.plain_cases(8)
 def test_a_recipe_for_each_query(effort: Effort) -> None:
-    for seed in range(effort.cases(quick=3, full=80)):
+    for seed in range(effort.cases(quick=8, full=80)):
         world = world_of(seed, is_placed=seed % 2 == 1)
         rng = random.Random(seed)
         given = asked(seed)

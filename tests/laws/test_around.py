@@ -83,7 +83,7 @@ def test_a_planted_bug_of_the_stage_is_caught(bug: type[AroundOracle], make_arou
 def test_worlds_that_share_the_authorised_rows_reply_with_the_same_bytes(
     make_around: Make, effort: Effort
 ) -> None:
-    pairs = effort.cases(quick=7, full=1000)
+    pairs = effort.cases(quick=15, full=1000)
     assert non_interference(make_around, range(pairs)) == pairs
 
 
@@ -109,7 +109,7 @@ def test_a_batch_of_any_size_replies_as_its_queries_alone(
 
 
 def test_a_smaller_limit_gives_a_prefix(make_around: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=7, full=500)
+    tables = effort.cases(quick=15, full=500)
     assert limit_is_a_prefix(make_around, range(tables)) == tables * 6 * 4
 
 

@@ -37,7 +37,7 @@ def exact(device: str) -> Callable[..., ExactSubject]:
 
 
 def test_replies_are_those_of_the_definition_to_the_last_bit(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=12, full=4000)
+    tables = effort.cases(quick=30, full=4000)
     assert compare_with(MeantOracle, exact, range(tables)) > 40 * tables
 
 
@@ -66,7 +66,7 @@ def test_a_batch_of_any_size_and_order_replies_as_its_queries_alone(
 
 
 def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=30, full=2000)
+    tables = effort.cases(quick=15, full=2000)
     assert limit_is_a_prefix(exact, range(tables)) == tables * 6 * 4
 
 

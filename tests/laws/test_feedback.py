@@ -127,7 +127,7 @@ def test_rows_are_added_up_best_first(bug: type[FeedbackOracle], make_feedback: 
 def test_worlds_that_share_the_authorised_rows_look_twice_alike(
     make_feedback: Make, effort: Effort
 ) -> None:
-    pairs = effort.cases(quick=6, full=1000)
+    pairs = effort.cases(quick=12, full=1000)
     assert non_interference(make_feedback, range(pairs)) == pairs
 
 
@@ -150,7 +150,7 @@ def test_a_batch_of_any_size_looks_twice_as_its_queries_alone(
 def test_a_smaller_limit_gives_a_prefix_of_a_second_look(
     make_feedback: Make, effort: Effort
 ) -> None:
-    tables = effort.cases(quick=6, full=500)
+    tables = effort.cases(quick=12, full=500)
     assert limit_is_a_prefix(make_feedback, range(tables)) == tables * 6 * 4
 
 

@@ -61,7 +61,7 @@ def test_a_planted_bug_of_the_prior_is_caught(bug: type[PriorAround], make_prior
 def test_worlds_that_share_the_authorised_rows_have_the_same_priors(
     make_prior: Make, effort: Effort
 ) -> None:
-    pairs = effort.cases(quick=5, full=1000)
+    pairs = effort.cases(quick=10, full=1000)
     assert non_interference(make_prior, range(pairs)) == pairs
 
 
@@ -76,7 +76,7 @@ def test_a_batch_of_any_size_has_the_same_priors(make_prior: Make, effort: Effor
 
 
 def test_a_smaller_limit_gives_a_prefix_with_priors(make_prior: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=5, full=500)
+    tables = effort.cases(quick=10, full=500)
     assert limit_is_a_prefix(make_prior, range(tables)) == tables * 6 * 4
 
 

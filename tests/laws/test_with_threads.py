@@ -47,7 +47,7 @@ class SparseOracle(WithThreadsOracle):
 
 
 def test_replies_by_such_a_recipe_are_those_of_the_definition(make: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=4, full=300)
+    tables = effort.cases(quick=8, full=300)
     seen = compare_with(SparseOracle, lambda shape, rows: make(shape, sparse(rows)), range(tables))
     assert seen == tables * 6 * QUERIES_PER_CALL
 
@@ -63,7 +63,7 @@ def test_a_wrong_choice_of_the_form_is_caught(bug: type[WithThreadsOracle], make
 
 
 def test_others_threads_change_no_byte(make: Make, effort: Effort) -> None:
-    pairs = effort.cases(quick=4, full=500)
+    pairs = effort.cases(quick=8, full=500)
     assert non_interference(lambda s, rows: make(s, sparse(rows)), range(pairs)) == pairs
 
 

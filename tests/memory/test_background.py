@@ -119,7 +119,7 @@ def test_it_leaves_no_thread_and_its_child_none_to_wait_for(follower: Follower) 
 def test_what_is_due_is_tried_until_it_is_done(
     fault: type[Exception], follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.BACKGROUND_RETRY_SECONDS", 0.01)
     background = Background(follower)
     background.start()
     tried: list[str] = []
@@ -149,7 +149,7 @@ def test_what_is_due_is_tried_until_it_is_done(
 def test_all_that_is_due_is_tried_whatever_comes_later(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.BACKGROUND_RETRY_SECONDS", 0.01)
     background = Background(follower)
     background.start()
     tried: set[str] = set()

@@ -115,7 +115,7 @@ def test_every_explanation_has_the_bits_of_its_hit(effort: Effort) -> None:
                     check_hit(hits, hit, fusion, asked["normalize"])
                     explained += 1
                     kinds.add((type(fusion).__name__, asked["normalize"], len(hits.trace.arms)))
-    assert explained >= effort.cases(quick=400, full=150_000), explained
+    assert explained >= effort.cases(quick=1000, full=150_000), explained
     assert {kind for kind, _, _ in kinds} == {"NoneType", "RRF", "WeightedSum", "Max", "DBSF"}
 
 

@@ -244,7 +244,7 @@ def test_any_life_equals_a_fresh_build_and_keeps_few_segments(kind: type, effort
     rng = np.random.default_rng(17)
     start = [kind(i) for i in range(40)]
     index, live = built(start), entries(rows(start))
-    for step in range(effort.cases(quick=40, full=3000)):
+    for step in range(effort.cases(quick=75, full=3000)):
         verb = rng.choice(["add", "upsert", "delete", "compact"], p=[0.4, 0.3, 0.28, 0.02])
         if verb in ("add", "upsert"):
             n = int(rng.choice([1, 2, 30]))
@@ -273,7 +273,7 @@ def test_any_life_equals_a_fresh_build_and_keeps_few_segments(kind: type, effort
 
 
 def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:
-    n = effort.cases(quick=300, full=30_000)
+    n = effort.cases(quick=750, full=30_000)
     start = 500
     given = rows(list(range(start + n)), 23)
     table, vectors = given["table"], given["vectors"]["v"]

@@ -112,7 +112,7 @@ def test_E31_content_is_read_of_authorised_rows_only(reader: Reader, effort: Eff
     world = make_world(1)
     memory = world.memory
     n_read = 0
-    n_searches = effort.cases(quick=20, full=1_000)
+    n_searches = effort.cases(quick=40, full=1_000)
     for _ in range(n_searches):
         viewer = rng.choice(VIEWERS)
         reader.cells.clear()

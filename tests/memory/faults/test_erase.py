@@ -244,7 +244,7 @@ def test_a_compaction_after_an_erasure_does_not_replace_what_is_left_to_scrub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
 ) -> None:
     monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
-    monkeypatch.setattr("hyrecall.memory.derived.follower.RETRY_SECONDS", 0.05)
+    monkeypatch.setattr("hyrecall.memory.derived.follower.BACKGROUND_RETRY_SECONDS", 0.05)
     reconcile, is_full = Follower.reconcile, [True]
 
     def fails_while_the_disk_is_full(self: Follower) -> int:
