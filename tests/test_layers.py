@@ -71,7 +71,7 @@ WITHOUT_PYARROW = {
     "__init__", "errors", "text", "ask/filters", "ask/predicates", "ask/queries", "ask/scoring",
     "base/arguments", "base/runtime", "base/spans", "base/text_tables",
     "hits/explain_text", "hits/fused_score",
-    "hits/hit_tables", "table/matrices",
+    "hits/hit_tables", "recall/explain", "table/matrices",
     "table/tensors", "table/vectors",
 }  # fmt: skip
 # The rooms, nearest first: a file imports from its own room and from those before it.

@@ -90,7 +90,7 @@ def untyped_check(column: pa.ChunkedArray, *_: object) -> None:
 PLANTED: dict[str, tuple[dict[str, object], int]] = {
     "wrapped ages": (
         {"hyrecall.recall.shaper.age_seconds": wrapped_ages,
-         "hyrecall.recall.explain.age_seconds": wrapped_ages},
+         "hyrecall.recall.explain_stages.age_seconds": wrapped_ages},
         5,
     ),
     "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 2),

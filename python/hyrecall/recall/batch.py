@@ -74,7 +74,8 @@ class RecallSource(NamedTuple):
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
-        from hyrecall.recall.explain import Recalled, explain
+        from hyrecall.recall.explain import explain
+        from hyrecall.recall.explain_stages import Recalled
 
         with self.state.reading():
             made = explain(Recalled(self.plan, self.state, reply), query, at)
