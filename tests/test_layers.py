@@ -94,7 +94,7 @@ ALLOWED_CALLS = {
     (f"{name}.py", "__reduce__")
     for name in (
         *("ask/predicates", "ask/filters", "text/analyzer", "ask/arrow_conditions"),
-        *("embed/http", "hits/hits", "hits/hits", "hits/reply", "hits/joined_reply"),
+        *("embed/http", "hits/hits", "hits/reply", "hits/joined_reply"),
         *("index", "graph/graph", "memory/store"),
     )
 }

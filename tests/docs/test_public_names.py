@@ -4,10 +4,14 @@ import dataclasses
 import enum
 import importlib
 import inspect
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 import hyrecall as hr
+from api.description import load
+from api.test_baseline import MODULES, MORE
 from docs.docstrings import faults
 from hyrecall import evaluate
 
@@ -320,3 +324,35 @@ def documented_names() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("module", "name"), documented_names())
 def test_a_docstring_says_what_is_taken_given_and_raised(module: str, name: str) -> None:
     assert faults(name, getattr(importlib.import_module(module), name)) == []
+
+
+def undocumented(modules: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the public names, and the public members of their classes, without a docstring."""
+    out = []
+    for module, names in modules.items():
+        for name, thing in names.items():
+            if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+                continue
+            if not (thing.__doc__ or "").strip():
+                out.append(f"{module}.{name}")
+            for kind in inspect.getmro(thing) if inspect.isclass(thing) else ():
+                if kind.__module__.partition(".")[0] != "hyrecall":
+                    continue
+                for member, value in vars(kind).items():
+                    has_words = isinstance(value, property | classmethod | staticmethod)
+                    if member.startswith("_") or not (has_words or inspect.isfunction(value)):
+                        continue
+                    if not (inspect.getdoc(getattr(kind, member)) or "").strip():
+                        out.append(f"{module}.{name}.{member}")
+    return sorted(set(out))
+
+
+def test_every_public_name_and_member_has_a_docstring() -> None:
+    for package in ("apsw", "pydantic", "fastapi", "uvicorn", "prometheus_client", "mcp"):
+        pytest.importorskip(package, reason="the extra [serve] is not installed")
+    assert undocumented(load(MODULES, MORE)) == []
+
+
+def test_a_member_without_a_docstring_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hr.Index, "count", lambda _: 0)
+    assert undocumented(load(("hyrecall",), {})) == ["hyrecall.Index.count"]

@@ -457,7 +457,7 @@ def learn_from_feedback(
     The user's memories are indexed once more, in this process, as the store's own index has them.
     The embedder is called for 64 queries at a time; with ``embedder=None`` words alone are learnt.
     """
-    from hyrecall.memory.feedback import named_by
+    from hyrecall.memory.changing import named_by
     from hyrecall.memory.recall.audience import read_partition
     from hyrecall.memory.view import View, own_index
 

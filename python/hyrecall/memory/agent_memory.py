@@ -14,11 +14,10 @@ from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.memory import changing
-from hyrecall.memory.changing import Remembered
+from hyrecall.memory.changing import Given, Remembered, feedback_of, give_feedback
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.types import Changes, Episode, OwnFields, Visibility, check_id, checked
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.feedback import Given, feedback_of, give_feedback
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange

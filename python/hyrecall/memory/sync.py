@@ -16,7 +16,6 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.memory import changing, upkeep
-from hyrecall.memory import feedback as feedbacks
 from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Matches
@@ -701,8 +700,8 @@ class MemorySync(NamedMethods):
 
     # ---- upkeep ----
 
-    feedback = on_store(feedbacks.feedback)
-    list_feedback = on_store(feedbacks.list_feedback)
+    feedback = on_store(changing.feedback)
+    list_feedback = on_store(changing.list_feedback)
     export = on_store(upkeep.export)
     import_ = on_store(upkeep.import_)
     reembed = on_store(upkeep.reembed)
