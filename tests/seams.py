@@ -136,7 +136,7 @@ MODULES = {
     "arrow_files": "hyrecall.segments.segment_files",
     "segment_files": "hyrecall.segments.segment_files",
     "hebb_graph": "hyrecall.serve.doors.hebb",
-    "hypergraph_tools": "hyrecall.serve.mcp.honeycomb_tools",
+    "hypergraph_tools": "hyrecall.serve.mcp.system_tools",
     "mcp_server_module": "hyrecall.serve.mcp.server",
     "resources": "hyrecall.serve.mcp.server",
     "stdio": "hyrecall.serve.mcp.stdio",

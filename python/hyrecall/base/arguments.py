@@ -1,4 +1,4 @@
-"""Checks and converts arguments: NumPy scalars, series, numbers, names and paths."""
+"""Checks and converts arguments, and refuses keywords that a public call does not take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports the progress of a build to the caller's function."""
+"""Reports the progress of a build to the caller's function; bounds the room of replies."""
 
 from __future__ import annotations
 

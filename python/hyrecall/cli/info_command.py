@@ -1,4 +1,4 @@
-"""``hyrecall info``: shows an index's settings, this machine's devices, or a bug report."""
+"""``hyrecall info`` and ``hyrecall config``: an index, this machine, a bug report, the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hyrecall ltm``: notes by key, with l0-memory's commands, JSON and variables."""
+"""``hyrecall ltm`` and ``hyrecall hm``: the commands of l0-memory and HyperMemory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that keep, end and forget memories, set policies of agents, and tend a store."""
+"""Commands over a store: keep, end, forget, browse, feedback, policies of agents, upkeep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hyrecall serve``: serve a store or an index folder over HTTP, from one process or several."""
+"""``hyrecall serve`` and ``hyrecall token``: a service over HTTP, and who may call it."""
 
 from __future__ import annotations
 

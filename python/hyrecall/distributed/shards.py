@@ -1,4 +1,4 @@
-"""The shards that a :class:`hyrecall.distributed.ShardedIndex` asks: here, or in a process."""
+"""The shards that a sharded index asks, here or in a process: questions, turns, opening, loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embeds texts with the packaged static model: the mean of the vectors of a text's tokens."""
+"""Embedders of the package: the static model, and hashes of words for tests."""
 
 from __future__ import annotations
 

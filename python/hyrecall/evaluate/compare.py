@@ -1,4 +1,4 @@
-"""Compares two runs by paired significance tests over the queries."""
+"""Measures of retrieval, paired significance tests over the queries, and baselines."""
 
 from __future__ import annotations
 

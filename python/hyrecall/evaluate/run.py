@@ -1,4 +1,4 @@
-"""Builds the indexes of a set and recalls its queries with a setting, in one batch."""
+"""Settings as data and as code; builds the indexes of a set and recalls its queries with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands around hits: neighbours in a graph, documents with the same tags, their threads."""
+"""What stands around hits, and what the best rows of a first answer added to their queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a fusion joins the scores and ranks of a hit, recomputed from the numbers of its reply."""
+"""How a fusion joins the scores and ranks of a hit, recomputed from its reply, and as a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is connected with whom in the graphs of one call: read once, however many parts ask."""
+"""Graph neighbours as an expansion: who is connected with whom, read once a call."""
 
 from __future__ import annotations
 

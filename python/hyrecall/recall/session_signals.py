@@ -1,4 +1,4 @@
-"""How much a conversation's past speaks for each document of a list."""
+"""Session signals as a stage, and the checks of stages that need an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a remote place that pushes, pulls and prunes use."""
+"""Remote places of copies, a folder or an object store, with one interface and a lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves chunks between files and a remote place, several at a time, and counts what moved."""
+"""Moves files to and from a remote place in chunks: what a copy is made of, and where it goes."""
 
 from __future__ import annotations
 

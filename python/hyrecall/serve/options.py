@@ -1,4 +1,4 @@
-"""Defines the options of the service: where it listens, who may call, and how much is too much."""
+"""Defines the options of the service, and who calls it: callers, rights, how much is too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads, writes and removes edges and hyperedges between memories of one cell."""
+"""Reads, writes and removes edges between memories of one cell, and told feedback."""
 
 from __future__ import annotations
 

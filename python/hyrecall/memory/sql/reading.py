@@ -1,4 +1,4 @@
-"""Reads episodes by row or by id, their history, the newest, and the changes after a number."""
+"""Reads episodes, versions, changes and read policies of a store."""
 
 from __future__ import annotations
 

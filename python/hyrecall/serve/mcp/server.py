@@ -33,7 +33,7 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
-from hyrecall.serve.mcp import honeycomb_tools, link_tools, memory_tools
+from hyrecall.serve.mcp import link_tools, memory_tools, system_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Reply, Tool, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
@@ -173,10 +173,10 @@ CALLER: Final = "hyrecall.mcp.caller"
 """The key of an ASGI scope under which a request's caller stands."""
 
 SYSTEMS: Final = {
-    "hypergraph": honeycomb_tools.HYPERGRAPH_TOOLS,
-    "l0": honeycomb_tools.L0_TOOLS,
-    "honeycomb": honeycomb_tools.TOOLS,
-    "hebb": honeycomb_tools.HEBB_TOOLS,
+    "hypergraph": system_tools.HYPERGRAPH_TOOLS,
+    "l0": system_tools.L0_TOOLS,
+    "honeycomb": system_tools.HONEYCOMB_TOOLS,
+    "hebb": system_tools.HEBB_TOOLS,
 }
 """The tools that other systems document, by the recipe which a store has to serve for them."""
 

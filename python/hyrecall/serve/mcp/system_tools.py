@@ -1,4 +1,4 @@
-"""The tools that honeycomb documents: memories by id, recall by class, and files to read."""
+"""The tools that four published systems document: honeycomb, hebb, hypergraph and l0."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _reads(name: str) -> Tool:
                 _Read, File, "reads", _read)  # fmt: skip
 
 
-TOOLS: Final = (
+HONEYCOMB_TOOLS: Final = (
     _searches("memory_search"),
     Tool("memory_store", "Store a memory", "Keep a memory.", _Store, Stored, "adds", _store),
     Tool("memory_get", "Get a memory", "Return a memory by its id.",
