@@ -68,7 +68,7 @@ struct Chunk {
 Chunk cut(std::u32string_view text) {
   std::uint16_t const* const flags = flag_table();
   Chunk chunk;
-  while (text.back() == '+' || text.back() == '#') {
+  while (text.size() > 1 && (text.back() == '+' || text.back() == '#')) {
     chunk.suffix = std::u32string_view(text.data() + text.size() - 1, chunk.suffix.size() + 1);
     text.remove_suffix(1);
     chunk.is_identifier = true;
