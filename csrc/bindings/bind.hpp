@@ -13,6 +13,7 @@ void bind_device(pybind11::module_& m);
 void bind_errors(pybind11::module_& m);
 void bind_files(pybind11::module_& m);
 void bind_filter(pybind11::module_& m);
+void bind_frozen(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
 void bind_guest(pybind11::module_& m);
 void bind_recall(pybind11::module_& m);

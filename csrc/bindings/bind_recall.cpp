@@ -13,6 +13,7 @@
 #include "bindings/bind.hpp"
 #include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
+#include "bindings/reply.hpp"
 #include "bindings/take.hpp"
 #include "engine/part_arrays.hpp"
 #include "engine/recall.hpp"
@@ -86,17 +87,6 @@ std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm
   return held.execution->leaf_freqs(arm, query, {segment, row});
 }
 
-// What evidence added to the hits of a reply, an array for each part.
-struct EvidenceColumns {
-  EvidenceColumns() = default;
-  EvidenceColumns(ReplyArrays const& arrays, Evidence const& evidence);
-
-  std::vector<double> addends;         // [n_addends, n_hits]
-  std::vector<double> neighbours;      // [n_hits] of all distances together, NaN = none spoke
-  std::vector<std::uint32_t> segment;  // [n_distances, n_hits]
-  std::vector<Row> row;                // [n_distances, n_hits]
-};
-
 // [rows, columns] as [columns, rows].
 template <typename T>
 std::vector<T> transpose(std::vector<T> const& values, std::size_t n_columns) {
@@ -107,27 +97,6 @@ std::vector<T> transpose(std::vector<T> const& values, std::size_t n_columns) {
       out[column * n_rows + row] = values[row * n_columns + column];
   return out;
 }
-
-EvidenceColumns::EvidenceColumns(ReplyArrays const& arrays, Evidence const& evidence)
-    : addends(transpose(arrays.addends, evidence.n_addends())),
-      segment(transpose(arrays.near_segment, evidence.n_distances())),
-      row(transpose(arrays.near_row, evidence.n_distances())) {
-  std::size_t const n_hits = arrays.rank.size();
-  neighbours.assign(n_hits, std::numeric_limits<double>::quiet_NaN());
-  for (std::size_t distance = 0; distance < evidence.n_distances(); ++distance) {
-    for (std::size_t hit = 0; hit < n_hits; ++hit) {
-      double const addend = addends[distance * n_hits + hit];
-      if (std::isnan(addend)) continue;
-      neighbours[hit] = (std::isnan(neighbours[hit]) ? 0.0 : neighbours[hit]) + addend;
-    }
-  }
-}
-
-// The arrays of a reply, which Python's arrays are views of.
-struct GivenReply {
-  ReplyArrays arrays;
-  EvidenceColumns columns;
-};
 
 // Puts what evidence added into a reply's dictionary, an array for each part.
 template <typename View>
@@ -150,22 +119,6 @@ void give_evidence(GivenReply const& reply, Evidence const& evidence, View const
   give("thread_evidence", reply.columns.addends, n);
   give("length_evidence", reply.columns.addends, n + 1);
   if (evidence.prior) give("prior_evidence", reply.columns.addends, n + 2);
-}
-
-py::dict give_reply(std::unique_ptr<GivenReply> reply, std::optional<Evidence> const& evidence) {
-  GivenReply const& given = *reply;
-  ReplyArrays const& arrays = given.arrays;
-  py::capsule const owner(reply.release(),
-                          [](void* held) { delete static_cast<GivenReply*>(held); });
-  auto const view = [&](auto const& values) { return give_view(std::span(values), owner); };
-  using py::literals::operator""_a;
-  py::dict out("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
-               "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
-               "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
-               "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
-               "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
-  if (evidence) give_evidence(given, *evidence, view, out);
-  return out;
 }
 
 // Takes one of the arrays that a part consists of.
@@ -242,33 +195,64 @@ HeldCandidates candidates_from_arrays(py::dict const& arrays, BatchRequest const
 
 py::dict merge_candidates(BatchRequest const& request,
                           std::vector<std::shared_ptr<HeldCandidates>> const& parts) {
-  auto reply = std::make_unique<GivenReply>();
+  std::shared_ptr<GivenReply const> reply;
   auto const given = take_all(parts);
   {
     NativeRun const run;
     std::vector<std::vector<QueryCandidates> const*> all;
     for (auto const& part : given) all.push_back(&part->of_queries);
-    reply->arrays = merge(request, all);
-    if (request.evidence) reply->columns = EvidenceColumns(reply->arrays, *request.evidence);
+    reply = std::make_shared<GivenReply>(merge(request, all), request.evidence);
   }
   return give_reply(std::move(reply), request.evidence);
 }
 
 py::tuple make_hits(HeldExecution const& held, HeldStatistics const& statistics) {
-  auto reply = std::make_unique<GivenReply>();
+  std::shared_ptr<GivenReply const> reply;
   std::optional<Evidence> const& evidence = held.request->evidence;
   double seconds = 0.0;
   {
     NativeRun const run;
     TimedReply made = held.execution->hits(*statistics.values);
-    reply->arrays = std::move(made.arrays);
-    if (evidence) reply->columns = EvidenceColumns(reply->arrays, *evidence);
+    reply = std::make_shared<GivenReply>(std::move(made.arrays), evidence);
     seconds = made.seconds;
   }
   return py::make_tuple(give_reply(std::move(reply), evidence), seconds);
 }
 
 }  // namespace
+
+EvidenceColumns::EvidenceColumns(ReplyArrays const& arrays, Evidence const& evidence)
+    : addends(transpose(arrays.addends, evidence.n_addends())),
+      segment(transpose(arrays.near_segment, evidence.n_distances())),
+      row(transpose(arrays.near_row, evidence.n_distances())) {
+  std::size_t const n_hits = arrays.rank.size();
+  neighbours.assign(n_hits, std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t distance = 0; distance < evidence.n_distances(); ++distance) {
+    for (std::size_t hit = 0; hit < n_hits; ++hit) {
+      double const addend = addends[distance * n_hits + hit];
+      if (std::isnan(addend)) continue;
+      neighbours[hit] = (std::isnan(neighbours[hit]) ? 0.0 : neighbours[hit]) + addend;
+    }
+  }
+}
+
+py::dict give_reply(std::shared_ptr<GivenReply const> reply,
+                    std::optional<Evidence> const& evidence) {
+  GivenReply const& given = *reply;
+  ReplyArrays const& arrays = given.arrays;
+  py::capsule const owner(new std::shared_ptr<GivenReply const>(std::move(reply)), [](void* held) {
+    delete static_cast<std::shared_ptr<GivenReply const>*>(held);
+  });
+  auto const view = [&](auto const& values) { return give_view(std::span(values), owner); };
+  using py::literals::operator""_a;
+  py::dict out("offsets"_a = view(arrays.offsets), "part"_a = view(arrays.part),
+               "segment"_a = view(arrays.segment), "row"_a = view(arrays.row),
+               "rank"_a = view(arrays.rank), "score"_a = view(arrays.score),
+               "arm_scores"_a = view(arrays.arm_scores), "arm_ranks"_a = view(arrays.arm_ranks),
+               "scales"_a = view(arrays.scales), "list_sizes"_a = view(arrays.list_sizes));
+  if (evidence) give_evidence(given, *evidence, view, out);
+  return out;
+}
 
 void bind_recall(py::module_& m) {
   py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(

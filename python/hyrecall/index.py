@@ -25,6 +25,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hits, QueryHits
 from hyrecall.hits.trace import NOTHING_TOLD
 from hyrecall.recall.answer import answer
+from hyrecall.recall.known import KnownOptions
 from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.lookup import count_where, describe, read_columns, table_of_keys
@@ -74,6 +75,7 @@ class Index:
         self._saved: State | None = None  # the state of the last open, save or reload
         self._writing = OneWriter("index")
         self._closed = False
+        self._known = KnownOptions()
 
     # ---- making ----
 
@@ -572,6 +574,16 @@ class Index:
         Exact: every arm's list equals a full sort. Reads the vectors of the rows in scope once a
         block of 16 queries, and each query's posting ranges. Formulas, sources: docs/scoring.md.
         """
+        given = (
+            limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
+            expansion, recipe, group, surrounding, columns,
+        )  # fmt: skip
+        is_usual = candidates is None and session is None and graphs is None
+        is_usual = is_usual and query_keys is None and now is None
+        if is_usual:
+            known = self._known.ask(self._held, text, vectors, scope, given, filter, one=False)
+            if known is not None:
+                return Hits(known)
         facts = self._facts
         named = read_columns(facts, columns)
         request = Request(
@@ -589,7 +601,10 @@ class Index:
         if self._embedders is not None:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
-            return Hits(answer(facts, state, self._device, request, options, recipe, graphs, told))
+            reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if is_usual and self._embedders is None:
+            self._known.learn(self._device, text, vectors, scope, given, recipe, reply)
+        return Hits(reply)
 
     def recall_one(
         self,
@@ -628,6 +643,15 @@ class Index:
         session, expansion, graphs, recipe, group, surrounding, columns, now
             As in :meth:`recall`, errors too.
         """
+        given = (
+            limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
+            expansion, recipe, group, surrounding, columns,
+        )  # fmt: skip
+        is_usual = candidates is None and session is None and graphs is None and now is None
+        if is_usual:
+            known = self._known.ask(self._held, text, vector, scope, given, filter, one=True)
+            if known is not None:
+                return QueryHits(known, 0)
         check_no_list(scope)
         # Candidates of another type are refused where they are read.
         if candidates is not None and isinstance(candidates, Mapping):
@@ -649,6 +673,8 @@ class Index:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if is_usual and self._embedders is None:
+            self._known.learn(self._device, text, vector, scope, given, recipe, reply)
         return QueryHits(reply.part_of(0), 0)
 
     @same_arguments(recall)

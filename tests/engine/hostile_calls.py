@@ -312,6 +312,12 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
                 min_fused=None,
                 normalize=False,
             )
+            frozen = _core.FrozenRequest(
+                like=request, host_postings=None, kinds=["string"], scope_type=hr.Scope,
+                dims=[dim], blank=True, exact=True,
+            )  # fmt: skip
+            asked = ("tea w1", queries[0], "u0", program, True)
+            add(frozen, frozen.ask(state.snapshot, *asked))
             execution = _core.Execution(state.snapshot, request)
             statistics = execution.statistics()
             add(execution, statistics, execution.candidates(statistics))

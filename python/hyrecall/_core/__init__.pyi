@@ -403,5 +403,43 @@ class Execution:
     def matches(self, arm: int, query: int, segment: int, row: int) -> bool: ...
     def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]: ...
 
+@final
+class Answer:
+    @property
+    def execution(self) -> Execution: ...
+    @property
+    def request(self) -> BatchRequest: ...
+    @property
+    def n_queries(self) -> int: ...
+    @property
+    def n_hits(self) -> int: ...
+    @property
+    def arrays(self) -> _Named: ...
+    @property
+    def times(self) -> tuple[float, float, float, float]: ...
+
+@final
+class FrozenRequest:
+    def __init__(
+        self,
+        *,
+        like: BatchRequest,
+        host_postings: int | None,
+        kinds: Sequence[str],
+        scope_type: type,
+        dims: Sequence[int],
+        blank: bool,
+        exact: bool,
+    ) -> None: ...
+    def ask(
+        self,
+        snapshot: Snapshot,
+        text: object,
+        vectors: object,
+        scope: object,
+        filter: FilterProgram | None,  # noqa: A002
+        one: bool,
+    ) -> Answer | None: ...
+
 def merge(request: BatchRequest, parts: Sequence[Candidates]) -> _Named:
     """offsets, part, segment, row, rank, score, arm_scores, arm_ranks, scales, list_sizes."""

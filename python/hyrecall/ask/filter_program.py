@@ -12,6 +12,7 @@ import pyarrow as pa
 from hyrecall._core import FilterProgram
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import AllOf, Between, IsNull, NoneOf, NotNull, Predicate
+from hyrecall.base.arguments import set_fields
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.table.attributes import MAX_CODE, MIN_CODE, AttributeType, Place, attribute_type
 
@@ -46,6 +47,20 @@ def compile_filter(filter: Filter, types: Mapping[str, pa.DataType]) -> FilterPr
         raise error(OptionError, "filter", "an hr.Filter", type(filter).__name__)
     columns = {name: (index, arrow) for index, (name, arrow) in enumerate(types.items())}
     return _compile(filter, columns)
+
+
+def known_program(given: object, types: Mapping[str, pa.DataType]) -> FilterProgram | None:
+    """Return the program of a filter for a schema, which the filter keeps; None: no filter."""
+    if type(given) is not Filter:
+        return None
+    known = given.program
+    if known is None or known[0] is not types:
+        try:
+            known = (types, compile_filter(given, types))
+        except OptionError:
+            return None
+        set_fields(given, program=known)
+    return known[1]
 
 
 def _compile(node: Filter, columns: _Columns) -> FilterProgram:

@@ -73,8 +73,7 @@ class QueryHits(Sequence["Hit"]):
         """Show the hits of a query; made by :class:`hyrecall.Hits`."""
         self._reply = reply
         self.query = query
-        offsets = reply.arrays["offsets"]
-        self._begin, self._end = int(offsets[query]), int(offsets[query + 1])
+        self._begin, self._end = reply.span(query)
 
     def __len__(self) -> int:
         """Return the number of hits."""
@@ -403,8 +402,13 @@ class Hits:
     def __init__(self, reply: BatchReply) -> None:
         """Show a reply; made by :meth:`hyrecall.Index.recall`."""
         self._reply = reply
-        self.now, self.trace = reply.now, reply.trace
+        self.now = reply.now
         self._parts: tuple[Hits, ...] = ()  # made when they are asked for
+
+    @property
+    def trace(self) -> Trace:
+        """How the batch was answered."""
+        return self._reply.trace
 
     @property
     def degraded(self) -> bool:
@@ -413,7 +417,7 @@ class Hits:
 
     def __len__(self) -> int:
         """Return the number of queries."""
-        return self.trace.n_queries
+        return self._reply.n_queries
 
     @overload
     def __getitem__(self, index: int) -> QueryHits: ...

@@ -277,6 +277,17 @@ def run_recall(
     return with_groups(reply, shaper)
 
 
+def trace_of(
+    device: str, plan: Plan, execution: _core.Execution, spent: Mapping[str, float]
+) -> Trace:
+    """Return how a batch was answered that ran in one piece and has no stages."""
+    notes = {**plan.notes, **_empty_queries(execution, plan, 0)}
+    if device != "cpu":
+        notes |= _host_queries(execution, plan, 0)
+    refused = _refused_queries(execution, plan, 0)
+    return _trace(device, plan, None, spent, refused, notes, NOTHING_TOLD, {})
+
+
 def _trace(
     device: str,
     plan: Plan,

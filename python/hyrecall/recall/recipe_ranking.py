@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Sized
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -353,9 +354,13 @@ def by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> lis
 def sees_threads(facts: IndexFacts, state: State, request: Request) -> bool | npt.NDArray[np.bool_]:
     """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
     thread = facts.schema.thread
-    if thread is None or _has_no_thread(state, thread):
+    if thread is None:
         return False
     scope = request.scope
+    if _has_no_thread(state, thread):
+        if not isinstance(scope, list):
+            _remember(state, scope, found=False)
+        return False
     if not isinstance(scope, list):
         return _holds_thread(facts, state, scope, thread)
     n_queries = n_queries_of(request)
@@ -371,6 +376,14 @@ def _has_no_thread(state: State, thread: str) -> bool:
     return all(column.null_count == len(column) for column in columns)
 
 
+def _remember(state: State, scope: object, *, found: bool) -> None:
+    known = state.threaded_scopes
+    if len(known) >= MOST_KNOWN:
+        known.clear()
+    with suppress(TypeError):  # not hashable
+        known[scope] = found
+
+
 def _holds_thread(facts: IndexFacts, state: State, scope: object, thread: str) -> bool:
     """Say whether a live row of a scope is in a thread; False for a scope that is refused later."""
     known = state.threaded_scopes
@@ -378,9 +391,7 @@ def _holds_thread(facts: IndexFacts, state: State, scope: object, thread: str) -
         found = known.get(scope)
         if found is None:
             found = count_where(facts, state, scope, Filter(**{thread: NotNull()})) > 0
-            if len(known) >= MOST_KNOWN:
-                known.clear()
-            known[scope] = found
+            _remember(state, scope, found=found)
     except (HyrecallError, TypeError):  # not hashable
         return False
     return found

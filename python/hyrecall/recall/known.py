@@ -1,0 +1,249 @@
+"""Recalls whose options were read before: one call of the engine, and the rest when it is read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from hyrecall import _core
+from hyrecall.ask.filter_program import known_program
+from hyrecall.ask.scope import Scope
+from hyrecall.hits.reply import Arrays, BatchReply, Reply
+from hyrecall.hits.trace import Trace
+from hyrecall.recall.batch import RecallSource, trace_of
+from hyrecall.recall.on_demand import with_columns
+from hyrecall.recall.plan import Plan
+from hyrecall.segments.segments import IndexFacts, State
+
+MOST_KNOWN: Final = 64
+"""Sets of options that an index remembers."""
+
+_ATOMS: Final = (type(None), bool, int, float, str)
+_new = object.__new__
+
+
+class Frozen(NamedTuple):
+    """The options of a call, read once, and what its replies have in common."""
+
+    given: tuple[object, ...]  # the options, whose addresses are their names
+    native: _core.FrozenRequest
+    plan: Plan  # without anything that a call asked
+    device: str
+    shared: Mapping[str, Any]  # fields of a reply
+
+
+class PlainReply(Reply):
+    """A reply to such a call. Its arrays, its trace and its source are made when they are read."""
+
+    _answer: _core.Answer
+    _frozen: Frozen
+    _began: float
+    _state: State
+    _scope: object
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The arrays of all hits."""
+        return with_columns(self._answer.arrays, self._frozen.plan.evidence)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """How the batch was answered."""
+        planned, counted, fused, fusion = self._answer.times
+        seconds = {
+            "plan": planned - self._began,
+            "statistics": counted - planned,
+            "candidates": fused - counted - fusion,
+            "fusion": fusion,
+        }
+        frozen = self._frozen
+        return trace_of(frozen.device, self._plan, self._answer.execution, seconds)
+
+    @cached_property
+    def kept_source(self) -> RecallSource:
+        """The call that the reply came from."""
+        return RecallSource(self._plan, self._state, None, {})
+
+    @cached_property
+    def _plan(self) -> Plan:
+        answer, n = self._answer, self._answer.n_queries
+        return self._frozen.plan._replace(
+            request=answer.request, n_queries=n, scope=self._scope, sessions=(None,) * n
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """Queries of the batch."""
+        return self._answer.n_queries if "_answer" in vars(self) else self.trace.n_queries
+
+    @property
+    def n_hits(self) -> int:
+        """Hits of all queries together."""
+        return self._answer.n_hits if "_answer" in vars(self) else super().n_hits
+
+    def span(self, query: int) -> tuple[int, int]:
+        """Return where the hits of a query begin and end."""
+        return (0, self.n_hits) if self.n_queries == 1 else super().span(query)
+
+
+class KnownOptions:
+    """The options with which an index was asked before, by the addresses of their values."""
+
+    # Only values that never change are known, and nothing of what was asked with them.
+
+    def __init__(self) -> None:
+        """Know none."""
+        # By what a recipe asks first: whether the scope holds threads. None: it does not ask.
+        self._known: dict[tuple[object, ...], dict[bool | None, Frozen]] = {}
+
+    def ask(
+        self,
+        state: State | None,
+        text: object,
+        vectors: object,
+        scope: object,
+        given: tuple[object, ...],
+        filter: object,  # noqa: A002
+        *,
+        one: bool,
+    ) -> Reply | None:
+        """Answer by options that are known; None: they are not, or the call asks for more."""
+        # Whatever is out of the ordinary is left to the long way, which also words every error.
+        began = time.perf_counter()
+        forms = self._known.get((text is None, vectors is None, *map(id, given)))
+        if forms is None or state is None or "opentelemetry.trace" in sys.modules:
+            return None
+        found = forms.get(None)
+        if found is None:
+            try:
+                found = forms.get(state.threaded_scopes.get(scope))
+            except TypeError:  # a list of scopes, or one that has no hash
+                return None
+            if found is None:
+                return None
+        program = None
+        if filter is not None:
+            program = known_program(filter, found.shared["facts"].attribute_types)
+            if program is None:
+                return None
+        files = state.files
+        files.check()
+        try:
+            answer = found.native.ask(state.snapshot, text, vectors, scope, program, one)
+        finally:
+            files.check_reads()
+        if answer is None:
+            return None
+        reply = _new(PlainReply)
+        vars(reply).update(
+            found.shared, now=datetime.now(UTC), _values={}, _gathered={}, _answer=answer,
+            _frozen=found, _began=began, _state=state,
+            _scope=list(scope) if isinstance(scope, list) else scope,
+        )  # fmt: skip
+        return reply
+
+    def learn(
+        self,
+        device: str,
+        text: object,
+        vectors: object,
+        scope: object,
+        given: tuple[object, ...],
+        recipe: Any,
+        reply: BatchReply,
+    ) -> None:
+        """Remember the options of a call that was answered the long way, if they are plain."""
+        key = (text is None, vectors is None, *map(id, given))
+        forms = self._known.get(key, {})
+        if None in forms or type(reply) is not Reply:
+            return
+        source = reply.kept_source
+        if type(source) is not RecallSource or not _is_plain(source.plan, reply, recipe):
+            return
+        if not _is_fixed(given):
+            return
+        form = None
+        if recipe is not None and recipe.with_threads is not None and reply.facts.schema.thread:
+            try:
+                form = source.state.threaded_scopes.get(scope)
+            except TypeError:
+                return
+            if form is None:
+                return
+        if len(self._known) >= MOST_KNOWN:
+            self._known = {}
+        self._known[key] = {**forms, form: _freeze(source.plan, reply, recipe, given, device)}
+
+
+def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
+    """Say whether the engine alone answers all calls with the options of a plan."""
+    facts = reply.facts
+    if (
+        plan.is_shaped
+        or plan.exact is not None
+        or plan.feedback is not None
+        or plan.searches is not None
+        or plan.tables is not None
+        or plan.selected is not None
+        or plan.extra
+        or plan.blank_queries
+        or plan.graphs
+        or any(plan.sessions)
+        or reply.around is not None
+        or reply.phases is not None
+        or reply.query_keys is not None
+        or any(alone is not None for alone in plan.notes.values())
+        or sum(arm in facts.vector_arms for arm in plan.bases) > 1
+    ):
+        return False
+    if recipe is None:
+        return True
+    if recipe.more or recipe.on_no_match or recipe.exact not in (False, True):
+        return False
+    return not any(
+        getattr(arm, "mode", "any") != "any"
+        or getattr(arm, "phrases", False)
+        or getattr(arm, "stopwords", ())
+        or getattr(arm, "max_terms", None) is not None
+        for arm in recipe.arms
+    )
+
+
+def _is_fixed(value: object) -> bool:
+    """Say whether a value can never become another one, with all that it holds."""
+    if type(value) in _ATOMS:
+        return True
+    if type(value) is tuple:
+        return all(map(_is_fixed, value))
+    made = getattr(type(value), "__dataclass_params__", None)
+    if made is None or not made.frozen:
+        return False
+    return all(_is_fixed(getattr(value, one.name)) for one in fields(value))  # type: ignore[arg-type]
+
+
+def _freeze(
+    plan: Plan, reply: Reply, recipe: Any, given: tuple[object, ...], device: str
+) -> Frozen:
+    facts: IndexFacts = reply.facts
+    native = _core.FrozenRequest(
+        like=plan.request,
+        host_postings=facts.host_postings,
+        kinds=[str(kind) for kind in facts.cell_types.values()],
+        scope_type=Scope,
+        dims=[facts.dims[arm] for arm in plan.bases if arm in facts.vector_arms],
+        blank=recipe is not None,
+        exact=recipe is not None and bool(recipe.exact),
+    )
+    kept: Any = None
+    shared = {
+        "facts": facts, "arms": reply.arms, "columns": reply.columns, "query_keys": None,
+        "ran": reply.ran, "bases": reply.bases, "fusion": reply.fusion,
+        "normalize": reply.normalize, "phases": None, "around": None,
+    }  # fmt: skip
+    own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
+    return Frozen(given, native, own, device, shared)

@@ -1,0 +1,326 @@
+"""A call whose options an index knows answers and refuses as the first one did."""
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hyrecall as hr
+from hyrecall.recipe import Dense, Lexical
+from seams import PlainReply, known_options
+
+N, DIM = 60, 8
+RNG = np.random.default_rng(5)
+VECTORS = RNG.normal(size=(N, DIM)).astype(np.float32)
+WORDS = ("tea", "leaf", "green", "cup", "water")
+QUERIES = ["tea leaf", "green cup tea", "water", "leaf leaf"]
+ASKED = RNG.normal(size=(len(QUERIES), DIM)).astype(np.float32)
+SCOPES = ["ann", "bob", "ann", hr.Scope(["ann", "bob"])]
+
+
+def rows(first: int = 0, n: int = N) -> pa.Table:
+    return pa.table(
+        {
+            "id": np.arange(first, first + n),
+            "user": [("ann", "bob", "cy")[at % 3] for at in range(n)],
+            "talk": [None if at % 3 else f"t{at % 4}" for at in range(n)],
+            "turn": np.arange(n),
+            "year": [at % 7 for at in range(n)],
+            "text": [f"{WORDS[at % 5]} {WORDS[at % 3]} n{at}" for at in range(n)],
+        }
+    )
+
+
+def build(*, threads: bool = False) -> hr.Index:
+    thread = {"thread": "talk", "place": "turn"} if threads else {}
+    schema = hr.Schema(
+        key="id", cell="user", text="text", vector="embedding", attributes=("year",), **thread
+    )
+    return hr.Index.build(rows(), schema, vectors={"embedding": VECTORS}, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def index() -> hr.Index:
+    return build()
+
+
+RECIPE = hr.Recipe(name="mine", arms=(Lexical(), Dense(min_score=0.1)), fusion=hr.RRF())
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"limit": 3, "offset": 1},
+    {"depth": 20, "limit": 20},
+    {"fusion": hr.RRF()},
+    {"fusion": hr.RRF({"text": 2.0})},
+    {"fusion": hr.WeightedSum({"text": 0.0, "embedding": 1.0})},
+    {"fusion": hr.Max(), "min_fused": 0.2},
+    {"fusion": hr.DBSF()},
+    {"bm25": hr.BM25("bm25+")},
+    {"min_score": hr.Above(0.1), "text": None},
+    {"normalize": True},
+    {"columns": ("year",)},
+    {"filter": hr.Filter(year=(2, 4))},
+    {"filter": ~hr.Filter(year=[1, 3])},
+    {"recipe": hr.recipes.default},
+    {"recipe": hr.recipes.conversation},
+    {"recipe": RECIPE},
+    {"vectors": None},
+    {"text": None},
+    {"scope": "ann"},
+    {"scope": hr.Scope([])},
+]
+
+
+def call_of(options: dict[str, Any]) -> dict[str, Any]:
+    return {"text": QUERIES, "vectors": ASKED, "scope": SCOPES} | options
+
+
+def one_of(call: dict[str, Any], at: int) -> dict[str, Any]:
+    """The call of one query of a batch."""
+    texts, vectors, scope = call.pop("text"), call.pop("vectors"), call.pop("scope")
+    return {
+        "text": None if texts is None else texts[at],
+        "vector": None if vectors is None else vectors[at],
+        "scope": scope[at] if isinstance(scope, list) else scope,
+        **call,
+    }
+
+
+def said(trace: hr.Trace) -> hr.Trace:
+    """A trace without its times."""
+    stages = tuple(replace(one, milliseconds=0.0) for one in trace.stages)
+    return replace(trace, milliseconds=dict.fromkeys(trace.milliseconds, 0.0), stages=stages)
+
+
+def alike(first: hr.Hits, again: hr.Hits) -> None:
+    assert again.to_arrow().equals(first.to_arrow())
+    assert said(again.trace) == said(first.trace)
+    assert len(again) == len(first)
+    for one, other in zip(first, again, strict=True):
+        assert [hit.explain() for hit in other] == [hit.explain() for hit in one]
+        assert other.explain_dropped() == one.explain_dropped()
+        assert other.n_candidates == one.n_candidates
+        assert said(other.trace) == said(one.trace)
+    assert pickle.loads(pickle.dumps(again)).to_arrow().equals(first.to_arrow())
+
+
+@contextmanager
+def forgetting(index: hr.Index) -> Iterator[None]:
+    """Within it the index knows no options."""
+    held, index._known = index._known, known_options.KnownOptions()
+    try:
+        yield
+    finally:
+        index._known = held
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_known_options_answer_as_unknown_ones(index: hr.Index, options: dict[str, Any]) -> None:
+    call = call_of(options)
+    with forgetting(index):
+        first = index.recall(**call)
+    index.recall(**call)
+    again = index.recall(**call)
+    assert type(again._reply) is PlainReply
+    alike(first, again)
+    for at in range(len(QUERIES)):
+        one = one_of(dict(call), at)
+        with forgetting(index):
+            alone = index.recall_one(**one)
+        index.recall_one(**one)
+        hits = index.recall_one(**one)
+        assert type(hits._reply) is PlainReply
+        assert hits.to_arrow().equals(alone.to_arrow())
+        assert said(hits.trace) == said(alone.trace)
+        assert [hit.explain() for hit in hits] == [hit.explain() for hit in alone]
+
+
+def refusal(call: Callable[[], object]) -> tuple[type, str]:
+    with pytest.raises(hr.HyrecallError) as caught:
+        call()
+    return type(caught.value), str(caught.value)
+
+
+WRONG: list[dict[str, Any]] = [
+    {"limit": 10.0},
+    {"limit": True},
+    {"limit": -1},
+    {"offset": 200},
+    {"depth": 0},
+    {"normalize": 1},
+    {"scope": None},
+    {"scope": ["ann"]},
+    {"scope": 3},
+    {"scope": hr.ANY},
+    {"text": ["tea"]},
+    {"text": "tea"},
+    {"text": ["tea", 3, "x", "y"]},
+    {"text": ["\ud800", "tea", "x", "y"]},
+    {"vectors": ASKED[:, :3]},
+    {"vectors": ASKED[:2]},
+    {"vectors": ASKED * np.nan},
+    {"vectors": ASKED * np.float32(1e-30)},
+    {"vectors": np.ma.array(ASKED, mask=ASKED > 0)},
+    {"filter": hr.Filter(colour="red")},
+    {"filter": {"year": 3}},
+    {"candidates": {"x": []}},
+    {"session": 3},
+    {"graphs": {"x": 3}},
+    {"now": "today"},
+    {"query_keys": [1]},
+    {"min_score": {"sound": 0.1}},
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: next(iter(wrong)))
+def test_what_is_wrong_is_refused_in_the_same_words(index: hr.Index, wrong: dict[str, Any]) -> None:
+    call = call_of({})
+    with forgetting(index):
+        words = refusal(lambda: index.recall(**call | wrong))
+    index.recall(**call)
+    assert refusal(lambda: index.recall(**call | wrong)) == words
+
+
+OTHERS: list[dict[str, Any]] = [  # right, but not of the kinds that the short way takes
+    {"text": ["tea leaf", None, "water", ""]},
+    {"text": [hr.Phrase("tea leaf"), "cup", "water", "leaf"]},
+    {"vectors": ASKED.astype(np.float64)},
+    {"vectors": [None, *ASKED[1:]]},
+    {"vectors": np.asfortranarray(ASKED)},
+    {"scope": np.array(["ann", "bob", "ann", "cy"])},
+    {"scope": hr.Scope.matching(user=hr.ANY)},
+    {"filter": [None, hr.Filter(year=3), None, None]},
+    {"recipe": hr.recipes.default, "text": ["n7", '"tea leaf"', " ", "leaf"]},
+    {"recipe": hr.recipes.default, "text": ["\u0663x", "\u3000", "tea\u2003n3", "x-1"]},
+    {"recipe": [hr.recipes.default] * 4},
+    {"shaping": hr.MMR(0.5)},
+    {"min_score": {"text": 0.1}},
+    {"query_keys": [1, 2, 3, 4]},
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=str)
+def test_other_kinds_of_arguments_mean_the_same(index: hr.Index, other: dict[str, Any]) -> None:
+    call = call_of(other)
+    index.recall(**call_of({name: other[name] for name in other if name == "recipe"}))
+    with forgetting(index):
+        first = index.recall(**call)
+    alike(first, index.recall(**call))
+
+
+def check_floors(index: hr.Index) -> None:
+    floors = {"text": 0.0, "embedding": -1.0}
+    call = call_of({"min_score": floors})
+    before = [index.recall(**call) for _ in range(2)][1]
+    floors["embedding"] = 1.0
+    assert not index.recall(**call).to_arrow().equals(before.to_arrow())
+
+
+def test_options_that_can_change_are_read_each_time(index: hr.Index) -> None:
+    check_floors(index)
+
+
+def check_types(index: hr.Index) -> None:
+    for _ in range(2):
+        index.recall(**call_of({"limit": 1}))
+    assert refusal(lambda: index.recall(**call_of({"limit": True})))[0] is hr.OptionError
+
+
+def test_equal_values_of_another_type_are_other_options(index: hr.Index) -> None:
+    check_types(index)
+
+
+def test_a_change_of_the_index_is_seen_at_once() -> None:
+    index = build()
+    call = {"text": "tea leaf", "vector": ASKED[0], "scope": "ann"}
+    for _ in range(2):
+        index.recall_one(**call)
+    (best,) = index.recall_one(**call, limit=1)
+    index.delete(keys=[best.key], scope="ann")
+    assert best.key not in index.recall_one(**call).keys
+    index.add(rows(1000, 3), vectors={"embedding": np.stack([ASKED[0]] * 3)})
+    assert {1000} <= set(index.recall_one(**call).keys)
+    index.close()
+    assert refusal(lambda: index.recall_one(**call))[0] is hr.OptionError
+
+
+@pytest.mark.parametrize("scope", ["ann", "bob"])
+def test_a_recipe_answers_threads_by_its_form_for_them(scope: str) -> None:
+    index = build(threads=True)
+    call = {"text": "tea leaf", "vector": ASKED[0], "recipe": hr.recipes.default}
+    first = index.recall_one(**call, scope=scope)
+    index.recall_one(**call, scope="ann" if scope == "bob" else "bob")
+    again = index.recall_one(**call, scope=scope)
+    assert type(again._reply) is PlainReply
+    assert [hit.explain() for hit in again] == [hit.explain() for hit in first]
+    assert again.to_arrow().equals(first.to_arrow())
+
+
+def test_nothing_of_a_caller_is_kept(index: hr.Index) -> None:
+    with forgetting(index):
+        secret = {"text": "sesame door", "vector": ASKED[3], "scope": "cy"}
+        index.recall_one(**secret)
+        ((frozen,),) = (forms.values() for forms in index._known._known.values())
+        assert frozen.plan.request is None
+        assert frozen.plan.scope is None
+        assert not frozen.plan.sessions
+        told = index.recall_one(text="water", vector=ASKED[1], scope="ann").trace
+        assert "sesame" not in repr((frozen, told))
+
+
+def test_few_options_are_known(index: hr.Index) -> None:
+    with forgetting(index):
+        for limit in range(200):
+            index.recall_one(text="tea", vector=ASKED[0], scope="ann", limit=limit % 100)
+        assert len(index._known._known) <= 64
+
+
+def test_threads_that_ask_at_the_same_time_get_their_own_replies(index: hr.Index) -> None:
+    wanted = [index.recall_one(**one_of(call_of({}), at)).keys for at in range(4)]
+    wrong: list[int] = []
+
+    def ask(at: int) -> None:
+        call = one_of(call_of({}), at)
+        wrong.extend(at for _ in range(100) if index.recall_one(**call).keys != wanted[at])
+
+    threads = [Thread(target=ask, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- planted bugs ----
+
+
+def test_options_known_by_their_values_are_caught(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_options, "id", lambda one: one, raising=False)
+    with forgetting(index), pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        check_types(index)
+
+
+def test_options_that_change_and_are_known_are_caught(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_options, "_is_fixed", lambda value: True)
+    with forgetting(index), pytest.raises(AssertionError):
+        check_floors(index)
+
+
+def test_a_recipe_whose_rules_for_texts_are_forgotten_is_caught(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze = known_options._freeze
+    monkeypatch.setattr(
+        known_options, "_freeze", lambda plan, reply, recipe, *how: freeze(plan, reply, None, *how)
+    )
+    with forgetting(index), pytest.raises(AssertionError):
+        test_other_kinds_of_arguments_mean_the_same(index, OTHERS[8])
