@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one, read_query_keys
+from hyrecall.ask.request import (
+    CallOptions,
+    Floors,
+    RecallRequest,
+    Texts,
+    batch_of_one,
+    read_query_keys,
+)
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments
@@ -29,7 +36,7 @@ from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.lookup import count_where, describe, read_columns, table_of_keys
 from hyrecall.segments.manifest import Lineage
-from hyrecall.segments.opening import Opening, is_current, open_index, read_pin
+from hyrecall.segments.opening import OpenOptions, is_current, open_index, read_pin
 from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
@@ -37,7 +44,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
-    from hyrecall.parts.lookups import Looked, Lookup
+    from hyrecall.parts.lookups import Lookup, LookupAnswer
     from hyrecall.recall.embedders import Embedders
 
 
@@ -70,7 +77,7 @@ class Index:
         self._held: State | None
         self._device, self._facts, self._held = choose_device(device, facts, state)
         self._lineage = Lineage()
-        self._opening = Opening(threads=facts.threads)
+        self._opening = OpenOptions(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload
         self._writing = OneWriter("index")
         self._closed = False
@@ -399,7 +406,7 @@ class Index:
             Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         check_device(device)
-        how = Opening(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
+        how = OpenOptions(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
         folder = read_path(path)
         facts, state, seal = open_index(folder, how)
         embedders = None
@@ -574,7 +581,7 @@ class Index:
         """
         facts = self._facts
         named = read_columns(facts, columns)
-        request = Request(
+        request = RecallRequest(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
             offset=offset, columns=named, group=group, surrounding=surrounding,
@@ -633,7 +640,7 @@ class Index:
         if candidates is not None and isinstance(candidates, Mapping):
             candidates = batch_of_one(candidates)
         facts = self._facts
-        request = Request(
+        request = RecallRequest(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
@@ -945,7 +952,7 @@ class Index:
             given = self._name_of(state), self._device, request, statistics
             return candidates_of(self._facts, state, *given)
 
-    def _look_up(self, lookup: Lookup) -> Looked:
+    def _look_up(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         from hyrecall.parts.lookups import look_up
 

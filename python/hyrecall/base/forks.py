@@ -149,7 +149,7 @@ os.register_at_fork(
 )
 
 
-class _Kept:
+class _InheritedFile:
     """An open file that a child replaces by nothing."""
 
     def __init__(self, number: int) -> None:
@@ -167,7 +167,7 @@ class _Kept:
 def kept_from_children(number: int) -> Iterator[None]:
     """Let a child that is forked in the block have ``/dev/null`` in the place of an open file."""
     # Else it would hold the parent's lock on the file, or write again what the parent has buffered.
-    kept = _Kept(number)
+    kept = _InheritedFile(number)
     try:
         yield
     finally:

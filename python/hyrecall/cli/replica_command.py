@@ -230,7 +230,7 @@ def _bar() -> Iterator[ProgressFunction | None]:
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
-class _Notes(logging.Handler):
+class _ReplicaLogNotes(logging.Handler):
     """Shows why a look failed as a note on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -239,7 +239,7 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    log, notes = logging.getLogger("hyrecall.replicas"), _Notes(logging.WARNING)
+    log, notes = logging.getLogger("hyrecall.replicas"), _ReplicaLogNotes(logging.WARNING)
     log.addHandler(notes)
     try:
         yield

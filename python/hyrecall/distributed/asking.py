@@ -31,8 +31,8 @@ from hyrecall.distributed.shards import (
     Fault,
     LooksUp,
     Named,
-    Question,
     Shard,
+    ShardQuestion,
     all_lost,
     closed,
     turns,
@@ -48,7 +48,7 @@ from hyrecall.graph.graph import NO_NODES, AskedGraph, Graph, nodes_of
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Ask as LookUp
-from hyrecall.parts.lookups import Looked, Lookup, join_looked, lookup_keys
+from hyrecall.parts.lookups import Lookup, LookupAnswer, join_looked, lookup_keys
 from hyrecall.parts.merging import merge_parts
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -62,39 +62,39 @@ T_ = TypeVar("T_")
 NO_GRAPHS: Mapping[str, Any] = MappingProxyType({})
 
 
-def begin_statistics(shard: Shard, request: Request) -> Question[Statistics]:
+def begin_statistics(shard: Shard, request: Request) -> ShardQuestion[Statistics]:
     """Send a shard the question for its counts, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_statistics(request)
-    return Question(partial(shard.statistics, request))
+    return ShardQuestion(partial(shard.statistics, request))
 
 
-def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> Question[Part]:
+def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> ShardQuestion[Part]:
     """Send a shard the question for each arm's best documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_candidates(request, statistics)
-    return Question(partial(shard.candidates, request, statistics))
+    return ShardQuestion(partial(shard.candidates, request, statistics))
 
 
-def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
+def begin_alone(shard: AskedAlone, request: Request) -> ShardQuestion[Part]:
     """Send a shard one question for counts and documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_alone(request)
-    return Question(partial(shard.alone, request))
+    return ShardQuestion(partial(shard.alone, request))
 
 
-def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
+def begin_lookup(shard: Shard, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
     """Send a shard a question about some documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_lookup(lookup)
     if not isinstance(shard, LooksUp):
         wish = "shards with the method lookup(), which graphs and tags need"
         raise error(OptionError, "shards", wish, f"{shard.name!r} without it")
-    return Question(partial(shard.lookup, lookup))
+    return ShardQuestion(partial(shard.lookup, lookup))
 
 
 def results_of(
-    shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
+    shards: Sequence[N_], begin: Callable[[N_], ShardQuestion[T_]], threads: ShardThreads | None
 ) -> list[T_ | Fault]:
     """Ask shards; return the answer of each, or the fault if it has none."""
     # All questions are sent first; then this thread waits for the answers. Two or more questions
@@ -104,11 +104,13 @@ def results_of(
         asked = [_unless_lost(partial(begin, one)) for one in shards]
     turns.leave()
 
-    def result(one: Question[T_] | Fault) -> T_ | Fault:
-        return _unless_lost(one.answer) if isinstance(one, Question) else one
+    def result(one: ShardQuestion[T_] | Fault) -> T_ | Fault:
+        return _unless_lost(one.answer) if isinstance(one, ShardQuestion) else one
 
     others = [
-        at for at, one in enumerate(asked) if isinstance(one, Question) and not one.is_under_way
+        at
+        for at, one in enumerate(asked)
+        if isinstance(one, ShardQuestion) and not one.is_under_way
     ]
     handed: dict[int, Future[T_ | Fault]] = {}
     if threads is not None and len(others) > 1:
@@ -230,7 +232,7 @@ class Routing(Protocol):
         ...
 
 
-class _Asked(NamedTuple):
+class _ShardLookup(NamedTuple):
     """A shard and the queries of a look-up that it is asked; None: all."""
 
     shard: Shard
@@ -277,11 +279,11 @@ class Looking:
         if all(one.name in self.versions for one in asked):  # else one may have any version
             asked = self._asked(replace(lookup, versions=known))
 
-        def begin(one: _Asked) -> Question[Looked]:
+        def begin(one: _ShardLookup) -> ShardQuestion[LookupAnswer]:
             return begin_lookup(one.shard, one.lookup)
 
         results = results_of(asked, begin, self._threads)
-        found: list[tuple[_Asked, Looked]] = []
+        found: list[tuple[_ShardLookup, LookupAnswer]] = []
         if known:
             for one, answer in zip(asked, results, strict=True):
                 if isinstance(answer, ShardLostError | CorruptIndexError):
@@ -295,15 +297,15 @@ class Looking:
         joined = join_looked(lookup, [(looked, one.queries) for one, looked in found])
         return [rows for _, rows in joined]
 
-    def _asked(self, lookup: Lookup) -> list[_Asked]:
+    def _asked(self, lookup: Lookup) -> list[_ShardLookup]:
         routes = None if self._router is None else self._router.of_scope(lookup.scope)
         if routes is None:  # without a placement, or the shards say why a scope cannot be read
-            asked = [_Asked(one, lookup, None) for one in self._shards]
+            asked = [_ShardLookup(one, lookup, None) for one in self._shards]
         else:
             asked = [
-                _Asked(self._shards[number], lookup, None)
+                _ShardLookup(self._shards[number], lookup, None)
                 if own is None
-                else _Asked(self._shards[number], lookup.of_queries(own), own)
+                else _ShardLookup(self._shards[number], lookup.of_queries(own), own)
                 for number, own in routes.queries.items()
             ]
         return [one for one in asked if one.name not in self.lost and one.lookup.rows.num_rows]

@@ -38,14 +38,14 @@ from hyrecall.distributed.asking import (
 )
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import (
-    Ask,
     AskedAlone,
+    AskShards,
     Fault,
     LocalShard,
     Named,
     OpenShard,
-    Question,
     Shard,
+    ShardQuestion,
     closed,
     told_of,
 )
@@ -104,7 +104,7 @@ class Routes(NamedTuple):
         return sum(asked) == len(self.scope)
 
 
-class Router:
+class ShardRouter:
     """Distributes the queries of a batch over the shards of a placement."""
 
     def __init__(self, placement: Placement, types: CellTypes) -> None:
@@ -193,7 +193,7 @@ def answer_routed(
     request: Request,
     shards: Sequence[Shard],
     routes: Routes,
-    ask: Ask,
+    ask: AskShards,
     looking: Looking,
     graphs: Mapping[str, GraphLike],
 ) -> Hits | None:
@@ -230,16 +230,16 @@ def _has_forms(request: Request) -> bool:
     return given is not None and any(one.with_threads is not None for one, _ in by_recipe(given))
 
 
-def _alone(one: Routed) -> Question[Part]:
+def _alone(one: Routed) -> ShardQuestion[Part]:
     assert isinstance(one.shard, AskedAlone)
     return begin_alone(one.shard, one.request)
 
 
-def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
+def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[Part]:
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
     lost = looking.lost
 
-    def count(one: Routed) -> Question[Statistics]:
+    def count(one: Routed) -> ShardQuestion[Statistics]:
         return begin_statistics(one.shard, one.request._for_counts())
 
     counted = ask(routed, count, lost)
@@ -248,7 +248,7 @@ def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 
-    def find(one: Routed) -> Question[Part]:
+    def find(one: Routed) -> ShardQuestion[Part]:
         return begin_candidates(one.shard, one.request, told[one.name])
 
     found = ask([one for one, _ in counted], find, lost)
@@ -344,18 +344,18 @@ def n_replicas(shard: Shard) -> int:
     return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
 
 
-class Generation:
+class ShardGeneration:
     """Open shards that answer recalls together."""
 
     def __init__(self, shards: Sequence[Shard], opened: OpenShards | None = None) -> None:
         """Take shards, and how they were opened by this package."""
         self.shards = tuple(shards)
         self.placed: PlacedShards | None = None
-        self.router: Router | None = None
+        self.router: ShardRouter | None = None
         if opened is not None and opened.placed is not None:
             folder = opened.placed.folder.absolute()  # the program may change its directory
             self.placed = opened.placed._replace(folder=folder)
-            self.router = Router(opened.placed.shards.placement, opened.facts.cell_types)
+            self.router = ShardRouter(opened.placed.shards.placement, opened.facts.cell_types)
         self.n_users = 0
         is_local = all(isinstance(one, LocalShard) for one in shards)
         # Two a replica: a question to a replica that hangs must not block other questions.
@@ -451,7 +451,11 @@ class Generation:
         return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
 
     def _ask(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
+        self,
+        shards: Sequence[N_],
+        begin: Callable[[N_], ShardQuestion[T_]],
+        lost: dict[str, Fault],
+        /,
     ) -> list[tuple[N_, T_]]:
         """Ask shards; record in ``lost`` those that do not answer or are damaged."""
         results = results_of(shards, begin, self.pool)
@@ -475,11 +479,11 @@ class Generation:
 class Generations:
     """The current generation, and earlier ones that recalls still use."""
 
-    def __init__(self, first: Generation, opener: Opener | None = None) -> None:
+    def __init__(self, first: ShardGeneration, opener: Opener | None = None) -> None:
         """Take the first generation, and what opens later ones."""
         self.current = first
         self._opener = opener
-        self._retired: list[Generation] = []
+        self._retired: list[ShardGeneration] = []
         self._is_closed = False
         self.renew()
         renew_in_children(self)
@@ -493,7 +497,7 @@ class Generations:
             one.n_users = 0
 
     @contextmanager
-    def used(self) -> Iterator[Generation]:
+    def used(self) -> Iterator[ShardGeneration]:
         """Use the current generation, which stays open until the end."""
         with (lock := self._lock):
             if self._is_closed:
@@ -536,7 +540,7 @@ class Generations:
         assert self._opener is not None
         kept = self.current.shards_in(newer)
         opened = self._opener(SavedFolders(newer.folders, newer, is_index=False), kept)
-        made = Generation(opened.shards, opened)
+        made = ShardGeneration(opened.shards, opened)
         fresh = _without(made.shards, kept.values())
         try:
             made.reload(fresh)  # all processes start before the first recall

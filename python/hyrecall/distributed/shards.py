@@ -22,10 +22,10 @@ from hyrecall.distributed.channel import Channel, Ended, Late, Pending, rebuild
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Looked, Lookup
+from hyrecall.parts.lookups import Lookup, LookupAnswer
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.segments.opening import Opening, read_pin
+from hyrecall.segments.opening import OpenOptions, read_pin
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
@@ -35,7 +35,7 @@ T_ = TypeVar("T_")
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[T_]):
+class ShardQuestion(Generic[T_]):
     """A question and the function that returns its answer."""
 
     answer: Callable[[], T_]
@@ -62,7 +62,7 @@ class _Own(threading.local):
     has = False
 
 
-class _Turns:
+class _ThreadTurns:
     """Gives turns to the threads of this process; renewed in a forked child."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class _Turns:
             self._own.has = False
 
 
-turns = _Turns()
+turns = _ThreadTurns()
 
 
 # ---- A shard in another process: requests and answers are sent as bytes ----
@@ -145,26 +145,26 @@ class AskedShard:
         """Return the answer to a question."""
         raise NotImplementedError  # implemented for processes and actors
 
-    def _begin(self, *frames: bytes) -> Question[bytes]:
+    def _begin(self, *frames: bytes) -> ShardQuestion[bytes]:
         """Send a question if this is possible without waiting for its answer."""
-        return Question(partial(self._ask, *frames))
+        return ShardQuestion(partial(self._ask, *frames))
 
-    def begin_statistics(self, request: Request) -> Question[Statistics]:
+    def begin_statistics(self, request: Request) -> ShardQuestion[Statistics]:
         """Send the question of :meth:`statistics`."""
         return self._counted(b"statistics", request)
 
-    def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
+    def begin_candidates(self, request: Request, statistics: Statistics) -> ShardQuestion[Part]:
         """Send the question of :meth:`candidates`."""
         asked = _packing.packed(request)
         with turns.taken():
             given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
-    def begin_alone(self, request: Request) -> Question[Part]:
+    def begin_alone(self, request: Request) -> ShardQuestion[Part]:
         """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
-    def begin_lookup(self, lookup: Lookup) -> Question[Looked]:
+    def begin_lookup(self, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
         """Send the question of :meth:`lookup`."""
         # A question that names states needs no newer version.
         return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
@@ -189,11 +189,11 @@ class AskedShard:
         """Return the same as :meth:`alone`, but load no newer version first."""
         return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         return self.begin_lookup(lookup).answer()
 
-    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
         """Return the same as :meth:`lookup`, but load no newer version first."""
         return self._looked(b"lookup_as_it_is", lookup).answer()
 
@@ -201,19 +201,19 @@ class AskedShard:
         """Load the version that the folder holds now; return the name of its state."""
         return self._ask(b"reload").decode()
 
-    def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
+    def _counted(self, verb: bytes, request: Request) -> ShardQuestion[Statistics]:
         return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
 
-    def _looked(self, verb: bytes, lookup: Lookup) -> Question[Looked]:
+    def _looked(self, verb: bytes, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
         with turns.taken():
             asked = lookup.to_bytes()
-        return _read(self._begin(verb, asked), Looked.from_bytes)
+        return _read(self._begin(verb, asked), LookupAnswer.from_bytes)
 
-    def _found(self, *frames: bytes) -> Question[Part]:
+    def _found(self, *frames: bytes) -> ShardQuestion[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
 
 
-def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
+def _read(asked: ShardQuestion[bytes], read: Callable[[bytes], T_]) -> ShardQuestion[T_]:
     """Return a question that decodes the answer of another one."""
 
     def answer() -> T_:
@@ -221,7 +221,7 @@ def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
         with turns.taken():
             return read(data)
 
-    return Question(answer, is_under_way=asked.is_under_way)
+    return ShardQuestion(answer, is_under_way=asked.is_under_way)
 
 
 # ---- Why shards are lost: the messages of replies without them, and the error if no shard answers
@@ -266,7 +266,7 @@ class ShardOpening:
     def __post_init__(self) -> None:
         """Check the options, except the device, which may be that of another machine."""
         convert_field(self, "pin", lambda _, pin: read_pin(pin))
-        Opening(memory=self.memory, verify=self.verify, pin=read_pin(self.pin))
+        OpenOptions(memory=self.memory, verify=self.verify, pin=read_pin(self.pin))
         choose_threads(self.threads)
 
     def open(
@@ -360,7 +360,7 @@ class AskedAlone(Shard, Protocol):
 class LooksUp(Shard, Protocol):
     """A shard that also answers look-ups, which graphs need."""
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         ...
 
@@ -384,7 +384,7 @@ class OpenShard(AskedAlone, LooksUp, Protocol):
         """Return the same as :meth:`alone`, but load no newer version first."""
         ...
 
-    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
         """Return the same as :meth:`lookup`, but load no newer version first."""
         ...
 
@@ -397,11 +397,15 @@ class OpenShard(AskedAlone, LooksUp, Protocol):
         ...
 
 
-class Ask(Protocol):
+class AskShards(Protocol):
     """Asks shards; those that do not answer are recorded in ``lost``."""
 
     def __call__(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
+        self,
+        shards: Sequence[N_],
+        begin: Callable[[N_], ShardQuestion[T_]],
+        lost: dict[str, Fault],
+        /,
     ) -> list[tuple[N_, T_]]:
         """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
@@ -454,7 +458,7 @@ class LocalShard:
 
     alone_as_it_is = alone
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         return self.index._look_up(lookup)
 
@@ -541,10 +545,10 @@ class ProcessShard(AskedShard):
         """Return the answer to a question."""
         return self._begin(*frames).answer()
 
-    def _begin(self, *frames: bytes) -> Question[bytes]:
+    def _begin(self, *frames: bytes) -> ShardQuestion[bytes]:
         """Send a question; start a process if none runs."""
         sent = self._sent(frames)
-        return Question(
+        return ShardQuestion(
             partial(self._answer, frames, sent), is_under_way=sent.question.is_under_way
         )
 

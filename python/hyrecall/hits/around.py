@@ -86,7 +86,7 @@ class ThreadRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
+class AroundHits:
     """What was found."""
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
@@ -94,7 +94,7 @@ class Around:
     near: Sequence[Sequence[tuple[NearRow, ...]]] = ()
     threads: Sequence[Sequence[tuple[ThreadRow, ...]]] = ()
 
-    def only(self, asked: Iterable[bool]) -> Around:
+    def only(self, asked: Iterable[bool]) -> AroundHits:
         """Return what was found beside the hits of some queries."""
         kept = list(asked)
 
@@ -102,7 +102,7 @@ class Around:
             pairs = zip(found, kept, strict=True) if found else ()
             return [one if is_asked else () for one, is_asked in pairs]
 
-        return Around(*map(part, (self.context, self.related, self.near, self.threads)))
+        return AroundHits(*map(part, (self.context, self.related, self.near, self.threads)))
 
     def beside(self, name: str, query: int, place: int) -> tuple[Any, ...]:
         """Return what stands beside a query's hit at a place; nothing if it was not asked for."""

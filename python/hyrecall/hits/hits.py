@@ -14,7 +14,7 @@ import pyarrow as pa
 from hyrecall import ask, hits
 from hyrecall.base.arguments import as_int, check_methods, position_in
 from hyrecall.errors import MissingExtraError, OptionError, error
-from hyrecall.hits.reply import MOST_DROPPED, QUERY_ARRAYS, BatchReply, Reply
+from hyrecall.hits.reply import MOST_DROPPED, QUERY_ARRAYS, Reply, ReplyBase
 from hyrecall.hits.tensors import Tensor, key_table, tensors_of, torch_tensors
 from hyrecall.hits.trace import Trace
 
@@ -400,7 +400,7 @@ class Hits:
     True
     """
 
-    def __init__(self, reply: BatchReply) -> None:
+    def __init__(self, reply: ReplyBase) -> None:
         """Show a reply; made by :meth:`hyrecall.Index.recall`."""
         self._reply = reply
         self.now, self.trace = reply.now, reply.trace
@@ -640,8 +640,8 @@ class Hits:
 @overload
 def reply_of(hits: QueryHits) -> Reply: ...
 @overload
-def reply_of(hits: Hits) -> BatchReply: ...
-def reply_of(hits: Hits | QueryHits) -> BatchReply:
+def reply_of(hits: Hits) -> ReplyBase: ...
+def reply_of(hits: Hits | QueryHits) -> ReplyBase:
     """Return the reply that hits show, for the package: its state holds documents of every cell."""
     return hits._reply
 

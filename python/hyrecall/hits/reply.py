@@ -23,7 +23,7 @@ from hyrecall.table.schema import STAGE_COLUMNS
 
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import Phase
-    from hyrecall.hits.around import Around
+    from hyrecall.hits.around import AroundHits
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
 
@@ -138,7 +138,7 @@ MOST_DROPPED = 100
 """Rows that ``explain_dropped`` describes for one query, unless a call asks for another number."""
 
 
-class Source(Protocol):
+class ReplySource(Protocol):
     """The call that a reply came from, which can be read again: its snapshot and its request."""
 
     @property
@@ -165,7 +165,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class BatchReply(ABC):
+class ReplyBase(ABC):
     """What every reply to a batch has, whether one recipe answered the queries or several did."""
 
     # It is frozen, and shared by the hits and tables that show it.
@@ -269,7 +269,7 @@ class BatchReply(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Reply(BatchReply):
+class Reply(ReplyBase):
     """The reply to a batch by one recipe, or by the options of a call."""
 
     arrays: Arrays
@@ -278,8 +278,8 @@ class Reply(BatchReply):
     fusion: Fusion | None
     normalize: bool
     phases: Sequence[Phase] | None
-    around: Around | None
-    kept_source: Source | None
+    around: AroundHits | None
+    kept_source: ReplySource | None
     _gathered: dict[str, pa.Array]  # by column()
 
     def __init__(
@@ -295,10 +295,10 @@ class Reply(BatchReply):
         bases: tuple[str, ...],
         fusion: Fusion | None,
         normalize: bool,
-        kept_source: Source | None,
+        kept_source: ReplySource | None,
         query_keys: pa.Array | None = None,
         phases: Sequence[Phase] | None = None,
-        around: Around | None = None,
+        around: AroundHits | None = None,
         _values: dict[tuple[str, str], list[Any]] | None = None,
         _gathered: dict[str, pa.Array] | None = None,
     ) -> None:
@@ -312,7 +312,7 @@ class Reply(BatchReply):
         )  # fmt: skip
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ReplySource:
         """The call that the reply came from."""
         if self.kept_source is None:
             wish = "hits as a recall gives them"

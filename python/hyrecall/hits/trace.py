@@ -14,7 +14,7 @@ Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
 is about single queries, and this is what each of them is told alone."""
 
 
-class Told(NamedTuple):
+class BatchNotes(NamedTuple):
     """What is told of a batch before it is answered, in the words of :class:`Trace`."""
 
     degraded: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Told(NamedTuple):
     about: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
-NOTHING_TOLD: Final = Told()
+NOTHING_TOLD: Final = BatchNotes()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from hyrecall.memory.faces.transfer import File, Imported, export_lines, lines_o
 from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.codec import every_cell
-from hyrecall.memory.sql.doctor import Check, Report, examine
+from hyrecall.memory.sql.doctor import DoctorCheck, Report, examine
 from hyrecall.memory.sql.edge_rows import Asker
 from hyrecall.memory.store import Store
 
@@ -41,23 +41,23 @@ __all__ = [
 # ---- The check of ``doctor`` that says how old a replica is ----
 
 
-def replica_checks(store: Store) -> Iterator[Check]:
+def replica_checks(store: Store) -> Iterator[DoctorCheck]:
     """Tell which pushed generation a replica holds, and how many seconds ago it was published."""
     folder = store.database.folder
     try:
         mark = None if folder is None else replica_mark(folder)
     except CorruptRemoteError as fault:
-        yield Check("replica", False, str(fault))
+        yield DoctorCheck("replica", False, str(fault))
         return
     if mark is None:
         return
     noted = mark.holds(str(store.database.sequence()))
     if noted is None:
-        yield Check("replica", False, f"{MARK} does not name the state that the database has")
+        yield DoctorCheck("replica", False, f"{MARK} does not name the state that the database has")
         return
     age = (store.now() - noted.pushed).total_seconds()
     told = {"url": noted.url, "generation": noted.number, "pushed_at": noted.pushed_at, "age": age}
-    yield Check("replica", True, json.dumps(told))
+    yield DoctorCheck("replica", True, json.dumps(told))
 
 
 # ---- Upkeep of a store: export, import, new embeddings, checks, room on the disk, saving the index
@@ -371,20 +371,20 @@ def snapshot(store: Store) -> bool:
     return store.keeper.run(Snapshot())
 
 
-def _checks(store: Store, *, full: bool) -> Iterator[Check]:
+def _checks(store: Store, *, full: bool) -> Iterator[DoctorCheck]:
     yield from store.keeper.run(CheckIndex(full))
     state = store.guard.state()
-    yield Check("embedder", True, json.dumps(state, default=str))
+    yield DoctorCheck("embedder", True, json.dumps(state, default=str))
     yield from _owner(store)
     yield from replica_checks(store)
 
 
-def _owner(store: Store) -> Iterator[Check]:
+def _owner(store: Store) -> Iterator[DoctorCheck]:
     """Tell who owns the store and who uses it, where processes share it."""
     try:
         state = store.owner_state()
     except OwnerError as fault:
-        yield Check("owner", False, str(fault))
+        yield DoctorCheck("owner", False, str(fault))
         return
     if state is not None:
         clients = [
@@ -392,7 +392,7 @@ def _owner(store: Store) -> Iterator[Check]:
             for one in state.clients
         ]
         told = {"pid": state.pid, "since": f"{state.since:{_TIME}}", "clients": clients}
-        yield Check("owner", True, json.dumps(told))
+        yield DoctorCheck("owner", True, json.dumps(told))
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, interval, valid_facts
 from hyrecall.memory.sql.reading import (
     Accesses,
-    Change,
+    ChangedDocument,
     ReadPolicy,
     accesses,
     count_live,
@@ -243,7 +243,7 @@ class View:
         return Browse(self.store.database, self.by)
 
 
-def _order(last: Change) -> tuple[bool, int]:
+def _order(last: ChangedDocument) -> tuple[bool, int]:
     """Sort live memories first, then by the last change."""
     return last.row is None, -last.changed if last.row is None else 0
 

@@ -17,8 +17,7 @@ import pyarrow as pa
 from hyrecall.ask.arms import EdgeLexical, Regex, Tags
 from hyrecall.ask.expansion import HasParts, graphs_of, names_in, parts_of, read_expansion
 from hyrecall.ask.recipe import Recipe, to_data
-from hyrecall.ask.request import CallOptions, Floors, Texts, read_query_keys
-from hyrecall.ask.request import Request as Asked
+from hyrecall.ask.request import CallOptions, Floors, RecallRequest, Texts, read_query_keys
 from hyrecall.ask.scope import scope_entries
 from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import check_keywords, set_fields
@@ -155,10 +154,10 @@ _RANKING = {
 }  # fmt: skip
 
 
-class Call(NamedTuple):
+class ReadRequest(NamedTuple):
     """A request, read for one index."""
 
-    asked: Asked
+    asked: RecallRequest
     options: CallOptions
     recipe: Recipe | list[Recipe] | None
 
@@ -247,12 +246,12 @@ class Request:
         """Return the request with answers to what its parts ask outside of a shard."""
         return self._with(self.id, self.given, told)
 
-    def read(self, facts: IndexFacts) -> Call:
+    def read(self, facts: IndexFacts) -> ReadRequest:
         """Return the call as an index with these facts reads it; raises the errors of recall."""
         given = self.given
         named = read_columns(facts, given["columns"])
         plain = ("text", "vectors", "filter", "session", "candidates", "limit", "offset", "group")
-        asked = Asked(
+        asked = RecallRequest(
             now=given["now"],
             scope=scope_entries(facts.cell_types, given["scope"]),
             columns=named,
@@ -265,7 +264,7 @@ class Request:
             from hyrecall.recall.embedders import with_missing_vectors  # loads clients of endpoints
 
             asked = with_missing_vectors(facts, asked, given["recipe"], options)
-        return Call(asked, options, given["recipe"])
+        return ReadRequest(asked, options, given["recipe"])
 
     def to_bytes(self) -> bytes:
         """Return the request as bytes for another process: Arrow and JSON, with a checksum.

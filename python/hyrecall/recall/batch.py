@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.request import Request
+from hyrecall.ask.request import RecallRequest
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
-from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
+from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.on_demand import (
     check_shaping,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
-    from hyrecall.hits.reply import Source
+    from hyrecall.hits.reply import ReplySource
     from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.shaper import CallableResults, Shaper
@@ -75,10 +75,10 @@ class RecallSource(NamedTuple):
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
         from hyrecall.recall.explain import explain
-        from hyrecall.recall.explain_stages import Recalled
+        from hyrecall.recall.explain_stages import CallAndReply
 
         with self.state.reading():
-            made = explain(Recalled(self.plan, self.state, reply), query, at)
+            made = explain(CallAndReply(self.plan, self.state, reply), query, at)
         return replace(made, feedback=self.looks.get(query))
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
@@ -111,7 +111,7 @@ class Steps:
         return self
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: Request
+        self, facts: IndexFacts, state: State, request: RecallRequest
     ) -> bool | npt.NDArray[np.bool_]:
         """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
         from hyrecall.recall.recipe_ranking import sees_threads
@@ -122,7 +122,7 @@ class Steps:
         self,
         facts: IndexFacts,
         state: State,
-        request: Request,
+        request: RecallRequest,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -169,7 +169,7 @@ class Steps:
         state: State,
         results: CallableResults | None,
         looks: Mapping[int, SecondLook],
-    ) -> Source:
+    ) -> ReplySource:
         """Return what explanations of the hits read."""
         return RecallSource(plan, state, results, looks)
 
@@ -201,10 +201,10 @@ def run_recall(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Request,
+    request: RecallRequest,
     ranking: Ranking,
     graphs: BoundGraphs,
-    told: Told = NOTHING_TOLD,
+    told: BatchNotes = NOTHING_TOLD,
     steps: Steps = LOCAL,
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
@@ -284,7 +284,7 @@ def _trace(
     spent: Mapping[str, float],
     refused: Notes,
     notes: Notes,
-    told: Told,
+    told: BatchNotes,
     looks: Mapping[int, SecondLook],
 ) -> Trace:
     """Return how a batch was answered."""

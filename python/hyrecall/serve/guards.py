@@ -31,7 +31,7 @@ from hyrecall.serve.scoped_store import identify
 # ---- Lets so many requests in at a time; callers that wait take turns, whoever sends how many ----
 
 
-class Turns:
+class FairSemaphore:
     """A semaphore whose waiters are let in by turns of their names, on one event loop."""
 
     def __init__(self, most: int, share: int) -> None:
@@ -126,7 +126,7 @@ class _GoneError(Exception):
     """The client closed its connection."""
 
 
-class Reply:
+class ReplySender:
     """Sends one reply, and remembers how far it is."""
 
     def __init__(self, send: Send, *, is_head: bool, most: int) -> None:
@@ -167,7 +167,7 @@ class Reply:
         await self._send(message)
 
 
-class Guard:
+class ServiceGuard:
     """The outermost layer of the service."""
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
@@ -175,7 +175,7 @@ class Guard:
         self._app, self._options, self._state = app, options, state
         # A store's requests are as many as its threads at a time, whatever runs on the loop.
         busy = options.max_running if state.index is not None else min(THREADS, options.max_running)
-        self._turns = Turns(options.max_running, share=3 * busy // 4)
+        self._turns = FairSemaphore(options.max_running, share=3 * busy // 4)
         self._n_buffered = 0
         self._by_caller: Counter[str] = Counter()
         self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
@@ -205,10 +205,10 @@ class Guard:
         finally:
             self._tell(scope, reply, time.perf_counter() - began)
 
-    def _reply(self, scope: Scope, send: Send) -> Reply:
-        return Reply(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
+    def _reply(self, scope: Scope, send: Send) -> ReplySender:
+        return ReplySender(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
 
-    def _tell(self, scope: Scope, reply: Reply, seconds: float) -> None:
+    def _tell(self, scope: Scope, reply: ReplySender, seconds: float) -> None:
         """Count the request, and write a line about it, with the path's template, not the path."""
         route = getattr(scope.get("route"), "path", "other")
         self._state.metrics.answered(route, scope["method"], reply.status, seconds)
@@ -217,7 +217,7 @@ class Guard:
             seconds * 1e3, reply.n_bytes, scope.get("hyrecall.caller") or "-",
         )  # fmt: skip
 
-    async def _guarded(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+    async def _guarded(self, scope: Scope, receive: Receive, reply: ReplySender) -> None:
         headers = Headers(scope=scope)
         if self._state.tokens is None:
             check_client(scope)
@@ -288,7 +288,7 @@ class Guard:
 
     # ---- queue, deadline, and the client that leaves ----
 
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: Reply) -> None:
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: ReplySender) -> None:
         task = asyncio.current_task()
         assert task is not None
         is_gone = False
@@ -438,7 +438,7 @@ def _replayed(body: bytes, watching: asyncio.Task[None]) -> Receive:
     return receive
 
 
-async def _refuse(scope: Scope, reply: Reply, fault: ServiceError) -> None:
+async def _refuse(scope: Scope, reply: ReplySender, fault: ServiceError) -> None:
     """Send a refusal; after one that left the body unread, the connection is closed."""
     if reply.status:
         return

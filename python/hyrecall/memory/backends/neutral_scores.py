@@ -13,7 +13,7 @@ from hyrecall.index import Index
 from hyrecall.memory.data.types import Episode, EpisodeMatch
 from hyrecall.memory.derived.layout import Layout, layout_of
 from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import Ask, TimeRange, read_ask
+from hyrecall.memory.recall.call import RecallArguments, TimeRange, read_ask
 from hyrecall.recipes import loom
 from hyrecall.table.schema import Schema, Text
 
@@ -174,7 +174,7 @@ def check_recall(
     time_range: TimeRange | None = None,
     alpha: float = 0.5,
     vector: object = None,
-) -> Ask:
+) -> RecallArguments:
     """Check the arguments of ``recall``, as a store does."""
     return read_ask(
         query, AskedBy(), loom, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
@@ -183,7 +183,7 @@ def check_recall(
 
 
 def ranked(
-    episodes: Sequence[Episode], ask: Ask, vectors: Rows | None = None
+    episodes: Sequence[Episode], ask: RecallArguments, vectors: Rows | None = None
 ) -> list[EpisodeMatch]:
     """Rank the episodes of one partition, which all may be seen."""
     if not episodes:

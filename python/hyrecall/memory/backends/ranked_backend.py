@@ -21,7 +21,7 @@ from hyrecall.base.forks import Birth
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.backends.neutral_scores import check_recall, default_recall_scored, ranked
 from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch, check_user
-from hyrecall.memory.recall.call import Ask, TimeRange
+from hyrecall.memory.recall.call import RecallArguments, TimeRange
 from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.writing import check_which
 
@@ -45,7 +45,7 @@ class RankedBackend(ABC):
     def _remove(self, user: str | None, key: str | None) -> int:
         """Remove one episode of a user, or all, and return how many there were."""
 
-    def _recall(self, user: str | None, ask: Ask) -> list[Episode]:
+    def _recall(self, user: str | None, ask: RecallArguments) -> list[Episode]:
         """Return the episodes of a user that a call asks for, best first."""
         return [match.episode for match in ranked(self._read(user), ask)]
 
@@ -225,7 +225,7 @@ class ChromaMemory(RankedBackend):
             metadatas=[kept],
         )
 
-    def _recall(self, user: str | None, ask: Ask) -> list[Episode]:
+    def _recall(self, user: str | None, ask: RecallArguments) -> list[Episode]:
         if ask.limit == 0:
             return []
         where = _where(user, ask)
@@ -263,7 +263,7 @@ def _place(user: str | None, key: str) -> str:
     return json.dumps([user, key], ensure_ascii=False)
 
 
-def _where(user: str | None, ask: Ask) -> dict[str, Any]:
+def _where(user: str | None, ask: RecallArguments) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"user": _owner(user)}]
     if ask.kind is not None:
         parts.append({"kind": ask.kind})

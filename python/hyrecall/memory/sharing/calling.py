@@ -72,7 +72,7 @@ class Callbacks:
         return not is_free
 
 
-class Answering:
+class CallbackCaller:
     """Calls the callables of a request for the owner, on one thread and in the order of calls."""
 
     def __init__(self, frames: Frames, codec: Codec, mine: list[Callable[..., Any]]) -> None:
@@ -85,7 +85,7 @@ class Answering:
         self._context = contextvars.copy_context()
         self._is_started = False
 
-    def __enter__(self) -> Answering:
+    def __enter__(self) -> CallbackCaller:
         """Return this object."""
         return self
 

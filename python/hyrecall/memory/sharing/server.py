@@ -52,7 +52,7 @@ class Limits:
     connections: int | None = None
 
 
-class Turns:
+class RequestLimiter:
     """Lets a bounded number of requests run, and a bounded number wait."""
 
     def __init__(self, limits: Limits) -> None:
@@ -132,7 +132,7 @@ class Server:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = 1_000 if soft == resource.RLIM_INFINITY else min(1_000, soft // 2)
         self._most = most if limits.connections is None else limits.connections
-        self._turns = Turns(limits)
+        self._turns = RequestLimiter(limits)
         self._state = threading.Condition()
         self._since = datetime.now(UTC)
         self._peers: dict[int, _Peer] = {}

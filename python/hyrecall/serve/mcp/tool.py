@@ -17,7 +17,7 @@ from hyrecall.base.arguments import unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
 from hyrecall.serve.bodies import Text
-from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.options import Right, ServiceOptions
 
 __all__ = [
@@ -30,11 +30,11 @@ __all__ = [
     "Limit",
     "Previews",
     "Query",
-    "Reply",
-    "Stored",
+    "StoredTexts",
     "Structure",
     "Text",
     "Tool",
+    "ToolReply",
     "check_page",
     "check_shape",
     "fenced",
@@ -311,13 +311,13 @@ class Structure(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
-class Stored(Structure):
+class StoredTexts(Structure):
     """Base of what tools return of texts that the store holds."""
 
     notice: str = NOTICE
 
 
-class Previews(Stored):
+class Previews(StoredTexts):
     """Base of lists of these."""
 
     is_cut: Annotated[
@@ -341,7 +341,7 @@ _SCOPE: Final = {
 
 
 @dataclass(frozen=True)
-class Reply:
+class ToolReply:
     """The answer of a tool: data of its output schema, and the same as a short text.
 
     A dict is already as JSON shows it, as the documents of a system have it.
@@ -378,7 +378,7 @@ class Tool:
     takes: type[Arguments]
     returns: type[Structure]
     effect: Effect
-    answer: Callable[[Session, Any], Awaitable[Reply]]
+    answer: Callable[[CallerSession, Any], Awaitable[ToolReply]]
     is_repeatable: bool = False
     shows: bool = False
     recipe: str | None = None
