@@ -162,7 +162,7 @@ NAMES = {
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
-    "hyrecall.ask.request": "CallOptions RecallRequest",
+    "hyrecall.ask.request": "CallOptions Queries",
     "hyrecall.ask.scope": "Scope distinct_scopes read_scopes",
     "hyrecall.ask.session": "ask_Session=Session",
     "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",
@@ -174,7 +174,7 @@ NAMES = {
     "hyrecall.base.malformed": "_field",
     "hyrecall.base.runtime": "choose_threads cuda_library_folder cuda_report ordinal_of",
     "hyrecall.base.text_tables": (
-        "Row StyledLine base_Column=Column clean cut fields table width_of wrap"
+        "Row TextLine base_Column=Column clean cut fields table width_of wrap"
     ),
     "hyrecall.base.threads": "Pool Workers",
     "hyrecall.base.times": "age_seconds",
@@ -208,7 +208,7 @@ NAMES = {
     "hyrecall.distributed.sharded": "NewerVersions",
     "hyrecall.distributed.shards": (
         "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening "
-        "ShardQuestion told_of"
+        "Question told_of"
     ),
     "hyrecall.distributed.shards_file": (
         "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
@@ -262,9 +262,7 @@ NAMES = {
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.notes": "KIND Notes snippet",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
-    "hyrecall.memory.recall.call": (
-        "FoundRows RecallArguments adapted memory_Question=Question read_ask"
-    ),
+    "hyrecall.memory.recall.call": ("FoundRows RecallArguments adapted IndexQuestion read_ask"),
     "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
     "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",

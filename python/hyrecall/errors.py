@@ -3,7 +3,8 @@
 All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
 (``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
 ``error.argument`` names the argument. If a line of code fixes the problem, the message ends in
-``; <that line>`` and ``error.remedy`` is the line.
+``; <that line>`` and ``error.remedy`` is the line. The errors that any call may raise are listed in
+docs/using-an-index.md; a docstring names those that are special to its call.
 """
 
 from typing import TypeVar

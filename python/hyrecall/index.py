@@ -16,7 +16,7 @@ from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.request import (
     CallOptions,
     Floors,
-    RecallRequest,
+    Queries,
     Texts,
     batch_of_one,
     read_query_keys,
@@ -568,9 +568,8 @@ class Index:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            The argument is named; no scope is a ScopeError, a filter that the attribute columns
-            cannot answer an OptionError.
+        OptionError
+            A filter that the attribute columns cannot answer.
         DeviceMemoryError
             A single query does not fit beside the index on its device; the next call works.
 
@@ -581,7 +580,7 @@ class Index:
         """
         facts = self._facts
         named = read_columns(facts, columns)
-        request = RecallRequest(
+        request = Queries(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
             offset=offset, columns=named, group=group, surrounding=surrounding,
@@ -640,7 +639,7 @@ class Index:
         if candidates is not None and isinstance(candidates, Mapping):
             candidates = batch_of_one(candidates)
         facts = self._facts
-        request = RecallRequest(
+        request = Queries(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
@@ -834,8 +833,8 @@ class Index:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError, KeyConflictError
-            The argument is named; no scope is a ScopeError.
+        KeyConflictError
+            A null key.
 
         Examples
         --------
@@ -865,11 +864,6 @@ class Index:
         -------
         int
             Live documents. One that several queries may see counts once.
-
-        Raises
-        ------
-        ScopeError, OptionError, DTypeError
-            The argument is named; no scope is a ScopeError.
         """
         state = self._state
         with state.reading():

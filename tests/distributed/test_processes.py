@@ -27,8 +27,8 @@ from seams import (
     MOST_RECENT,
     IndexAnswerer,
     ProcessShard,
+    Question,
     ShardOpening,
-    ShardQuestion,
     asking,
     turns,
 )
@@ -283,9 +283,9 @@ def test_a_thread_that_waits_for_other_threads_has_no_turn(monkeypatch: pytest.M
         with turns.turns.taken():
             return turns.turns._own.has
 
-    def begin(one: Named) -> ShardQuestion[bool]:
+    def begin(one: Named) -> Question[bool]:
         # One question is sent at once, the others are asked in threads.
-        return ShardQuestion(in_a_turn, is_under_way=one.name == "sent")
+        return Question(in_a_turn, is_under_way=one.name == "sent")
 
     threads = asking.ShardThreads(2)
     shards = [Named("sent"), Named("first"), Named("second")]

@@ -17,8 +17,15 @@ from hyrecall.arms import EdgeLexical, Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Matches, MemorySync
 from hyrecall.recipe import Lexical
-from seams import FoundRows, IndexNotReadyError, IndexSearch, JoinedCalls, JoinedSearch, Trace
-from seams import memory_Question as Question
+from seams import (
+    FoundRows,
+    IndexNotReadyError,
+    IndexQuestion,
+    IndexSearch,
+    JoinedCalls,
+    JoinedSearch,
+    Trace,
+)
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")
@@ -253,10 +260,10 @@ def test_a_search_waits_for_changes_no_longer_than_its_own_budget(
     memory: MemorySync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the budget of those that wait too, which it could be joined with."""
-    questions: list[Question] = []
+    questions: list[IndexQuestion] = []
     call = IndexSearch.__call__
 
-    def seen(self: IndexSearch, question: Question) -> FoundRows:
+    def seen(self: IndexSearch, question: IndexQuestion) -> FoundRows:
         questions.append(question)
         return call(self, question)
 

@@ -144,8 +144,6 @@ class HyrecallStore(OwnsStore, base.BaseStore):
     ------
     ScopeError
         No scope.
-    OptionError, DTypeError
-        A wrong argument, which the message names.
 
     Notes
     -----
@@ -267,8 +265,6 @@ class HyrecallStore(OwnsStore, base.BaseStore):
             A namespace outside the scope; nothing has been written then.
         OptionError, DTypeError
             An operation, namespace, key, filter, time to live or value that is not allowed.
-        StoreError
-            The disk or SQLite fails.
 
         Notes
         -----

@@ -62,8 +62,6 @@ class HyrecallSession:
     ------
     ScopeError
         No user.
-    OptionError, DTypeError
-        A wrong argument, which the message names.
 
     Notes
     -----

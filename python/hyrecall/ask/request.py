@@ -19,7 +19,7 @@ Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery 
 Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 
 
-class RecallRequest(NamedTuple):
+class Queries(NamedTuple):
     """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking."""
 
     now: datetime
@@ -36,7 +36,7 @@ class RecallRequest(NamedTuple):
     group: object = None
     surrounding: object = 0
 
-    def with_own_scope(self) -> RecallRequest:
+    def with_own_scope(self) -> Queries:
         """Return the request with a copy of a list of scopes: the caller may change its own."""
         scope = self.scope
         return self._replace(scope=list(scope)) if isinstance(scope, list) else self

@@ -128,15 +128,13 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS = (_HOME, contextlib.__file__)  # which stands between calls of the package
 
 
-class _AwaitedLine(NamedTuple):
+class _Caller(NamedTuple):
     path: str
     line: int
     namespace: dict[str, Any]
 
 
-_awaited: contextvars.ContextVar[_AwaitedLine | None] = contextvars.ContextVar(
-    "awaited", default=None
-)
+_awaited: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar("awaited", default=None)
 
 
 def awaited_call() -> contextvars.Context:
@@ -157,12 +155,12 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn_explicit(message, category, place.path, place.line, module, registry)
 
 
-def _outside(frame: FrameType | None) -> _AwaitedLine | None:
+def _outside(frame: FrameType | None) -> _Caller | None:
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     if frame is None:
         return None
-    return _AwaitedLine(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return _Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
 
 
 # ---- Bounds calls that read many texts: they stop when nobody waits, and one caller has only a few

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from hyrecall.base.arguments import home_path
-from hyrecall.base.text_tables import Column, Row, StyledLine, clean
+from hyrecall.base.text_tables import Column, Row, TextLine, clean
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import (
     AsJson,
@@ -415,9 +415,9 @@ def _print(answer: dict[str, Any]) -> None:
     rows = []
     for rank, node in enumerate(answer["results"], 1):
         cells = [str(rank), clean(node["key"]), clean(node["type"]), f"{node['score']:.6f}"]
-        below = [StyledLine(clean(node["description"]))]
+        below = [TextLine(clean(node["description"]))]
         below += [
-            StyledLine(f"{clean(near['rel'] or 'beside')}: {clean(near['key'])}")
+            TextLine(f"{clean(near['rel'] or 'beside')}: {clean(near['key'])}")
             for near in node["expansion_context"]
         ]
         rows.append(Row(cells, below))

@@ -31,8 +31,8 @@ from hyrecall.distributed.shards import (
     Fault,
     LooksUp,
     Named,
+    Question,
     Shard,
-    ShardQuestion,
     all_lost,
     closed,
     turns,
@@ -62,39 +62,39 @@ T_ = TypeVar("T_")
 NO_GRAPHS: Mapping[str, Any] = MappingProxyType({})
 
 
-def begin_statistics(shard: Shard, request: Request) -> ShardQuestion[Statistics]:
+def begin_statistics(shard: Shard, request: Request) -> Question[Statistics]:
     """Send a shard the question for its counts, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_statistics(request)
-    return ShardQuestion(partial(shard.statistics, request))
+    return Question(partial(shard.statistics, request))
 
 
-def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> ShardQuestion[Part]:
+def begin_candidates(shard: Shard, request: Request, statistics: Statistics) -> Question[Part]:
     """Send a shard the question for each arm's best documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_candidates(request, statistics)
-    return ShardQuestion(partial(shard.candidates, request, statistics))
+    return Question(partial(shard.candidates, request, statistics))
 
 
-def begin_alone(shard: AskedAlone, request: Request) -> ShardQuestion[Part]:
+def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
     """Send a shard one question for counts and documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_alone(request)
-    return ShardQuestion(partial(shard.alone, request))
+    return Question(partial(shard.alone, request))
 
 
-def begin_lookup(shard: Shard, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
+def begin_lookup(shard: Shard, lookup: Lookup) -> Question[LookupAnswer]:
     """Send a shard a question about some documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_lookup(lookup)
     if not isinstance(shard, LooksUp):
         wish = "shards with the method lookup(), which graphs and tags need"
         raise error(OptionError, "shards", wish, f"{shard.name!r} without it")
-    return ShardQuestion(partial(shard.lookup, lookup))
+    return Question(partial(shard.lookup, lookup))
 
 
 def results_of(
-    shards: Sequence[N_], begin: Callable[[N_], ShardQuestion[T_]], threads: ShardThreads | None
+    shards: Sequence[N_], begin: Callable[[N_], Question[T_]], threads: ShardThreads | None
 ) -> list[T_ | Fault]:
     """Ask shards; return the answer of each, or the fault if it has none."""
     # All questions are sent first; then this thread waits for the answers. Two or more questions
@@ -104,13 +104,11 @@ def results_of(
         asked = [_unless_lost(partial(begin, one)) for one in shards]
     turns.leave()
 
-    def result(one: ShardQuestion[T_] | Fault) -> T_ | Fault:
-        return _unless_lost(one.answer) if isinstance(one, ShardQuestion) else one
+    def result(one: Question[T_] | Fault) -> T_ | Fault:
+        return _unless_lost(one.answer) if isinstance(one, Question) else one
 
     others = [
-        at
-        for at, one in enumerate(asked)
-        if isinstance(one, ShardQuestion) and not one.is_under_way
+        at for at, one in enumerate(asked) if isinstance(one, Question) and not one.is_under_way
     ]
     handed: dict[int, Future[T_ | Fault]] = {}
     if threads is not None and len(others) > 1:
@@ -279,7 +277,7 @@ class Looking:
         if all(one.name in self.versions for one in asked):  # else one may have any version
             asked = self._asked(replace(lookup, versions=known))
 
-        def begin(one: _ShardLookup) -> ShardQuestion[LookupAnswer]:
+        def begin(one: _ShardLookup) -> Question[LookupAnswer]:
             return begin_lookup(one.shard, one.lookup)
 
         results = results_of(asked, begin, self._threads)

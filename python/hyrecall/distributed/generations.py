@@ -44,8 +44,8 @@ from hyrecall.distributed.shards import (
     LocalShard,
     Named,
     OpenShard,
+    Question,
     Shard,
-    ShardQuestion,
     closed,
     told_of,
 )
@@ -230,7 +230,7 @@ def _has_forms(request: Request) -> bool:
     return given is not None and any(one.with_threads is not None for one, _ in by_recipe(given))
 
 
-def _alone(one: Routed) -> ShardQuestion[Part]:
+def _alone(one: Routed) -> Question[Part]:
     assert isinstance(one.shard, AskedAlone)
     return begin_alone(one.shard, one.request)
 
@@ -239,7 +239,7 @@ def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
     lost = looking.lost
 
-    def count(one: Routed) -> ShardQuestion[Statistics]:
+    def count(one: Routed) -> Question[Statistics]:
         return begin_statistics(one.shard, one.request._for_counts())
 
     counted = ask(routed, count, lost)
@@ -248,7 +248,7 @@ def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 
-    def find(one: Routed) -> ShardQuestion[Part]:
+    def find(one: Routed) -> Question[Part]:
         return begin_candidates(one.shard, one.request, told[one.name])
 
     found = ask([one for one, _ in counted], find, lost)
@@ -451,11 +451,7 @@ class ShardGeneration:
         return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
 
     def _ask(
-        self,
-        shards: Sequence[N_],
-        begin: Callable[[N_], ShardQuestion[T_]],
-        lost: dict[str, Fault],
-        /,
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
     ) -> list[tuple[N_, T_]]:
         """Ask shards; record in ``lost`` those that do not answer or are damaged."""
         results = results_of(shards, begin, self.pool)

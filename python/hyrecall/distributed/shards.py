@@ -35,7 +35,7 @@ T_ = TypeVar("T_")
 
 
 @dataclass(frozen=True, slots=True)
-class ShardQuestion(Generic[T_]):
+class Question(Generic[T_]):
     """A question and the function that returns its answer."""
 
     answer: Callable[[], T_]
@@ -145,26 +145,26 @@ class AskedShard:
         """Return the answer to a question."""
         raise NotImplementedError  # implemented for processes and actors
 
-    def _begin(self, *frames: bytes) -> ShardQuestion[bytes]:
+    def _begin(self, *frames: bytes) -> Question[bytes]:
         """Send a question if this is possible without waiting for its answer."""
-        return ShardQuestion(partial(self._ask, *frames))
+        return Question(partial(self._ask, *frames))
 
-    def begin_statistics(self, request: Request) -> ShardQuestion[Statistics]:
+    def begin_statistics(self, request: Request) -> Question[Statistics]:
         """Send the question of :meth:`statistics`."""
         return self._counted(b"statistics", request)
 
-    def begin_candidates(self, request: Request, statistics: Statistics) -> ShardQuestion[Part]:
+    def begin_candidates(self, request: Request, statistics: Statistics) -> Question[Part]:
         """Send the question of :meth:`candidates`."""
         asked = _packing.packed(request)
         with turns.taken():
             given = asked, statistics.to_bytes()
         return self._found(b"candidates", *given)
 
-    def begin_alone(self, request: Request) -> ShardQuestion[Part]:
+    def begin_alone(self, request: Request) -> Question[Part]:
         """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
-    def begin_lookup(self, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
+    def begin_lookup(self, lookup: Lookup) -> Question[LookupAnswer]:
         """Send the question of :meth:`lookup`."""
         # A question that names states needs no newer version.
         return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
@@ -201,19 +201,19 @@ class AskedShard:
         """Load the version that the folder holds now; return the name of its state."""
         return self._ask(b"reload").decode()
 
-    def _counted(self, verb: bytes, request: Request) -> ShardQuestion[Statistics]:
+    def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
         return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
 
-    def _looked(self, verb: bytes, lookup: Lookup) -> ShardQuestion[LookupAnswer]:
+    def _looked(self, verb: bytes, lookup: Lookup) -> Question[LookupAnswer]:
         with turns.taken():
             asked = lookup.to_bytes()
         return _read(self._begin(verb, asked), LookupAnswer.from_bytes)
 
-    def _found(self, *frames: bytes) -> ShardQuestion[Part]:
+    def _found(self, *frames: bytes) -> Question[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
 
 
-def _read(asked: ShardQuestion[bytes], read: Callable[[bytes], T_]) -> ShardQuestion[T_]:
+def _read(asked: Question[bytes], read: Callable[[bytes], T_]) -> Question[T_]:
     """Return a question that decodes the answer of another one."""
 
     def answer() -> T_:
@@ -221,7 +221,7 @@ def _read(asked: ShardQuestion[bytes], read: Callable[[bytes], T_]) -> ShardQues
         with turns.taken():
             return read(data)
 
-    return ShardQuestion(answer, is_under_way=asked.is_under_way)
+    return Question(answer, is_under_way=asked.is_under_way)
 
 
 # ---- Why shards are lost: the messages of replies without them, and the error if no shard answers
@@ -401,11 +401,7 @@ class AskShards(Protocol):
     """Asks shards; those that do not answer are recorded in ``lost``."""
 
     def __call__(
-        self,
-        shards: Sequence[N_],
-        begin: Callable[[N_], ShardQuestion[T_]],
-        lost: dict[str, Fault],
-        /,
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
     ) -> list[tuple[N_, T_]]:
         """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
@@ -545,10 +541,10 @@ class ProcessShard(AskedShard):
         """Return the answer to a question."""
         return self._begin(*frames).answer()
 
-    def _begin(self, *frames: bytes) -> ShardQuestion[bytes]:
+    def _begin(self, *frames: bytes) -> Question[bytes]:
         """Send a question; start a process if none runs."""
         sent = self._sent(frames)
-        return ShardQuestion(
+        return Question(
             partial(self._answer, frames, sent), is_under_way=sent.question.is_under_way
         )
 

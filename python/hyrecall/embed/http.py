@@ -145,8 +145,10 @@ class HttpEmbedder:
 
         Raises
         ------
-        EmbedError, OptionError, DTypeError
-            As there.
+        EmbedError
+            As in :meth:`embed`; also if the time is over.
+        OptionError
+            A blank text.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.base.text_tables import StyledLine, clean, wrap
+from hyrecall.base.text_tables import TextLine, clean, wrap
 from hyrecall.hits.around import SecondLook
 from hyrecall.text.bm25 import BM25
 
@@ -118,7 +118,7 @@ def wrapped_text(made: Explained, width: int) -> str:
     lines = []
     for depth, text in explanation_lines(made):
         indent = 2 * depth
-        first, *more = wrap(StyledLine(text), width - indent, hang=2) or [StyledLine("")]
+        first, *more = wrap(TextLine(text), width - indent, hang=2) or [TextLine("")]
         lines.append(" " * indent + first.text)
         lines += [" " * (indent + 2) + one.text for one in more]
     return "\n".join(lines)

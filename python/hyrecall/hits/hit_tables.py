@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.text_tables import Column, Row, StyledLine, clean, cut, table, wrap
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table, wrap
 from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
@@ -22,10 +22,10 @@ _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the s
 _SHOWN_HITS = 20
 _SHOWN_REASONS = 3
 
-EXACT = StyledLine("exact  ", ((0, 5, "faint"),))
+EXACT = TextLine("exact  ", ((0, 5, "faint"),))
 """Stands before the text of a row that comes first because it holds the query whole."""
 
-Show = Callable[[str], StyledLine]
+Show = Callable[[str], TextLine]
 
 
 class _Hit(NamedTuple):
@@ -47,7 +47,7 @@ class _Hit(NamedTuple):
         values = [self.reply.cached("row", name)[self.at] for name in shown]
         return " | ".join(clean(str(value)) for value in values if value)
 
-    def beside(self, width: int) -> list[StyledLine]:
+    def beside(self, width: int) -> list[TextLine]:
         """Show the rows around the hit in its thread, and the best other rows of the thread."""
         where = self.query, self.at - self.reply.span(self.query)[0]
         around = self.reply.around
@@ -62,7 +62,7 @@ class _Hit(NamedTuple):
             named = ", ".join(f"{clean(str(row.key))} {row.score:.6f}" for row in others)
             texts.append(f"thread: {named}")
         lines = [cut(text.rstrip(), width) for text in texts]
-        return [StyledLine(line, ((0, len(line), "faint"),)) for line in lines]
+        return [TextLine(line, ((0, len(line), "faint"),)) for line in lines]
 
     def of_arm(self, kind: str, arm: str) -> Any:
         """Return an arm's "score" or "rank"; None where there is none."""
@@ -71,10 +71,10 @@ class _Hit(NamedTuple):
 
 def batch_lines(
     reply: ReplyBase, *, width: int = _WIDTH, show: Show | None = None
-) -> list[StyledLine]:
+) -> list[TextLine]:
     """Show the first hits of a batch in one table, how many there are, and what did not run."""
     hits, degraded = _first(reply), reply.trace.degraded
-    lines = [StyledLine(_title(reply.n_hits, degraded, reply.n_queries))]
+    lines = [TextLine(_title(reply.n_hits, degraded, reply.n_queries))]
     if hits:
         lines += _table_of(hits, reply.trace.arms, width=width, show=show, with_query=True)
     return lines + _rest(reply.n_hits - len(hits)) + _reasons(degraded, width)
@@ -101,11 +101,11 @@ def _hits(reply: Reply, query: int, most: int | None = None) -> list[_Hit]:
 
 def query_lines(
     reply: Reply, query: int, *, width: int = _WIDTH, show: Show | None = None
-) -> list[StyledLine]:
+) -> list[TextLine]:
     """Show the first hits of a query in a table, how many there are, and what did not run."""
     begin, end = reply.span(query)
     degraded = reply.trace.of_query(query).degraded
-    lines = [StyledLine(_title(end - begin, degraded))]
+    lines = [TextLine(_title(end - begin, degraded))]
     if begin < end:
         hits = _hits(reply, query, _SHOWN_HITS)
         lines += _table_of(hits, reply.trace.arms, width=width, show=show)
@@ -156,10 +156,10 @@ def _told(degraded: Sequence[str]) -> list[str]:
     return told + ([f"... {_count(more, 'more reason', 'more reasons')}"] if more else [])
 
 
-def _reasons(degraded: Sequence[str], width: int) -> list[StyledLine]:
+def _reasons(degraded: Sequence[str], width: int) -> list[TextLine]:
     lines = []
     for told in _told(degraded):
-        first, *more = wrap(StyledLine(told), width, hang=2)
+        first, *more = wrap(TextLine(told), width, hang=2)
         lines += [first, *(line.indented(2) for line in more)]
     return lines
 
@@ -168,13 +168,11 @@ def _count(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
 
 
-def _rest(n_hits: int) -> list[StyledLine]:
-    return [StyledLine(f"... {_count(n_hits, 'more hit', 'more hits')}")] if n_hits > 0 else []
+def _rest(n_hits: int) -> list[TextLine]:
+    return [TextLine(f"... {_count(n_hits, 'more hit', 'more hits')}")] if n_hits > 0 else []
 
 
-def hit_lines(
-    reply: Reply, query: int, *, width: int, show: Show | None = None
-) -> list[StyledLine]:
+def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[TextLine]:
     """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath."""
     return _table_of(_hits(reply, query), reply.trace.arms, width=width, show=show)
 
@@ -186,9 +184,9 @@ def _table_of(
     width: int,
     show: Show | None,
     with_query: bool = False,
-) -> list[StyledLine]:
+) -> list[TextLine]:
     """Lay out hits as a table, with the query of the batch that each is of, or without."""
-    show = (lambda text: StyledLine(cut(text, width - 10))) if show is None else show
+    show = (lambda text: TextLine(cut(text, width - 10))) if show is None else show
     columns, cells = _laid_out(hits, arms, with_query=with_query)
     rows = []
     for hit, line in zip(hits, cells, strict=True):
@@ -269,7 +267,7 @@ _STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "di
 class RichLines:
     """Lines that are laid out when rich says how wide they may be."""
 
-    def __init__(self, lay_out: Callable[[int], Iterable[StyledLine]]) -> None:
+    def __init__(self, lay_out: Callable[[int], Iterable[TextLine]]) -> None:
         """Take what gives the lines for a width."""
         self._lay_out = lay_out
 
@@ -279,7 +277,7 @@ class RichLines:
             yield styled(line)
 
 
-def styled(line: StyledLine) -> Text:
+def styled(line: TextLine) -> Text:
     """Return a line with its styles as rich has them."""
     from rich.text import Text
 

@@ -399,8 +399,6 @@ def feedback(
         The user has no memory of one of the ids, whether or not somebody else has. Nothing is kept.
     OptionError, DTypeError
         No id, or one that cannot be an id; a query that cannot be kept.
-    StoreError
-        The disk or SQLite fails; nothing is kept.
 
     Notes
     -----
@@ -440,11 +438,6 @@ def list_feedback(
     list of QueryFeedback
         A query with every memory that helped and is there; a query of which none is left is
         missing.
-
-    Raises
-    ------
-    OptionError, DTypeError, StoreError
-        As for every call.
 
     Examples
     --------

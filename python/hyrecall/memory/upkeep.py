@@ -96,8 +96,6 @@ def export(
 
     Raises
     ------
-    OptionError, DTypeError, StoreError
-        As every call.
     OSError
         The file cannot be written.
 
@@ -247,11 +245,6 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     Report
         Checks by name, each with what is wrong, and counts.
 
-    Raises
-    ------
-    OptionError, DTypeError, StoreError
-        As every call.
-
     Notes
     -----
     SQLite reads the whole database either way. The index is brought up to date first.
@@ -298,8 +291,6 @@ def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
         A timeout that is no number of seconds; a closed store.
     StoreMismatchError
         Another process owns the store, with an index that the recipe cannot search.
-    StoreError
-        The disk or SQLite fails.
 
     Notes
     -----
@@ -332,8 +323,6 @@ def compact(store: Store) -> Compacted:
     ------
     OptionError
         A closed or read-only store.
-    StoreError
-        The disk or SQLite fails; nothing is changed then.
 
     Notes
     -----

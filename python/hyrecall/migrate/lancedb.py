@@ -10,19 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.records import (
-    PAGE,
-    Record,
-    Source,
-    SourceOptions,
-    as_vector,
-    needs_package,
-    one_of,
-)
+from hyrecall.migrate.records import PAGE, Options, Record, Source, as_vector, needs_package, one_of
 
 
 @contextmanager
-def read(path: Path, options: SourceOptions) -> Iterator[Source]:
+def read(path: Path, options: Options) -> Iterator[Source]:
     """Open a table; without ``collection``, the only one of the folder."""
     # The columns of ids and texts are "id" and "text" unless they are named. Without
     # ``vector_field``, the only column of vectors is read. Other columns become metadata.

@@ -175,7 +175,7 @@ PAGE = 500
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class Options:
     """What a caller says of the records; a reader takes what its system leaves open."""
 
     collection: str | None = None
@@ -332,7 +332,7 @@ class Tally:
 _LAST_SECOND = 4_102_444_800  # the year 2100: a larger number is of milliseconds
 
 
-class RefusedRecord(Exception):  # noqa: N818
+class Refused(Exception):  # noqa: N818
     """A record is left out; the text says why, without its content."""
 
 
@@ -362,41 +362,39 @@ class Owners:
         found = field_of(record.names, name)
         found = field_of(record.metadata, name) if found is None else found
         if found is None:
-            raise RefusedRecord(f"no user: it has no field {name!r}")
+            raise Refused(f"no user: it has no field {name!r}")
         if isinstance(found, bool) or not isinstance(found, str | int):
-            raise RefusedRecord(f"no user: {name!r} is no text and no int")
+            raise Refused(f"no user: {name!r} is no text and no int")
         user = str(found)
         try:
             check_id("user", check_user("user", user))
         except HyrecallError:
-            raise RefusedRecord(f"no user: {name!r} is blank, reserved or no user's name") from None
+            raise Refused(f"no user: {name!r} is blank, reserved or no user's name") from None
         if self._kinds.setdefault(user, type(found)) is not type(found):
-            raise RefusedRecord(
-                f"two users: {name!r} is a text in some records and an int in others"
-            )
+            raise Refused(f"two users: {name!r} is a text in some records and an int in others")
         return user
 
 
 def read_key(record: Record) -> str:
     """Return the id of a record as text."""
     if isinstance(record.id, bool) or not isinstance(record.id, str | int):
-        raise RefusedRecord("no id: it is no text and no int")
+        raise Refused("no id: it is no text and no int")
     try:
         return check_id("id", str(record.id))
     except HyrecallError:
-        raise RefusedRecord("id: not 1 to 512 bytes of valid text") from None
+        raise Refused("id: not 1 to 512 bytes of valid text") from None
 
 
 def record_text(record: Record) -> str:
     """Return the text of a record."""
     if record.text is None or (isinstance(record.text, str) and not record.text.strip()):
-        raise RefusedRecord("no text")
+        raise Refused("no text")
     if not isinstance(record.text, str):
-        raise RefusedRecord("no text: it is of another type")
+        raise Refused("no text: it is of another type")
     try:
         record.text.encode()
     except UnicodeEncodeError:
-        raise RefusedRecord("text: not valid Unicode") from None
+        raise Refused("text: not valid Unicode") from None
     return record.text
 
 
@@ -419,7 +417,7 @@ def read_time(record: Record, time_from: str | None) -> datetime | None:
             return in_utc(plain)
     except (ValueError, OptionError):
         pass
-    raise RefusedRecord("time: neither ISO 8601 nor seconds from 1970 on")
+    raise Refused("time: neither ISO 8601 nor seconds from 1970 on")
 
 
 # ---- Turns a record into what a store or an index keeps, or says why it is left out ----
@@ -485,5 +483,5 @@ def map_records(source: Source, mapper: Mapper, tally: Tally) -> Iterator[Mapped
         tally.read()
         try:
             yield mapper.of(record)
-        except RefusedRecord as refusal:
+        except Refused as refusal:
             tally.leave_out(str(refusal), record.id)

@@ -47,7 +47,7 @@ from hyrecall.table.attributes import attribute_column
 if TYPE_CHECKING:
     from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
-    from hyrecall.ask.request import CallOptions, RecallRequest
+    from hyrecall.ask.request import CallOptions, Queries
     from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
@@ -557,7 +557,7 @@ class _MergedSteps(Steps):
         return _RunSteps([], self._n, self._related)
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: RecallRequest
+        self, facts: IndexFacts, state: State, request: Queries
     ) -> bool | npt.NDArray[np.bool_]:
         """Say which queries see threads in any shard."""
         del facts, state, request
@@ -577,7 +577,7 @@ class _RunSteps(Steps):
         self,
         facts: IndexFacts,
         state: State,
-        request: RecallRequest,
+        request: Queries,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hyrecall.ask.arms import EdgeLexical, Regex, Tags
 from hyrecall.ask.expansion import HasParts, graphs_of, names_in, parts_of, read_expansion
 from hyrecall.ask.recipe import Recipe, to_data
-from hyrecall.ask.request import CallOptions, Floors, RecallRequest, Texts, read_query_keys
+from hyrecall.ask.request import CallOptions, Floors, Queries, Texts, read_query_keys
 from hyrecall.ask.scope import scope_entries
 from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import check_keywords, set_fields
@@ -157,7 +157,7 @@ _RANKING = {
 class ReadRequest(NamedTuple):
     """A request, read for one index."""
 
-    asked: RecallRequest
+    asked: Queries
     options: CallOptions
     recipe: Recipe | list[Recipe] | None
 
@@ -251,7 +251,7 @@ class Request:
         given = self.given
         named = read_columns(facts, given["columns"])
         plain = ("text", "vectors", "filter", "session", "candidates", "limit", "offset", "group")
-        asked = RecallRequest(
+        asked = Queries(
             now=given["now"],
             scope=scope_entries(facts.cell_types, given["scope"]),
             columns=named,

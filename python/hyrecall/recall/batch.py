@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.request import RecallRequest
+from hyrecall.ask.request import Queries
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
@@ -111,7 +111,7 @@ class Steps:
         return self
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: RecallRequest
+        self, facts: IndexFacts, state: State, request: Queries
     ) -> bool | npt.NDArray[np.bool_]:
         """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
         from hyrecall.recall.recipe_ranking import sees_threads
@@ -122,7 +122,7 @@ class Steps:
         self,
         facts: IndexFacts,
         state: State,
-        request: RecallRequest,
+        request: Queries,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -201,7 +201,7 @@ def run_recall(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: RecallRequest,
+    request: Queries,
     ranking: Ranking,
     graphs: BoundGraphs,
     told: BatchNotes = NOTHING_TOLD,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hyrecall import _core
 from hyrecall.ask.queries import first_words
-from hyrecall.ask.request import RecallRequest, is_empty
+from hyrecall.ask.request import Queries, is_empty
 from hyrecall.hits.reply import Arrays, Reply
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.ranking import Ranking
@@ -95,7 +95,7 @@ def searches_of(
 def find_exact(
     facts: IndexFacts,
     state: State,
-    request: RecallRequest,
+    request: Queries,
     wanted: ExactTexts | None,
     bm25: Mapping[str, BM25],
     n_queries: int,
@@ -159,7 +159,7 @@ def reaches_of(plan: Plan) -> Reaches:
 
 
 def make_shaper(
-    facts: IndexFacts, state: State, plan: Plan, request: RecallRequest, reaches: Reaches
+    facts: IndexFacts, state: State, plan: Plan, request: Queries, reaches: Reaches
 ) -> Shaper:
     """Return what shapes the lists of a call; ``reaches`` are those of the call."""
     from hyrecall.ask.shaping import RerankBy

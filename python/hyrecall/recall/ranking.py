@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.request import CallOptions, RecallRequest
+from hyrecall.ask.request import CallOptions, Queries
 from hyrecall.hits.trace import Notes
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Ranking(NamedTuple):
     notes: Notes = MappingProxyType({})
 
 
-def rank_by_options(request: RecallRequest, options: CallOptions) -> Ranking:
+def rank_by_options(request: Queries, options: CallOptions) -> Ranking:
     """Return the ranking of a call without a recipe: every arm that is asked gets what is asked."""
     return Ranking(
         options, request.text, request.vectors, options.fusion, options.min_score,

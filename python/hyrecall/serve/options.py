@@ -82,8 +82,8 @@ class ServiceOptions:
 
     Raises
     ------
-    OptionError, DTypeError
-        The argument is named.
+    OptionError
+        A number out of range; an origin that is not named.
 
     Examples
     --------

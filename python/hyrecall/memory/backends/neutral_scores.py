@@ -114,11 +114,6 @@ class RecallOnly:
         Returns
         -------
         list of Episode
-
-        Raises
-        ------
-        Exception
-            What the backend raises.
         """
         return await self._backend.recall(query, **options)
 
@@ -135,11 +130,6 @@ class RecallOnly:
         -------
         list of EpisodeMatch
             The same episodes in the same order, without components.
-
-        Raises
-        ------
-        Exception
-            What the backend raises.
         """
         return await default_recall_scored(self._backend, query, **options)
 

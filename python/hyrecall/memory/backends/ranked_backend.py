@@ -60,11 +60,6 @@ class RankedBackend(ABC):
         -------
         str
             Its id.
-
-        Raises
-        ------
-        Exception
-            What the backend itself raises.
         """
         await asyncio.to_thread(self._keep, episode)
         return episode.id
@@ -100,13 +95,6 @@ class RankedBackend(ABC):
         -------
         list of Episode
             At most ``limit``.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
-        Exception
-            What the backend itself raises.
         """
         user = check_user("user_id", user_id)
         ask = check_recall(query, kind=kind, limit=limit, time_range=time_range, alpha=alpha)
@@ -125,11 +113,6 @@ class RankedBackend(ABC):
         -------
         list of EpisodeMatch
             No component was computed: each is None.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
         """
         return await default_recall_scored(self, query, **options)
 
@@ -159,8 +142,6 @@ class RankedBackend(ABC):
         ------
         OptionError, DTypeError
             A user that cannot be one, or nothing says which episodes are meant.
-        Exception
-            What the backend itself raises.
         """
         user = check_user("user_id", user_id)
         check_which(user, id, everything=everything)
@@ -182,8 +163,6 @@ class RankedBackend(ABC):
         ------
         OptionError, DTypeError
             A user that cannot be one.
-        Exception
-            What the backend itself raises.
         """
         return await asyncio.to_thread(self._read, check_user("user_id", user_id))
 

@@ -174,8 +174,6 @@ class VectorStore:
 
         Raises
         ------
-        OptionError, DTypeError, ShapeError
-            The argument is named.
         EmbedError
             The embedder gave no vector.
 

@@ -30,7 +30,7 @@ from hyrecall.memory.derived.follower import INDEX, Background, Follower
 from hyrecall.memory.derived.layout import ARE_UNEMBEDDED as UNEMBEDDED
 from hyrecall.memory.derived.layout import EVERYWHERE, IndexNotReadyError, Layout, OpenReport
 from hyrecall.memory.keeping.tasks import SCRUB, TakeVectors, Task, scrub
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.recall.index_search import IndexSearch, JoinedCalls
 from hyrecall.memory.sql.codec import encode_vector, every_cell
 from hyrecall.memory.sql.connecting import DAMAGING, sqlite_named
@@ -540,7 +540,7 @@ class Owner:
             check_write_id(write_id)
         return self._group.write(change, write_id=write_id, now=now)
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
         return self._search(question)
 

@@ -16,7 +16,7 @@ from hyrecall.memory.changes import Change
 from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.follower import Background, Follower
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, told_unembedded
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.doctor import DoctorCheck
 from hyrecall.memory.sql.erasing import check_write_id, erase
@@ -48,7 +48,7 @@ class Parts(Protocol):
         """What embeds by itself; None: this process cannot."""
         ...
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`Keeper.search_index`."""
         ...
 
@@ -70,7 +70,7 @@ class Keeper(Protocol):
         """Commit a change: it is on the disk when this returns."""
         ...
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank the rows that a caller may see."""
         ...
 

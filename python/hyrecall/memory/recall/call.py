@@ -505,7 +505,7 @@ def _in_utc(end: object, of_day: time) -> datetime | None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Question:
+class IndexQuestion:
     """What a recall asks of the index."""
 
     query: str

@@ -22,7 +22,7 @@ from hyrecall.hits.trace import Trace
 from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import BEHIND, ComparableVectors, Ready
-from hyrecall.memory.recall.call import FoundRows, Hints, Question, hints_arm
+from hyrecall.memory.recall.call import FoundRows, Hints, IndexQuestion, hints_arm
 from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
@@ -184,7 +184,7 @@ EDGES = "edges"  # the arm over edges' texts, as recipes call it
 class _ReadyQuestion(NamedTuple):
     """A question, and the index that it waited for: as long as its own budget allows."""
 
-    question: Question
+    question: IndexQuestion
     ready: Ready
 
 
@@ -197,7 +197,7 @@ class IndexSearch:
         self._usable = ComparableVectors()
         self.joined: JoinedSearch[_ReadyQuestion, FoundRows] = JoinedSearch(self._search, joining)
 
-    def __call__(self, question: Question) -> FoundRows:
+    def __call__(self, question: IndexQuestion) -> FoundRows:
         """Rank the rows that a caller may see, as :meth:`Keeper.search_index`."""
         # A question that can be answered together with others joins those that wait. Before that it
         # waits for the changes by itself, so that no batch waits and no budget is another's.
@@ -239,7 +239,7 @@ class IndexSearch:
         ]
 
     def _of_question(
-        self, ready: Ready, question: Question, hits: QueryHits, trace: Trace, has_vector: bool
+        self, ready: Ready, question: IndexQuestion, hits: QueryHits, trace: Trace, has_vector: bool
     ) -> FoundRows:
         """Return what was found for one question, with what the index could not do for it."""
         if reply_of(hits).n_queries > 1:
@@ -260,13 +260,13 @@ class IndexSearch:
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
 
 
-def _vector(question: Question, dim: int) -> npt.NDArray[np.float32] | None:
+def _vector(question: IndexQuestion, dim: int) -> npt.NDArray[np.float32] | None:
     """Return a question's vector if the index can compare it."""
     vector = question.vector
     return None if vector is None or len(vector) != dim else vector
 
 
-def _joins(question: Question) -> bool:
+def _joins(question: IndexQuestion) -> bool:
     """Say whether a question may be searched together with others."""
     first, second = question.recipe, question.by_words
     return is_joinable(first) and (second is first or is_joinable(second))

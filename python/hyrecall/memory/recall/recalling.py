@@ -43,7 +43,7 @@ from hyrecall.memory.data.types import (
 )
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
-from hyrecall.memory.recall.call import FoundRows, Question, RecallArguments
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion, RecallArguments
 from hyrecall.memory.recall.without_index import answer, within_budget
 from hyrecall.memory.sql.codec import Cell, cell_of
 from hyrecall.memory.sql.database import Database
@@ -292,7 +292,7 @@ class Means:
     """The parts of a store that a recall uses."""
 
     database: Database
-    search_index: Callable[[Question], FoundRows]
+    search_index: Callable[[IndexQuestion], FoundRows]
     touch: Callable[[tuple[int, ...], datetime], object]
     guard: Guard
     sessions: SessionTracker
@@ -394,11 +394,11 @@ def _question(
     vector: Vector | None,
     session: Session | None,
     now: datetime,
-) -> Question:
+) -> IndexQuestion:
     recipe, by_words = ask.recipe, ask.by_words
     if ask.holds_at is not None:
         recipe, by_words = _with_more_context(recipe), _with_more_context(by_words)
-    return Question(
+    return IndexQuestion(
         query=ask.query,
         cells=tuple(seen.cells.items()),
         recipe=recipe,

@@ -39,7 +39,7 @@ from hyrecall.memory.keeping import tasks
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Keeper, Parts, Snapshot, Task
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import (
     Connections,
     connect_to,
@@ -68,7 +68,7 @@ About: TypeAlias = Mapping[str, str | int | None]
 class OwnerRequest:
     """A change to commit, once under its id, or a question of the index, or a task."""
 
-    what: Change[Any] | Question | Task[Any]
+    what: Change[Any] | IndexQuestion | Task[Any]
     write_id: bytes | None = None
     now: datetime | None = None
     layout: About | None = None
@@ -85,7 +85,7 @@ def answer(owner: Owner, asked: object) -> Answered:
         if isinstance(what, Change):
             return owner.write(what, write_id=asked.write_id, now=asked.now)
         with serving(asked.caller):
-            if isinstance(what, Question):
+            if isinstance(what, IndexQuestion):
                 return replace(owner.search_index(what), ranked=None)
             if isinstance(what, Task):
                 return owner.run(what)
@@ -96,7 +96,7 @@ def answer(owner: Owner, asked: object) -> Answered:
 class ExplainRow(Task[Explanation]):
     """Ask a question again and explain one of its rows, if it still has the same score."""
 
-    question: Question
+    question: IndexQuestion
     place: int
     row: int
     score: float
@@ -121,7 +121,7 @@ class ExplainRow(Task[Explanation]):
 class ExplainDropped(Task[Dropped]):
     """Ask a question again and say what was left out, if it still finds the same rows."""
 
-    question: Question
+    question: IndexQuestion
     rows: tuple[int, ...]
     scores: tuple[float, ...]
     most: int
@@ -140,7 +140,7 @@ class ExplainDropped(Task[Dropped]):
 class RemoteRows:
     """Explains rows that the owner ranked, by asking it again."""
 
-    def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
+    def __init__(self, keeper: Keeper, question: IndexQuestion, found: FoundRows) -> None:
         """Remember what was asked and found."""
         self._keeper, self._question = keeper, question
         self._rows, self._scores = found.rows, found.scores
@@ -173,7 +173,7 @@ def compare(own: About, other: About, pid: int) -> None:
 
 def searches(what: object) -> bool:
     """Return whether something that is asked needs an index of the asker's layout."""
-    return isinstance(what, Question | ExplainRow | ExplainDropped | AwaitIndex)
+    return isinstance(what, IndexQuestion | ExplainRow | ExplainDropped | AwaitIndex)
 
 
 def layout_told(about: About) -> About:
@@ -264,7 +264,7 @@ OF_REQUESTS: Final[tuple[type | ClassCodec, ...]] = (
 """What else a request of an index is made of."""
 
 OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
-    *(OwnerRequest, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
+    *(OwnerRequest, ExplainRow, ExplainDropped, IndexQuestion, FoundRows, OwnerState, ClientState),
     *(changes.Remember, changes.RememberFact, changes.Update, changes.Supersede),
     *(changes.EndFact, changes.Forget, changes.Pin, changes.AddEdge, changes.RemoveEdge),
     changes.SetPolicy,

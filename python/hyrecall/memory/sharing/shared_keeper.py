@@ -27,7 +27,7 @@ from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.derived.projection import load_arrow
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import TakeVectors, Task, TellLayout
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import Connections, connect_to, state_of
 from hyrecall.memory.sharing.host import (
     CODEC,
@@ -170,7 +170,7 @@ class SharedKeeper:
         reply = self._ask(OwnerRequest(change, made, self._clock() if now is None else now))
         return cast("Reply", reply)
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
         place = self._place
         if isinstance(place, Host):
@@ -288,6 +288,6 @@ class SharedKeeper:
 
 def answer_here(owner: Owner, asked: OwnerRequest) -> Any:
     """Do in this process what would have been asked of another; rows can be explained here."""
-    if isinstance(asked.what, Question):
+    if isinstance(asked.what, IndexQuestion):
         return owner.search_index(asked.what)
     return answer(owner, asked)

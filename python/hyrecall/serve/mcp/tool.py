@@ -180,13 +180,7 @@ _AROUND: Final = 2
 
 
 def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
-    """Refuse arguments with too many levels, or a list with too many entries.
-
-    Raises
-    ------
-    OptionError
-        The argument is named.
-    """
+    """Refuse arguments with too many levels, or a list with too many entries."""
     for name, value in given.items():
         most = options.max_levels - _AROUND - 1
         rest = [(value, 1)]
@@ -205,13 +199,7 @@ def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
 
 
 def check_page(options: ServiceOptions, given: object) -> None:
-    """Refuse a query that is too long, or a page that is too large or too far down.
-
-    Raises
-    ------
-    OptionError
-        The argument is named.
-    """
+    """Refuse a query that is too long, or a page that is too large or too far down."""
     query = getattr(given, "query", "")
     n_bytes = len(query.encode("utf-8", "surrogatepass"))
     if n_bytes > options.max_query:
