@@ -162,7 +162,7 @@ NAMES = {
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
-    "hyrecall.ask.request": "CallOptions Queries",
+    "hyrecall.ask.request": "CallOptions Search",
     "hyrecall.ask.scope": "Scope distinct_scopes read_scopes",
     "hyrecall.ask.session": "ask_Session=Session",
     "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",

@@ -16,7 +16,7 @@ from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.request import (
     CallOptions,
     Floors,
-    Queries,
+    Search,
     Texts,
     batch_of_one,
     read_query_keys,
@@ -580,7 +580,7 @@ class Index:
         """
         facts = self._facts
         named = read_columns(facts, columns)
-        request = Queries(
+        request = Search(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
             offset=offset, columns=named, group=group, surrounding=surrounding,
@@ -639,7 +639,7 @@ class Index:
         if candidates is not None and isinstance(candidates, Mapping):
             candidates = batch_of_one(candidates)
         facts = self._facts
-        request = Queries(
+        request = Search(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,

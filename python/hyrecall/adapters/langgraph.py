@@ -57,7 +57,7 @@ class _Embedder:
 
 
 class QueryVectors:
-    """Returns the vector of a query, or None if its function fails or takes too long."""
+    """Embeds a query; returns None if the function fails or takes too long."""
 
     def __init__(self, embed_query: EmbedQuery) -> None:
         """Hold the function; nothing is called yet."""

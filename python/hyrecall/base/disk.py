@@ -51,7 +51,7 @@ CHECKSUM = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class FileEnd:
-    """The first bytes of a file, or the last: how many, and their xxh3_64."""
+    """The length and the xxh3_64 checksum of the first or the last bytes of a file."""
 
     size: int
     checksum: str
@@ -522,7 +522,7 @@ class RemoteVersion:
 
 @dataclass(frozen=True)
 class Mark:
-    """The content of REMOTE."""
+    """The content of the file REMOTE of a replica."""
 
     role: str
     noted: tuple[RemoteVersion, ...]

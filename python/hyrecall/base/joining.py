@@ -1,4 +1,4 @@
-"""Joins calls that come while others are at work: natural batching.
+"""Joins calls that arrive while others run into one batch.
 
 An idle engine runs a call at once. What comes while a batch runs waits, and is the next batch. No
 call waits for company, and no reply depends on it (law L4: the same bits in every batch).

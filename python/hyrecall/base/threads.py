@@ -180,11 +180,11 @@ FREE_STEPS = 1 << 24
 
 
 class CallStopped(Exception):  # noqa: N818 - nobody gets it: the caller has left
-    """Ends a scan whose caller has left."""
+    """Raised in a scan whose caller no longer waits."""
 
 
 class Call:
-    """A call at work: whether its caller still waits, and what it has spent."""
+    """A running call: whether its caller still waits, and how many steps it has made."""
 
     def __init__(self, caller: str | None, has_left: Callable[[], bool] | None = None) -> None:
         """Begin one."""
@@ -194,7 +194,7 @@ class Call:
         self._is_counted = False
 
     def check(self) -> None:
-        """Raise CallStopped if nobody waits."""
+        """Raise CallStopped if the caller no longer waits."""
         if self.is_stopped or (self.has_left is not None and self.has_left()):
             raise CallStopped
 
@@ -232,7 +232,7 @@ def spend(steps: int) -> None:
 
 
 def check_waiting() -> None:
-    """Raise CallStopped if nobody waits for the call on this thread."""
+    """Raise CallStopped if the caller of this thread's call no longer waits."""
     call = _call.get()
     if call is not None:
         call.check()

@@ -97,7 +97,7 @@ Answer = Callable[[pa.Table, int], pa.Table]
 
 
 class SliceWorkers(Protocol):
-    """Answers slices, some of them ahead of what is written."""
+    """Answers slices; may be some slices ahead of the output."""
 
     @property
     def n_ahead(self) -> int:
@@ -108,12 +108,11 @@ class SliceWorkers(Protocol):
 
 
 class Here:
-    """Answers in this process, when the hits are wanted."""
+    """Answers each slice in this process when its hits are read."""
 
     n_ahead = 0
 
     def __init__(self, answer: Answer) -> None:
-        """Take what answers."""
         self._answer = answer
 
     def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
@@ -127,7 +126,6 @@ class InThreads:
     n_ahead = 1
 
     def __init__(self, answer: Answer) -> None:
-        """Take what answers."""
         self._answer = answer
         self._pool = ThreadPoolExecutor(self.n_ahead + 1, "hyrecall-batch")
 
@@ -190,7 +188,7 @@ _REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice i
 
 @dataclass(frozen=True)
 class BatchRun:
-    """The settings of all slices of a run."""
+    """The settings that all slices of a run share."""
 
     index: Opened
     asked: QueryColumns

@@ -55,7 +55,7 @@ _VARIABLES = (
 
 
 class _LtmCommands(Group):
-    """The group with its variables."""
+    """The group ``ltm``; its help lists the environment variables."""
 
     notes = (("Environment", _VARIABLES),)
 
@@ -101,7 +101,7 @@ AnyScope: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class _NotesLocation:
-    """Where a command looks."""
+    """The database and the scope that a command reads or writes."""
 
     path: Path | None
     scope: str
@@ -321,7 +321,7 @@ _CODES = (
 
 
 class _HmCommands(Group):
-    """The group with its exit codes."""
+    """The group ``hm``; its help lists the exit codes."""
 
     notes = (("Exit codes", _CODES),)
 

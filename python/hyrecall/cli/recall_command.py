@@ -267,7 +267,7 @@ _OF_A_STORE = {
 
 
 class Recall(Command):
-    """The command, whose help groups options by index and store."""
+    """The recall command; its help groups options by index and store."""
 
     headings = dict.fromkeys(_OF_AN_INDEX, "Options of an index") | dict.fromkeys(
         _OF_A_STORE, "Options of a store"

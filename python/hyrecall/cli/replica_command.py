@@ -231,7 +231,7 @@ def _bar() -> Iterator[ProgressFunction | None]:
 
 
 class _ReplicaLogNotes(logging.Handler):
-    """Shows why a look failed as a note on stderr."""
+    """Shows why a check for a newer version failed, as a note on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"note: {record.getMessage()}")

@@ -175,7 +175,7 @@ _OWNER_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class _ServeOptions:
-    """The options of a command line, all of which JSON can hold."""
+    """The options of ``hyrecall serve``, as plain values for JSON."""
 
     folder: str
     is_index: bool

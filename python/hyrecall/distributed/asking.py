@@ -231,7 +231,7 @@ class Routing(Protocol):
 
 
 class _ShardLookup(NamedTuple):
-    """A shard and the queries of a look-up that it is asked; None: all."""
+    """A shard, and the queries of a look-up that go to it; None: all."""
 
     shard: Shard
     lookup: Lookup

@@ -86,7 +86,7 @@ Queries = npt.NDArray[np.int64]
 
 
 class Routes(NamedTuple):
-    """Which shards are asked which queries."""
+    """The queries that each shard gets."""
 
     scope: Any
     queries: Mapping[int, Queries | None]
@@ -176,7 +176,7 @@ class ShardRouter:
 
 
 class Routed(NamedTuple):
-    """Queries of a batch, and the shard that is asked them."""
+    """Some queries of a batch, and the shard that gets them."""
 
     shard: Shard
     queries: Queries

@@ -32,7 +32,7 @@ class Reserved(NamedTuple):
 
 
 class RayNode(NamedTuple):
-    """What a node has in all, also what is reserved now; in units of Ray."""
+    """The resources of a node, reserved ones included, in units of Ray."""
 
     cpus: int
     gpus: int

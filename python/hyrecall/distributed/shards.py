@@ -1,4 +1,4 @@
-"""The shards that a sharded index asks, here or in a process: questions, turns, opening, loss."""
+"""The shards of a sharded index, in this process or another: calls, turns, opening, loss."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ PATIENCE = 1.0
 
 
 class _Own(threading.local):
-    """The turn state of the running thread."""
+    """Whether the running thread has its turn, and how deep its calls are nested."""
 
     depth = 0  # of nested :meth:`_Turns.kept`
     has = False
 
 
 class _ThreadTurns:
-    """Gives turns to the threads of this process; renewed in a forked child."""
+    """Lets threads call a shard one after the other; made new in a forked child."""
 
     def __init__(self) -> None:
         self.renew()

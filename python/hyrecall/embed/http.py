@@ -147,8 +147,6 @@ class HttpEmbedder:
         ------
         EmbedError
             As in :meth:`embed`; also if the time is over.
-        OptionError
-            A blank text.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")

@@ -120,7 +120,7 @@ def _close_idle(pool: httpcore2.ConnectionPool) -> None:
 
 
 class _TimedRequest:
-    """One request on one connection: its deadline, and how far it has come."""
+    """One request on one connection, with its deadline and its progress."""
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -205,7 +205,7 @@ class _Stream(httpcore2.NetworkStream):
 
 
 class _PassingError(Exception):
-    """A fault that may be over in a moment."""
+    """A failure that a retry may not have."""
 
     def __init__(self, named: EmbedError) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What stands around hits, and what the best rows of a first answer added to their queries."""
+"""Rows, neighbours and related documents of hits, and what Feedback added to queries."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ThreadRow:
 
 @dataclass(frozen=True, eq=False)
 class AroundHits:
-    """What was found."""
+    """The rows, neighbours and related documents of the hits of a batch."""
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
     related: Sequence[Sequence[Related]]
@@ -105,7 +105,7 @@ class AroundHits:
         return AroundHits(*map(part, (self.context, self.related, self.near, self.threads)))
 
     def beside(self, name: str, query: int, place: int) -> tuple[Any, ...]:
-        """Return what stands beside a query's hit at a place; nothing if it was not asked for."""
+        """Return what was found for the hit at a place of a query; () if it was not asked for."""
         found = getattr(self, name)
         shown = found[query] if found else ()
         return shown[place] if place < len(shown) else ()

@@ -1,4 +1,4 @@
-"""What a recall left out: the rows that each stage dropped, with the reason and the number."""
+"""The rows that each stage of a recall dropped, with the reason and its number."""
 
 from __future__ import annotations
 

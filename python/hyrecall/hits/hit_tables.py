@@ -265,14 +265,12 @@ _STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "di
 
 
 class RichLines:
-    """Lines that are laid out when rich says how wide they may be."""
+    """A table that is laid out when rich tells the width of the screen."""
 
     def __init__(self, lay_out: Callable[[int], Iterable[TextLine]]) -> None:
-        """Take what gives the lines for a width."""
         self._lay_out = lay_out
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Return the lines as texts."""
         for line in self._lay_out(options.max_width):
             yield styled(line)
 

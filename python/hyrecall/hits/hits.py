@@ -1,4 +1,4 @@
-"""What a recall gives back: one table of hits with every score component."""
+"""The hits that a recall returns: one table with every score component."""
 
 from __future__ import annotations
 
@@ -310,14 +310,14 @@ class Hit:
         return self._beside("threads")
 
     def _beside(self, name: str) -> tuple[Any, ...]:
-        """Return what stands around the hit; nothing if the call did not ask for it."""
+        """Return what was found around the hit; () if the call did not ask for it."""
         around = self._reply.around
         if around is None:
             return ()
         return around.beside(name, self.query, self._at - self._reply.span(self.query)[0])
 
     def evidence(self, arm: str) -> Any:
-        """Return what speaks for the document in an arm of ``arms=``; None if nothing does.
+        """Return why an arm of ``arms=`` found the document; None if it did not find it.
 
         Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
         """

@@ -1,4 +1,4 @@
-"""The reply to a batch as data, and what :class:`hyrecall.Hits` and their parts read of it."""
+"""The reply to a batch as data, which :class:`hyrecall.Hits` shows."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ MOST_DROPPED = 100
 
 
 class ReplySource(Protocol):
-    """The call that a reply came from, which can be read again: its snapshot and its request."""
+    """The snapshot and the request of a reply, from which it can be explained."""
 
     @property
     def state(self) -> State:
@@ -152,7 +152,7 @@ class ReplySource(Protocol):
         ...
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         ...
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
@@ -166,7 +166,7 @@ class ReplySource(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ReplyBase(ABC):
-    """What every reply to a batch has, whether one recipe answered the queries or several did."""
+    """Base of replies to a batch, by one recipe or by several."""
 
     # It is frozen, and shared by the hits and tables that show it.
 

@@ -15,7 +15,7 @@ is about single queries, and this is what each of them is told alone."""
 
 
 class BatchNotes(NamedTuple):
-    """What is told of a batch before it is answered, in the words of :class:`Trace`."""
+    """Notes and reasons that are known before a batch is searched; see :class:`Trace`."""
 
     degraded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -27,7 +27,7 @@ from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 
 @check_keywords
 class AgentMemorySync:
-    """What :meth:`hyrecall.memory.MemorySync.agent` gives.
+    """The store as one agent sees it, which :meth:`hyrecall.memory.MemorySync.agent` returns.
 
     It reads by its policy, as that is at each call, and writes its own memories only. Every change
     says why.
@@ -374,7 +374,7 @@ class AgentMemory(NamedMethods):
 @check_keywords
 @dataclass(frozen=True)
 class Agent:
-    """Holds what examples pass around; it calls no model and needs no key.
+    """An agent's instructions, model name and memory, as plain data for examples.
 
     Parameters
     ----------

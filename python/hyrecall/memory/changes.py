@@ -63,7 +63,7 @@ class Change(ABC, Generic[Reply]):
         """Make the change inside a transaction, which the caller rolls back after an error."""
 
     def numbers(self, reply: Reply) -> Numbers:
-        """Return what is kept of a reply beside the id of its write."""
+        """Return the part of a reply that is stored with the id of its write, for retries."""
         return cast("Numbers", reply)
 
     def reply_of(self, numbers: Numbers) -> Reply:
@@ -425,7 +425,7 @@ class SetPolicy(Change[None]):
         )
 
 
-# ---- What recalls leave behind: accesses of memories, and what conversations met ----
+# ---- Changes that recalls make: counts of accesses, and documents of conversations ----
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ class Touch(Change[int]):
 
 @dataclass(frozen=True)
 class RecordConversations(Change[None]):
-    """Replace what conversations met."""
+    """Store the documents that conversations have received."""
 
     is_offered: ClassVar[bool] = False
 

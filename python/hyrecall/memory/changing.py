@@ -1,4 +1,4 @@
-"""Changes a store: embeds, then writes in one transaction, which the index then follows."""
+"""Changes a store: embeds, then writes in one transaction; the index is updated after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes by key in scopes: a store for programs that think in key, value and tags.
+"""A key-value interface to a store: notes with tags, by key, in scopes.
 
 They are found as ``recipes.l0`` finds: by the beginnings of all words, and by vectors where an
 embedder was named.
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 @check_keywords
 @dataclass(frozen=True)
 class Note:
-    """What is kept under a key in a scope.
+    """A note: the value and tags under a key in a scope.
 
     Attributes
     ----------

@@ -401,7 +401,7 @@ class _PageWriter:
 
 
 def _is_of(by: AskedBy, asker: Asker) -> bool:
-    """Return whether whoever gave feedback is the caller, or one of all that it speaks for."""
+    """Return whether feedback was given by the caller, or by a user it may act for."""
     if by == AskedBy(None, None, EVERYONE):
         return True
     own = (by.org, by.workspace) if by.user is EVERYONE else (by.org, by.workspace, by.user)

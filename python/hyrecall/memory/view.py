@@ -1,4 +1,4 @@
-"""What one caller of a store can read: users and agents go through the same functions.
+"""The reads of a store for one caller, a user or an agent.
 
 A :class:`View` is a store and a caller. Its methods take the arguments of one public call and
 return what the caller may see; functions of :mod:`hyrecall.memory.changing` take a view too.

@@ -1,4 +1,4 @@
-"""Small questions about documents that a shard answers before or after a recall over shards.
+"""Look-ups of documents in a shard, before or after the search itself.
 
 A look-up asks about the documents that each of its queries may see, such as which of some keys
 exist. Unlike the questions of a recall, it needs neither texts nor vectors.

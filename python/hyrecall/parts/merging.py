@@ -47,7 +47,7 @@ from hyrecall.table.attributes import attribute_column
 if TYPE_CHECKING:
     from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
-    from hyrecall.ask.request import CallOptions, Queries
+    from hyrecall.ask.request import CallOptions, Search
     from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
@@ -212,7 +212,7 @@ def check_found_threads(tables: Sequence[pa.Table], schema: Schema) -> None:
 
 
 class Pools(NamedTuple):
-    """The content of the parts of a request, as the merge reads it."""
+    """The candidates of all parts of a request, joined for the merge."""
 
     facts: IndexFacts
     brought: IndexFacts
@@ -557,7 +557,7 @@ class _MergedSteps(Steps):
         return _RunSteps([], self._n, self._related)
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: Queries
+        self, facts: IndexFacts, state: State, request: Search
     ) -> bool | npt.NDArray[np.bool_]:
         """Say which queries see threads in any shard."""
         del facts, state, request
@@ -577,7 +577,7 @@ class _RunSteps(Steps):
         self,
         facts: IndexFacts,
         state: State,
-        request: Queries,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,

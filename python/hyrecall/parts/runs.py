@@ -20,7 +20,7 @@ from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
-    from hyrecall.ask.request import CallOptions, Queries
+    from hyrecall.ask.request import CallOptions, Search
     from hyrecall.parts.request import ReadRequest
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.segments import IndexFacts
@@ -39,7 +39,7 @@ class CallRun(NamedTuple):
 
     name: str
     how: Recipe | CallOptions
-    request: Queries
+    request: Search
     ranking: Ranking
     selected: Asked | None
 

@@ -25,7 +25,7 @@ from hyrecall.recall.shaper import newest_in_order
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:
-    from hyrecall.ask.request import Queries
+    from hyrecall.ask.request import Search
     from hyrecall.parts.request import ReadRequest, Request
     from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
@@ -114,7 +114,7 @@ class _Phrases:
         self,
         facts: IndexFacts,
         state: State,
-        request: Queries,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,

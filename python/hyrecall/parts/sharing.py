@@ -56,7 +56,7 @@ def find_related(reply: Reply, part: SharedTags, request: Request, ask: Ask) -> 
 
 @dataclass(frozen=True)
 class _TagLookup:
-    """Asks the shards; ``lookup`` lacks its rows."""
+    """Asks the shards for documents by tag; ``lookup`` is a template without rows."""
 
     lookup: Lookup
     ask: Ask

@@ -100,7 +100,6 @@ def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
-    """Sum the counts of one run."""
     for own, share in given:
         if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
             raise _other_queries("statistics")
@@ -288,7 +287,7 @@ def tell_edges(facts: IndexFacts, request: Request, graphs: BoundGraphs) -> Told
 
 
 class _Asking:
-    """What the runs of a request ask of edges."""
+    """The questions about edges that the runs of a request have."""
 
     def __init__(self, facts: IndexFacts, graphs: BoundGraphs) -> None:
         self._facts = facts

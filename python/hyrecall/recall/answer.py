@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hyrecall.ask.request import CallOptions, Queries
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.base.spans import RECALL, record_trace, span
 from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
@@ -18,7 +18,7 @@ def answer(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Queries,
+    request: Search,
     options: CallOptions,
     recipe: object = None,
     graphs: object = None,
@@ -45,7 +45,7 @@ def answer_by_options(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Queries,
+    request: Search,
     options: CallOptions,
     graphs: object = None,
     told: BatchNotes = NOTHING_TOLD,

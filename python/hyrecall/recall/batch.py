@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.request import Queries
+from hyrecall.ask.request import Search
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from hyrecall.text.bm25 import BM25
 
 
-# ---- What a reply keeps of its call: enough to explain hits, and rows that were dropped ----
+# ---- The data that a reply keeps to explain hits and dropped rows ----
 
 
 class RecallSource(NamedTuple):
-    """What a reply keeps of its call."""
+    """The data that a reply keeps for explanations."""
 
     # The plan with what its arms found, the snapshot, what callables of its stages returned if
     # there are stages, and what rows added to queries.
@@ -68,7 +68,7 @@ class RecallSource(NamedTuple):
         return self.plan.request
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         found = self.plan.listed.get(arm)
         return None if found is None else found.evidence_of(query, segment, row)
 
@@ -93,7 +93,7 @@ class RecallSource(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What the native steps of one piece of a batch came to."""
+    """The results of the native steps for one piece of a batch."""
 
     reads: _core.Execution
     execution: _core.Execution
@@ -111,7 +111,7 @@ class Steps:
         return self
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: Queries
+        self, facts: IndexFacts, state: State, request: Search
     ) -> bool | npt.NDArray[np.bool_]:
         """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
         from hyrecall.recall.recipe_ranking import sees_threads
@@ -122,7 +122,7 @@ class Steps:
         self,
         facts: IndexFacts,
         state: State,
-        request: Queries,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -201,7 +201,7 @@ def run_recall(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Queries,
+    request: Search,
     ranking: Ranking,
     graphs: BoundGraphs,
     told: BatchNotes = NOTHING_TOLD,

@@ -13,7 +13,7 @@ import numpy as np
 
 from hyrecall.ask.queries import check_texts, first_words
 from hyrecall.ask.recipe import Dense, Recipe
-from hyrecall.ask.request import CallOptions, Queries
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.forks import Birth
@@ -104,12 +104,12 @@ class Embedders:
         self,
         facts: IndexFacts,
         state: State | None,
-        request: Queries,
+        request: Search,
         recipe: object,
         options: CallOptions,
         *,
         seconds: float | None = None,
-    ) -> tuple[Queries, BatchNotes]:
+    ) -> tuple[Search, BatchNotes]:
         """Return a request with vectors of its texts, where it has none and an arm reads them."""
         # Without a state the scope is not checked. `seconds` replaces the embedders' own limits.
         if request.vectors is not None or not (self._by or facts.embedded):
@@ -161,7 +161,7 @@ class Embedders:
 
 
 def unembedded(
-    facts: IndexFacts, request: Queries, recipe: object, options: CallOptions
+    facts: IndexFacts, request: Search, recipe: object, options: CallOptions
 ) -> dict[str, str]:
     """Return the arms that a request by text asks, but whose vectors an embedder makes."""
     if _texts_alone(facts, request, recipe) is None:
@@ -171,8 +171,8 @@ def unembedded(
 
 
 def with_missing_vectors(
-    facts: IndexFacts, request: Queries, recipe: object, options: CallOptions
-) -> Queries:
+    facts: IndexFacts, request: Search, recipe: object, options: CallOptions
+) -> Search:
     """Return a request by text alone as if no query had a vector, where an embedder makes them."""
     texts = _texts_alone(facts, request, recipe)
     if texts is None:
@@ -181,7 +181,7 @@ def with_missing_vectors(
     return request._replace(vectors=none or None)
 
 
-def _texts_alone(facts: IndexFacts, request: Queries, recipe: object) -> list[str | None] | None:
+def _texts_alone(facts: IndexFacts, request: Search, recipe: object) -> list[str | None] | None:
     """Return the queries' words if a dense arm is asked and the request has no vectors."""
     if request.vectors is not None or not _reads_vectors(recipe):
         return None

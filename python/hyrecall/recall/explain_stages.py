@@ -1,4 +1,4 @@
-"""What each shaping stage made of a hit's score, recomputed to the last bit."""
+"""How each shaping stage changed a hit's score, recomputed to the last bit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hyrecall.segments.segments import State
 
 @dataclass(frozen=True)
 class ListEntry:
-    """A document of a query's lists."""
+    """A document in the arms' lists of a query."""
 
     query: int
     segment: int
@@ -49,7 +49,7 @@ class ListEntry:
 
 
 class CallAndReply(NamedTuple):
-    """A call and its reply, which are read again."""
+    """The plan, the state and the reply of a call, for an explanation."""
 
     plan: Plan
     state: State

@@ -1,4 +1,4 @@
-"""Declares what a recall reads of a graph: :class:`hyrecall.Graph` provides it, or a request."""
+"""Declares the interface of a graph in a recall; :class:`hyrecall.Graph` has it."""
 
 from __future__ import annotations
 

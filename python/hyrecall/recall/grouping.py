@@ -1,4 +1,4 @@
-"""Threads as hits, and the rows around a hit: what becomes of a whole list before it is cut.
+"""Groups a list by thread and adds the rows around hits, before the list is cut.
 
 A list is walked from its best row on, and what is taken depends on the rows before it alone. So a
 shorter limit gives a prefix of the longer one's reply (law L6).

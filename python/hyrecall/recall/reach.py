@@ -1,4 +1,4 @@
-"""Graph neighbours as an expansion: who is connected with whom, read once a call."""
+"""The graph neighbours of hits; reads each graph once a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hyrecall.segments.segments import gather_column
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """A graph as some queries see it."""
+    """A graph, limited to the scopes of some queries."""
 
     bound: BoundGraphLike
     adjacency: _core.arms.Adjacency

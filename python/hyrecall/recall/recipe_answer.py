@@ -12,7 +12,7 @@ from hyrecall.ask.arms import Listed
 from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import More, Recipe
-from hyrecall.ask.request import CallOptions, Queries
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import as_list
 from hyrecall.errors import DTypeError, OptionError, error
@@ -62,7 +62,7 @@ def answer_by_recipes(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Queries,
+    request: Search,
     options: CallOptions,
     recipe: object,
     graphs: object,
@@ -115,7 +115,7 @@ def fallback(recipe: Recipe) -> Recipe:
     return recipe.replace(arms=(), more=recipe.on_no_match, on_no_match=(), exact=False)
 
 
-def with_lists(request: Queries) -> Queries:
+def with_lists(request: Search) -> Search:
     """Return the request as recipes read it: texts as lists, and a list of scopes of its own."""
     request = request.with_own_scope()
     text = _as_lists(request.text)
@@ -181,7 +181,7 @@ def by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None
 class Shares:
     """Splits a request by recipe: each recipe gets only what it reads."""
 
-    def __init__(self, request: Queries, recipes: Sequence[Recipe]) -> None:
+    def __init__(self, request: Search, recipes: Sequence[Recipe]) -> None:
         """Take a request and all the recipes that read it."""
         self._request = request
         arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
@@ -189,7 +189,7 @@ class Shares:
         self._listed = {arm.name for arm in arms if isinstance(arm, Listed)}
         self._has_signals = any(_weighs_sessions(one) for one in recipes)
 
-    def of(self, recipe: Recipe) -> Queries:
+    def of(self, recipe: Recipe) -> Search:
         """Return the request as one recipe sees it."""
         session, candidates = self._request.session, self._request.candidates
         if self._has_signals and not _weighs_sessions(recipe):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SecondSearch(NamedTuple):
-    """What a batch is answered by after its first search."""
+    """The plan of the second search of a batch, and what the first one found."""
 
     plan: Plan
     found: Mapping[int, dict[str, FoundDocs]]
@@ -74,7 +74,7 @@ def look_twice(
 
 
 class _Look(NamedTuple):
-    """What one part's first search came to."""
+    """The terms and vectors that the first search of one part adds."""
 
     offsets: npt.NDArray[np.int64]
     keys: pa.Array

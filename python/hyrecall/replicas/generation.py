@@ -179,7 +179,7 @@ def _is_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Head:
-    """The content of HEAD."""
+    """The content of HEAD: the newest generation, and how often the place was pruned."""
 
     number: int
     manifest: str

@@ -1,4 +1,4 @@
-"""Moves files to and from a remote place in chunks: what a copy is made of, and where it goes."""
+"""Copies files to and from a remote place in chunks."""
 
 from __future__ import annotations
 

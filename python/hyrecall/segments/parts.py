@@ -50,7 +50,7 @@ _JOINED_BYTES_A_ROW = 48  # directories of the parts, which a merge holds beside
 
 @dataclass(frozen=True)
 class FolderJoin:
-    """The join of a folder's segments into another folder."""
+    """Joins the segments of a folder, cell by cell, into another folder."""
 
     parts: Path
     folder: Path

@@ -451,7 +451,7 @@ def renamed(segment: Segment, name: str) -> Segment:
 
 @dataclass(frozen=True)
 class EmbeddedArm:
-    """By which model an arm's vectors were made, and from which columns of a document."""
+    """The model of an arm's vectors, and the columns that it embedded."""
 
     model: str
     columns: tuple[str, ...]
@@ -459,7 +459,7 @@ class EmbeddedArm:
 
 @dataclass(frozen=True)
 class HostRates:
-    """What a launch costs and how fast the CPU reads postings, as measured on one machine."""
+    """Measured rates of a machine: the time of a kernel launch, postings a second on the CPU."""
 
     launch_seconds: float
     postings_per_second: float

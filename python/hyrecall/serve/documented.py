@@ -1,4 +1,4 @@
-"""Replies in the shapes that documents of other systems give, for their routes and tools alike.
+"""Replies in the documented formats of other systems, for their routes and tools.
 
 Needs no web framework: :mod:`hyrecall.serve.doors` sends them over HTTP, and
 :mod:`hyrecall.serve.mcp` as replies of tools.
@@ -25,7 +25,7 @@ NOTHING: Final[dict[str, Any]] = {"results": [], "related": []}
 
 
 class HasAccesses(Protocol):
-    """What tells of memories beside their content: a store in a scope, or a session."""
+    """Returns when memories were accessed: a store in a scope, or a session."""
 
     async def accesses(self, keys: Sequence[str], /) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written, by their ids."""

@@ -1,4 +1,4 @@
-"""Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
+"""ASGI layer before the app: refuses requests that are too large, foreign, too many or too slow.
 
 A request passes, in this order: the client's address, Host and Origin, preflight, token, size and
 time of the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place.
@@ -28,14 +28,13 @@ from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 from hyrecall.serve.scoped_store import identify
 
-# ---- Lets so many requests in at a time; callers that wait take turns, whoever sends how many ----
+# ---- Limits the requests at work; waiting callers take turns, however many each sends ----
 
 
 class FairSemaphore:
-    """A semaphore whose waiters are let in by turns of their names, on one event loop."""
+    """A semaphore that serves waiting callers in turn, by name, on one event loop."""
 
     def __init__(self, most: int, share: int) -> None:
-        """Let nobody in yet."""
         self._most, self._share = most, max(share, 1)
         self._n_inside = self.n_waiting = 0
         self._inside: Counter[str] = Counter()
@@ -101,7 +100,7 @@ class FairSemaphore:
             del self._waiting[name]
 
 
-# ---- Stands before the app: refuses what is too much, from elsewhere or too slow, before any work
+# ---- Refuses requests that are too large, foreign, too many or too slow, before any work
 
 ARROW = "application/vnd.apache.arrow.stream"
 """The media type of Arrow IPC streams."""
@@ -127,7 +126,7 @@ class _GoneError(Exception):
 
 
 class ReplySender:
-    """Sends one reply, and remembers how far it is."""
+    """Sends one reply, and tracks its status, its size and its end."""
 
     def __init__(self, send: Send, *, is_head: bool, most: int) -> None:
         """Send nothing yet; of a reply to HEAD, headers alone."""
@@ -168,10 +167,9 @@ class ReplySender:
 
 
 class ServiceGuard:
-    """The outermost layer of the service."""
+    """The outermost ASGI layer: limits, origins, deadlines and errors."""
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
-        """Admit nobody yet."""
         self._app, self._options, self._state = app, options, state
         # A store's requests are as many as its threads at a time, whatever runs on the loop.
         busy = options.max_running if state.index is not None else min(THREADS, options.max_running)

@@ -1,4 +1,4 @@
-"""Defines the options of the service, and who calls it: callers, rights, how much is too much."""
+"""Defines the options of the service with its limits, and its callers with their rights."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A checked table, ready for the engine."""
+    """The checked columns of a table, ready for the engine."""
 
     n_rows: int
     rows: pa.Table

@@ -460,7 +460,7 @@ class Participant(BaseModel):
 
 
 class Edge(_StoredItem):
-    """What connects memories: two make an edge, more a hyperedge; the order of them is kept.
+    """An edge between two memories, or a hyperedge between more; their order is kept.
 
     Parameters
     ----------
@@ -516,7 +516,7 @@ class Version:
 
 
 class MatchParts(BaseModel):
-    """What the score of a match is made of; None: the recipe has no such part.
+    """The parts of a match's score; None: the recipe has no such part.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ MOST_JOINED = 32
 
 @dataclass(frozen=True)
 class Wish:
-    """What an index is to be built from: layout, model, length of vectors."""
+    """The wanted settings of an index: layout, model, length of vectors."""
 
     layout: Layout
     model: str | None
@@ -68,7 +68,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Derived:
-    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``."""
+    """An index and a graph with all changes up to the numbers ``sequence`` and ``erasures``."""
 
     # Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows
     # that an erasure removed are deleted here, but their bytes are in the segments until

@@ -133,7 +133,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 class _SelectReader:
-    """How the rows of one SELECT become a table: made once, since a commit reads few rows."""
+    """Turns the rows of one SELECT into an Arrow table; made once and used often."""
 
     def __init__(
         self,

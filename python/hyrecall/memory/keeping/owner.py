@@ -295,7 +295,7 @@ class _ChangeGroup(Outcome):
 
 
 class _ApartError(Exception):
-    """The changes of a group must be made one by one: one of them took the others down."""
+    """One change of a group made the group fail: the others are to be retried one by one."""
 
 
 class GroupCommit:

@@ -22,13 +22,13 @@ from hyrecall.memory.sql.doctor import DoctorCheck
 from hyrecall.memory.sql.erasing import check_write_id, erase
 from hyrecall.memory.sql.writing import Selection
 
-# ---- What a store asks of whoever keeps it open: the owner in this process, or a way to another's
+# ---- The interface of a store's owner, in this process or in another
 
 Reply = TypeVar("Reply")
 
 
 class Tells(Protocol):
-    """Work in the background that says how far it came."""
+    """Background work that reports its progress."""
 
     def told(self) -> str:
         """Say it, without a text of anybody's."""

@@ -499,14 +499,14 @@ def _in_utc(end: object, of_day: time) -> datetime | None:
     return in_utc(end)
 
 
-# ---- What a recall asks of the index, and what the index found: plain data, which may
+# ---- The search of the index and its result: plain data, which may
 # cross processes
 # :mod:`hyrecall.memory.recall.index_search` answers it, beside the index.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IndexQuestion:
-    """What a recall asks of the index."""
+    """A search of the index, as checked plain data."""
 
     query: str
     cells: tuple[tuple[int, Cell], ...]

@@ -47,7 +47,7 @@ Reply_ = TypeVar("Reply_")
 
 @dataclass
 class JoinedCalls:
-    """How calls are joined, and how many were."""
+    """How many calls may be joined, and how many were."""
 
     # A store has one of them, whichever process owns it: so it outlives a take-over.
 
@@ -182,7 +182,7 @@ EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
 class _ReadyQuestion(NamedTuple):
-    """A question, and the index that it waited for: as long as its own budget allows."""
+    """A question, and the index it runs on, if that was ready within its time."""
 
     question: IndexQuestion
     ready: Ready

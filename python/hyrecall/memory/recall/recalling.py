@@ -289,7 +289,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Means:
-    """The parts of a store that a recall uses."""
+    """The components of a store that a recall uses: database, index, embedder, sessions."""
 
     database: Database
     search_index: Callable[[IndexQuestion], FoundRows]

@@ -50,7 +50,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What narrows a search, as the filters of a recall do; None does not narrow."""
+    """The conditions of a search without an index; None: no condition."""
 
     kind: str | None = None
     since: datetime | None = None
@@ -63,7 +63,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Substrings:
-    """What was found."""
+    """The rows that contain words of the query."""
 
     rows: list[int]
     cut: str = ""

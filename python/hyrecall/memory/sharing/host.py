@@ -58,7 +58,7 @@ from hyrecall.memory.sql.writing import NewVersion, Selection
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-# ---- What a client of a store asks of its owner, and what both compare before ----
+# ---- Requests of a client to the owner of a store, and the settings that both must share ----
 
 About: TypeAlias = Mapping[str, str | int | None]
 """What a process knows of its store: format, layout, recipe, analyzer, model, dim."""

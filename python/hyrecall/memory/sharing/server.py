@@ -44,7 +44,7 @@ from hyrecall.memory.sharing.wire import (
 
 @dataclass(frozen=True)
 class Limits:
-    """What an owner does at a time."""
+    """How many requests an owner runs, and how many may wait."""
 
     at_work: int = 64
     waiting: int = 1_000
@@ -56,7 +56,6 @@ class RequestLimiter:
     """Lets a bounded number of requests run, and a bounded number wait."""
 
     def __init__(self, limits: Limits) -> None:
-        """Let nobody wait yet."""
         self._limits = limits
         self._free = threading.Semaphore(limits.at_work)
         self._counting = threading.Lock()

@@ -1,4 +1,4 @@
-"""Keeps a store that processes share: as its owner, or through the owner, as it turns out.
+"""Opens a store that processes share: as its owner, or as a client of the owner.
 
 A client whose owner is gone takes the lock and becomes the owner in place, or connects to whoever
 was faster. What it was asked meanwhile is asked again; a change carries an id, so that one that
@@ -80,7 +80,7 @@ class Patience:
             self._pause *= 2
 
 
-# ---- Keeps a store that processes share: as its owner, or through the owner, as it turns out ----
+# ---- Opens a store that processes share: as its owner, or as a client of the owner ----
 
 _log = logging.getLogger("hyrecall.memory")
 

@@ -80,7 +80,7 @@ class WireError(HyrecallError, ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class ClassCodec:
-    """How instances of a class cross."""
+    """How instances of a class are encoded and made again."""
 
     of: type
     parts: Callable[[Any], Iterable[Any]]
@@ -396,7 +396,7 @@ _PIECE = 2**18  # bytes received at a time: memory grows with what has come, not
 
 
 class ConnectionLost(Exception):  # noqa: N818
-    """The other side is gone. Raised inside the package only."""
+    """The other process closed the connection. Raised inside the package only."""
 
 
 class Frames:
@@ -535,7 +535,7 @@ def lower_fault(fault: BaseException, codec: Codec) -> dict[str, Any]:
 
 
 def raise_fault(told: object) -> Exception:
-    """Return the error that plain data tells of."""
+    """Make an error of its plain data again."""
     if not isinstance(told, dict) or set(told) != {"kind", "args", "more"}:
         return error(WireError, "fault", "one of hyrecall", type(told).__name__)
     name, args, more = told["kind"], told["args"], told["more"]
@@ -562,7 +562,7 @@ def _crosses(value: object, codec: Codec) -> bool:
     return True
 
 
-# ---- What is said between the owner of a store and a client: hello, requests, replies, callbacks
+# ---- The protocol between the owner of a store and a client: hello, requests, replies, callbacks
 # A frame is a list that begins with a word. After the hello, the client sends one request at a time
 # on a connection. Before the reply the owner may call the callables that the request named; the
 # client answers each call.

@@ -60,7 +60,7 @@ _SECONDS_FOR_A_LOOK = 0.1
 
 
 class Outcome:
-    """What became of a transaction, also if its thread was interrupted."""
+    """The result of a transaction, also if its thread was interrupted."""
 
     def __init__(self) -> None:
         """Start before the transaction."""

@@ -64,7 +64,7 @@ class ChangedDocument(NamedTuple):
 
 
 class StoreCounts(NamedTuple):
-    """How much there is: live memories in all and by kind, versions, sessions, pins."""
+    """Numbers of live memories in all and by kind, of versions, sessions and pins."""
 
     live: int
     by_kind: dict[str, int]

@@ -1,4 +1,4 @@
-"""Tools that connect memories, that say which helped, and that read them as files."""
+"""Tools that link memories, give feedback, and read memories as files."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class BusyError(Exception):
 
 @dataclass
 class CallLimiter:
-    """Lets so many calls in at a time, lets so many more wait, and refuses others.
+    """Limits the running and the waiting calls; refuses further ones.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ class CallLimiter:
     options: ServiceOptions
 
     def __post_init__(self) -> None:
-        """Let nobody in yet."""
         self._room = asyncio.Semaphore(self.options.max_running)
         self._n_inside = 0
 

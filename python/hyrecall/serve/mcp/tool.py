@@ -330,7 +330,7 @@ _SCOPE: Final = {
 
 @dataclass(frozen=True)
 class ToolReply:
-    """The answer of a tool: data of its output schema, and the same as a short text.
+    """The answer of a tool: structured data, and the same as a short text.
 
     A dict is already as JSON shows it, as the documents of a system have it.
     """

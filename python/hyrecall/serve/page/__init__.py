@@ -1,4 +1,4 @@
-"""Serves the page: HTML, style sheets, modules of JavaScript, and an icon, as they lie here.
+"""Serves the files of the page: HTML, style sheets, JavaScript modules and an icon.
 
 The page asks the routes under ``/v1`` and nothing else; it holds no data of a store, so it needs no
 token. A fixed list of files is served, so a path never reaches the disk.

@@ -67,7 +67,7 @@ _Fits = Callable[[pa.DataType], bool]
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """What a column holds."""
+    """The accepted types of a column of queries."""
 
     wish: str
     fits: _Fits
@@ -304,7 +304,7 @@ _ROUTE: dict[str, Any] = {
 
 
 class BatchOptions(BaseModel):
-    """What holds for every query of an index's batch."""
+    """The options that all queries of an index's batch share."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -521,7 +521,7 @@ def _pieces(hits: Hits) -> Iterator[pa.Table]:
 
 
 class _ReplyBuffer(io.RawIOBase):
-    """A file whose content is taken away as it is written."""
+    """A file object that collects output until the reply sends it."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []

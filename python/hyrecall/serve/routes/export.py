@@ -37,7 +37,7 @@ class _Export(ScopeParams):
 
 
 class _LeftError(Exception):
-    """The client left."""
+    """The client closed the connection."""
 
 
 class _SlowError(Exception):
