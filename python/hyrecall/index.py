@@ -13,14 +13,7 @@ import pyarrow as pa
 
 from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.request import (
-    CallOptions,
-    Floors,
-    Search,
-    Texts,
-    batch_of_one,
-    read_query_keys,
-)
+from hyrecall.ask.request import CallOptions, Floors, Search, Texts, batch_of_one, read_query_keys
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments

@@ -23,15 +23,7 @@ from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
-from seams import (
-    MOST_RECENT,
-    IndexAnswerer,
-    ProcessShard,
-    Question,
-    ShardOpening,
-    asking,
-    turns,
-)
+from seams import MOST_RECENT, IndexAnswerer, ProcessShard, Question, ShardOpening, asking, turns
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
 N, N_SHARDS = 60, 3

@@ -256,7 +256,7 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     ...     report = memory.doctor()
     >>> report.checks[0], report.counts["memories"]
-    (Check(name='database', ok=True, detail=''), 0)
+    (DoctorCheck(name='database', ok=True, detail=''), 0)
     """
     flag("full", full)
     more = list(_checks(store, full=full))
