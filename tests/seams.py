@@ -262,7 +262,7 @@ NAMES = {
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.notes": "KIND Notes snippet",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
-    "hyrecall.memory.recall.call": ("FoundRows RecallArguments adapted IndexQuestion read_ask"),
+    "hyrecall.memory.recall.call": "FoundRows RecallArguments adapted IndexQuestion read_ask",
     "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
     "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
