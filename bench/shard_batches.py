@@ -39,7 +39,7 @@ import pyarrow.parquet as pq
 import hyrecall as hr
 from hyrecall.distributed import BatchRecall, Part, Request, Statistics, merge, recall_dataset
 from hyrecall.distributed.shards import ShardOpening
-from hyrecall.distributed.worker import Answering
+from hyrecall.distributed.worker import IndexAnswerer
 
 WAYS = ("one", "here", "processes", "ray")
 PIECE = 50_000
@@ -216,7 +216,7 @@ class Steps:
 
     def __init__(self, folder: Path) -> None:
         """Open the shards as their processes would."""
-        self._shards = [Answering(str(one), ShardOpening("cpu", 1)) for one in folders(folder)]
+        self._shards = [IndexAnswerer(str(one), ShardOpening("cpu", 1)) for one in folders(folder)]
         self._facts = hr.Index.open(folders(folder)[0], device="cpu")._facts
         self.seconds: dict[str, float] = {}
         self.n_bytes: dict[str, int] = {}

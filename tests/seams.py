@@ -163,7 +163,7 @@ NAMES = {
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
-    "hyrecall.ask.request": "CallOptions Request",
+    "hyrecall.ask.request": "CallOptions Search",
     "hyrecall.ask.scope": "Scope distinct_scopes read_scopes",
     "hyrecall.ask.session": "ask_Session=Session",
     "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",
@@ -174,11 +174,13 @@ NAMES = {
     "hyrecall.base.joining": "Joiner",
     "hyrecall.base.malformed": "_field",
     "hyrecall.base.runtime": "choose_threads cuda_library_folder cuda_report ordinal_of",
-    "hyrecall.base.text_tables": "Line Row base_Column=Column clean cut fields table width_of wrap",
+    "hyrecall.base.text_tables": (
+        "Row TextLine base_Column=Column clean cut fields table width_of wrap"
+    ),
     "hyrecall.base.threads": "Pool Workers",
     "hyrecall.base.times": "age_seconds",
     "hyrecall.cli.app": "Commands app_app=app",
-    "hyrecall.cli.batch_output": "cli_State=State",
+    "hyrecall.cli.batch_output": "BatchState",
     "hyrecall.cli.help": "Command",
     "hyrecall.cli.index_command": "read_size",
     "hyrecall.cli.mcp_command": "caller_of",
@@ -194,10 +196,10 @@ NAMES = {
         "Channel Ended Late Messages Pending PipeClosed START_SECONDS message plain_error "
         "rebuild system_error"
     ),
-    "hyrecall.distributed.generations": "Generations Router distributed_Generation=Generation",
+    "hyrecall.distributed.generations": "Generations ShardRouter ShardGeneration",
     "hyrecall.distributed.opening": "_seal",
     "hyrecall.distributed.ray_cluster": (
-        "Node Reserved UNITS check_room default_gpus most_actors read_reserved"
+        "RayNode Reserved UNITS check_room default_gpus most_actors read_reserved"
     ),
     "hyrecall.distributed.ray_shards": "RayShard",
     "hyrecall.distributed.replicated": "Replica ReplicatedShard",
@@ -207,13 +209,13 @@ NAMES = {
     "hyrecall.distributed.sharded": "NewerVersions",
     "hyrecall.distributed.shards": (
         "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening "
-        "distributed_Question=Question told_of"
+        "Question told_of"
     ),
     "hyrecall.distributed.shards_file": (
         "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
     ),
     "hyrecall.distributed.source_files": "source_files",
-    "hyrecall.distributed.worker": "Answering MOST_RECENT",
+    "hyrecall.distributed.worker": "IndexAnswerer MOST_RECENT",
     "hyrecall.embed.choose": "duration timeout_of",
     "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
     "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
@@ -229,7 +231,7 @@ NAMES = {
     "hyrecall.hits.explain_text": "explanation_lines wrapped_text",
     "hyrecall.hits.hits": "reply_of",
     "hyrecall.hits.joined_reply": "JoinedReply",
-    "hyrecall.hits.reply": "hits_BatchReply=BatchReply hits_Reply=Reply",
+    "hyrecall.hits.reply": "ReplyBase hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
     "hyrecall.index": "Index",
     "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
@@ -237,7 +239,7 @@ NAMES = {
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
     "hyrecall.memory.backends.ranked_backend": "PostgresMemory",
     "hyrecall.memory.changes": "Change GiveFeedback Remember SetVectors",
-    "hyrecall.memory.data.matches": "DegradedReason Found",
+    "hyrecall.memory.data.matches": "DegradedReason RecallReport",
     "hyrecall.memory.data.metadata": "metadata_tokens",
     "hyrecall.memory.data.sessions": "SessionName",
     "hyrecall.memory.data.types": (
@@ -248,7 +250,7 @@ NAMES = {
     "hyrecall.memory.derived.follower": "Background Follower INDEX RETRY_SECONDS",
     "hyrecall.memory.derived.layout": (
         "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of memory_CELL=CELL "
-        "memory_Column=Column serves"
+        "IndexColumn serves"
     ),
     "hyrecall.memory.derived.projection": "n_live",
     "hyrecall.memory.faces.browse": "memory_path read_place",
@@ -261,16 +263,16 @@ NAMES = {
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.notes": "KIND Notes snippet",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
-    "hyrecall.memory.recall.call": "Ask FoundRows adapted memory_Question=Question read_ask",
-    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch Joining _Waiting",
+    "hyrecall.memory.recall.call": "FoundRows RecallArguments adapted IndexQuestion read_ask",
+    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
     "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
-    "hyrecall.memory.sharing.client": "Connections Link client_state_of=state_of",
-    "hyrecall.memory.sharing.host": "Asked CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",
-    "hyrecall.memory.sharing.server": "Limits Server memory_Turns=Turns",
+    "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
+    "hyrecall.memory.sharing.host": "OwnerRequest CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",
+    "hyrecall.memory.sharing.server": "Limits Server RequestLimiter",
     "hyrecall.memory.sharing.shared_keeper": "SharedKeeper observe",
     "hyrecall.memory.sharing.wire": (
-        "ClientState Codec ConnectionLost Frames Hello Kind OwnerState Welcome WireError"
+        "ClientState Codec ConnectionLost Frames Hello ClassCodec OwnerState Welcome WireError"
     ),
     "hyrecall.memory.sql.codec": (
         "Cell cell_of cells_by_number cells_of decode_vector encode_vector episode_of "
@@ -281,7 +283,7 @@ NAMES = {
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
-    "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
+    "hyrecall.memory.sql.doctor": "DoctorCheck Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": (
         "add_feedback edge_by_id edges_changed_since edges_in incident link unlink "
         "unlink_all unlink_incident"
@@ -297,7 +299,7 @@ NAMES = {
     ),
     "hyrecall.memory.sql.reading": (
         "ReadPolicy agents_of_group changed_since episode_by_id episodes_of_rows head_row "
-        "history live_rows memory_Counts=Counts memory_counts=counts newest newest_model "
+        "history live_rows StoreCounts memory_counts=counts newest newest_model "
         "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (
@@ -313,7 +315,7 @@ NAMES = {
     "hyrecall.migrate.records": "as_vector",
     "hyrecall.parts.counts": "parts_Counts=Counts",
     "hyrecall.parts.frames": "pack_table parts_pack=pack",
-    "hyrecall.parts.lookups": "Looked Lookup QUERY cell_column",
+    "hyrecall.parts.lookups": "LookupAnswer Lookup QUERY cell_column",
     "hyrecall.parts.part": "Part",
     "hyrecall.parts.request": "ToldLists question_of told_to",
     "hyrecall.parts.spreading": "Share joined_alone spread_part sum_shares widest_runs",
@@ -329,7 +331,7 @@ NAMES = {
         "replicas_DATABASE=DATABASE replicas_Generation=Generation"
     ),
     "hyrecall.replicas.remote": (
-        "AbsentError FolderRemote MovedError Remote folder_lock open_remote replicas_Listed=Listed"
+        "AbsentError FolderRemote MovedError Remote folder_lock open_remote StoredObject"
     ),
     "hyrecall.segments.manifest": "Lineage MANIFEST Manifest read_seal segments_FORMAT=FORMAT",
     "hyrecall.segments.segments": (
@@ -339,11 +341,11 @@ NAMES = {
     "hyrecall.serve.doors.hebb": "tag_graph",
     "hyrecall.serve.doors.honeycomb": "mounted",
     "hyrecall.serve.errors": "ServiceError install",
-    "hyrecall.serve.guards": "ARROW check_host check_origin serve_Guard=Guard serve_Turns=Turns",
+    "hyrecall.serve.guards": "ARROW check_host check_origin ServiceGuard FairSemaphore",
     "hyrecall.serve.json_shape": "is_deeper n_levels",
-    "hyrecall.serve.mcp.server": "BusyError Gate SYSTEMS",
-    "hyrecall.serve.mcp.session": "serve_Session=Session",
-    "hyrecall.serve.mcp.tool": "EACH NOTICE serve_Reply=Reply serve_SHARED=SHARED with_previews",
+    "hyrecall.serve.mcp.server": "BusyError CallLimiter SYSTEMS",
+    "hyrecall.serve.mcp.session": "CallerSession",
+    "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (
         "Changed FactsReply IndexQuery IndexReply RecallReply ServedIndex encode "

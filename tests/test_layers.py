@@ -1,10 +1,11 @@
-"""Which module may import which: reads every `import` line of the package.
+"""Which module may import which, and that a class name means one thing: reads the package.
 
 `test_layers_cpp.py` does so for `csrc`.
 """
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -307,3 +308,41 @@ def test_a_planted_circle_of_imports_is_found(tmp_path: Path) -> None:
 def test_a_planted_machine_path_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("see /" + "home/someone/notes\n")
     assert [fault.split()[0] for fault in file_faults(tmp_path)] == ["README.md"]
+
+
+# Class names that several modules may define, and why.
+ADAPTERS = "a framework's users import it from the module of their framework"
+SHAPES = "clients read it in the description of the REST API or of an MCP tool"
+SHARED_NAMES = {
+    **dict.fromkeys(("HyrecallMemory", "HyrecallRetriever", "HyrecallVectorStore"), ADAPTERS),
+    "FoundDocument": ADAPTERS,
+    **dict.fromkeys(("ChangedMemory", "NewMemory", "RecallBody", "SearchBody"), SHAPES),
+    **dict.fromkeys(("Edge", "Hit", "Node", "OneMemory", "Scores"), SHAPES),
+    "BatchOptions": "the same options as arguments of Python and as a part of a REST request",
+}
+
+
+def repeated(package: Path) -> dict[str, list[str]]:
+    """Return the class names that several modules define, each with its modules."""
+    found = defaultdict(list)
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path.relative_to(package).as_posix())
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    found = repeated(ROOT / "python" / "hyrecall")
+    assert {name: found[name] for name in found.keys() - SHARED_NAMES.keys()} == {}
+
+
+def test_no_exception_is_left_over() -> None:
+    assert SHARED_NAMES.keys() - repeated(ROOT / "python" / "hyrecall").keys() == set()
+
+
+def test_a_planted_second_meaning_is_found(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "one.py").write_text("class Link: ...\nclass Other: ...\n")
+    (tmp_path / "room" / "two.py").write_text("def f():\n    class Link: ...\n")
+    assert repeated(tmp_path) == {"Link": ["one.py", "room/two.py"]}

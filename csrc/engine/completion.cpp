@@ -1,5 +1,5 @@
-// The pool of a query: the union of its lists, with every arm's score of each document, and what
-// speaks for them beside.
+// The pool of a query: the union of its lists, with every arm's score of each document, and the
+// evidence for each.
 #include <algorithm>
 #include <utility>
 

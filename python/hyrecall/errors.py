@@ -1,9 +1,9 @@
 """Defines every error class that hyrecall raises, and makes their messages.
 
-All are subclasses of :class:`HyrecallError` *and* of the built-in class a caller would expect
-(``ValueError``, ``TypeError``, ...). The message has the form ``argument: expected X, got Y``;
-``error.argument`` names the argument. If a line of code fixes the problem, the message ends in
-``; <that line>`` and ``error.remedy`` is the line.
+Each is a :class:`HyrecallError` *and* the built-in error that a caller would expect
+(``ValueError``, ...); docs/using-an-index.md lists those that any call may raise. A message has the
+form ``argument: expected X, got Y``; ``error.argument`` names the argument. If a line of code fixes
+the problem, the message ends in ``; <that line>`` and ``error.remedy`` is the line.
 """
 
 from typing import TypeVar

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.request import CallOptions, Floors, Request, Texts, batch_of_one, read_query_keys
+from hyrecall.ask.request import CallOptions, Floors, Search, Texts, batch_of_one, read_query_keys
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments
@@ -30,7 +30,7 @@ from hyrecall.segments import writer
 from hyrecall.segments.device_placement import choose_device, place
 from hyrecall.segments.lookup import count_where, describe, read_columns, table_of_keys
 from hyrecall.segments.manifest import Lineage
-from hyrecall.segments.opening import Opening, is_current, open_index, read_pin
+from hyrecall.segments.opening import OpenOptions, is_current, open_index, read_pin
 from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
@@ -38,7 +38,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
-    from hyrecall.parts.lookups import Looked, Lookup
+    from hyrecall.parts.lookups import Lookup, LookupAnswer
     from hyrecall.recall.embedders import Embedders
 
 
@@ -71,7 +71,7 @@ class Index:
         self._held: State | None
         self._device, self._facts, self._held = choose_device(device, facts, state)
         self._lineage = Lineage()
-        self._opening = Opening(threads=facts.threads)
+        self._opening = OpenOptions(threads=facts.threads)
         self._saved: State | None = None  # the state of the last open, save or reload
         self._writing = OneWriter("index")
         self._closed = False
@@ -401,7 +401,7 @@ class Index:
             Nothing at ``path``; a CorruptIndexError and a FileNotFoundError.
         """
         check_device(device)
-        how = Opening(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
+        how = OpenOptions(analyzer, memory, verify, choose_threads(threads), read_pin(pin))
         folder = read_path(path)
         facts, state, seal = open_index(folder, how)
         embedders = None
@@ -563,9 +563,8 @@ class Index:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            The argument is named; no scope is a ScopeError, a filter that the attribute columns
-            cannot answer an OptionError.
+        OptionError
+            A filter that the attribute columns cannot answer.
         DeviceMemoryError
             A single query does not fit beside the index on its device; the next call works.
 
@@ -586,7 +585,7 @@ class Index:
                 return Hits(known)
         facts = self._facts
         named = read_columns(facts, columns)
-        request = Request(
+        request = Search(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
             offset=offset, columns=named, group=group, surrounding=surrounding,
@@ -657,7 +656,7 @@ class Index:
         if candidates is not None and isinstance(candidates, Mapping):
             candidates = batch_of_one(candidates)
         facts = self._facts
-        request = Request(
+        request = Search(
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
@@ -853,8 +852,8 @@ class Index:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError, KeyConflictError
-            The argument is named; no scope is a ScopeError.
+        KeyConflictError
+            A null key.
 
         Examples
         --------
@@ -884,11 +883,6 @@ class Index:
         -------
         int
             Live documents. One that several queries may see counts once.
-
-        Raises
-        ------
-        ScopeError, OptionError, DTypeError
-            The argument is named; no scope is a ScopeError.
         """
         state = self._state
         with state.reading():
@@ -971,7 +965,7 @@ class Index:
             given = self._name_of(state), self._device, request, statistics
             return candidates_of(self._facts, state, *given)
 
-    def _look_up(self, lookup: Lookup) -> Looked:
+    def _look_up(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         from hyrecall.parts.lookups import look_up
 

@@ -46,7 +46,7 @@ _DEFAULT_AROUND = Around(neighbours=(0.3, 0.15), thread=0.25, length=0.4)
 _THREAD_BM25 = BM25("lucene", k1=0.75, b=(0.25, 0.9))
 
 
-# ---- Our default for conversations: what stands around a row in its thread speaks for it ----
+# ---- Our default for conversations: rows around a row in its thread raise its score ----
 # It is :data:`default` with :class:`hyrecall.Around` and BM25 constants for short and long turns
 # alike. On an index whose schema has no thread, the stage has no effect. :data:`default` ranks like
 # this by itself where a query's scope holds threads. docs/evaluation.md has measurements.

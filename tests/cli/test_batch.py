@@ -252,11 +252,11 @@ def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, 
     from seams import cli_batch_module as batch
 
     seen = []
-    answer = batch.Batch.answer
+    answer = batch.BatchRun.answer
     monkeypatch.setattr(batch, "_REPLY_BYTES", 1)
     monkeypatch.setattr(batch, "_MAX_QUERIES", 8)
     monkeypatch.setattr(
-        batch.Batch,
+        batch.BatchRun,
         "answer",
         lambda job, q, first: seen.append(q.num_rows) or answer(job, q, first),
     )
@@ -275,7 +275,7 @@ def test_progress_outside_a_terminal_is_lines_with_rate_and_eta(capsys, monkeypa
     from seams import progress
 
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
-    with progress.Progress(1000) as shown:
+    with progress.BatchProgress(1000) as shown:
         shown.advance(250, 900)
     out, err = capsys.readouterr()
     assert out == ""

@@ -181,7 +181,7 @@ def test_refused_queries_are_listed_once_across_interrupts(run, folder, tmp_path
     for at in (2, 12, 35):
         given[at]["who"] = None
     path = write_parquet(tmp_path / "q.parquet", given)
-    answer = batch.Batch.answer
+    answer = batch.BatchRun.answer
 
     def interrupted(job, some, first):
         if first == 16:
@@ -192,10 +192,10 @@ def test_refused_queries_are_listed_once_across_interrupts(run, folder, tmp_path
         "batch", folder, path, "-o", tmp_path / "h.csv", *ASKED,
         "--on-error", "skip", "--rejects", tmp_path / "bad.jsonl",
     )  # fmt: skip
-    monkeypatch.setattr(batch.Batch, "answer", interrupted)
+    monkeypatch.setattr(batch.BatchRun, "answer", interrupted)
     assert run(*asked).code == 130
     assert not (tmp_path / "bad.jsonl").exists()
-    monkeypatch.setattr(batch.Batch, "answer", answer)
+    monkeypatch.setattr(batch.BatchRun, "answer", answer)
     reply = run(*asked[:-4], "--resume")  # would forget the queries that were refused
     assert reply.code == 1
     assert reply.err == (
@@ -247,9 +247,9 @@ def test_a_slice_without_a_bad_row_is_asked_once_and_whole(run, folder, tmp_path
     given[25]["vec"][0] = float("nan")
     path = write_parquet(tmp_path / "q.parquet", given)
     sizes = []
-    answer = batch.Batch.answer
+    answer = batch.BatchRun.answer
     monkeypatch.setattr(
-        batch.Batch,
+        batch.BatchRun,
         "answer",
         lambda job, some, first: sizes.append(some.num_rows) or answer(job, some, first),
     )

@@ -65,7 +65,7 @@ def queries(tmp_path, monkeypatch):
 def answered(monkeypatch):
     """Count the queries that were answered; `stop` is called with each slice's first one."""
     seen = []
-    answer = batch.Batch.answer
+    answer = batch.BatchRun.answer
 
     def counted(job, some, first):
         if some.num_rows:
@@ -76,7 +76,7 @@ def answered(monkeypatch):
 
     counted.stop = lambda first: None
     counted.seen = seen
-    monkeypatch.setattr(batch.Batch, "answer", counted)
+    monkeypatch.setattr(batch.BatchRun, "answer", counted)
     return counted
 
 

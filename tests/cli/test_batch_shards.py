@@ -228,16 +228,16 @@ def test_a_shard_that_is_saved_anew_while_a_batch_runs_is_refused(
     own = [tmp_path / one.name for one in shards]
     for one, copy in zip(shards, own, strict=True):
         shutil.copytree(one, copy)
-    answer = batch.Batch.answer
+    answer = batch.BatchRun.answer
 
-    def saving(job: batch.Batch, queries: pa.Table, first: int) -> pa.Table:
+    def saving(job: batch.BatchRun, queries: pa.Table, first: int) -> pa.Table:
         if first == 14:
             index = hr.Index.open(own[0])
             index.add(table.slice(0, 1).set_column(0, "id", pa.array(["new"])), first_seq=999)
             index.save(own[0])
         return answer(job, queries, first)
 
-    monkeypatch.setattr(batch.Batch, "answer", saving)
+    monkeypatch.setattr(batch.BatchRun, "answer", saving)
     reply = run("batch", *own, asked, "-o", tmp_path / "h.csv", *ALL, "--query-scope", "who",
                 "--on-error", "skip")  # fmt: skip
     assert reply.code == 1

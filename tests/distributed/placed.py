@@ -14,8 +14,8 @@ from hyrecall.distributed import Placement, Request, ShardedIndex, Statistics
 from seams import (
     N_SLOTS,
     LocalShard,
-    Router,
     RowCounts,
+    ShardRouter,
     cell_kinds,
     heavy_slots,
     large_cells,
@@ -73,7 +73,7 @@ def placed_index(
 ) -> ShardedIndex:
     """Return shards as one index that is asked by a placement."""
     index = ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
-    index._generations.current.router = Router(placement, shards[0]._facts.cell_types)
+    index._generations.current.router = ShardRouter(placement, shards[0]._facts.cell_types)
     return index
 
 

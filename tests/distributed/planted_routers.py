@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hyrecall as hr
-from seams import Router, slot_of
+from seams import ShardRouter, slot_of
 
 
-class HashesText(Router):
+class HashesText(ShardRouter):
     """Looks for a cell by the hash of its text, in which 1 and "1" are one."""
 
     def _shards(self, scope: object) -> frozenset[int]:
@@ -16,7 +16,7 @@ class HashesText(Router):
         return frozenset(self._placement.slots[slot] for slot in slots)
 
 
-class FirstCellOnly(Router):
+class FirstCellOnly(ShardRouter):
     """Asks the shards of the first cell of a scope."""
 
     def _shards(self, scope: object) -> frozenset[int]:
@@ -25,7 +25,7 @@ class FirstCellOnly(Router):
         return super()._shards(scope)
 
 
-class FirstShardOfACell(Router):
+class FirstShardOfACell(ShardRouter):
     """Takes a cell that is split for one that lies in a single shard."""
 
     def _shards(self, scope: object) -> frozenset[int]:

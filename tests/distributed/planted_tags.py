@@ -77,9 +77,9 @@ def hits_returned(patch: Patch) -> None:
 
 def beside_of_one_shard(patch: Patch) -> None:
     """The tags beside those of the hits are asked of one shard."""
-    beside = sharing._Asked.beside
+    beside = sharing._TagLookup.beside
     patch.setattr(
-        sharing._Asked, "beside",
+        sharing._TagLookup, "beside",
         lambda self, tags: beside(replace(self, ask=lambda one: self.ask(one)[:1]), tags),
     )  # fmt: skip
 

@@ -21,7 +21,7 @@ from distributed.placed import CountedShard, placed_index, placed_shards
 from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
 from hyrecall.recipe import Lexical
-from seams import Answering, AskedShard, ShardEntry, ShardOpening, generations, slot_of
+from seams import AskedShard, IndexAnswerer, ShardEntry, ShardOpening, generations, slot_of
 
 SCHEMA = hr.Schema(key="id", cell=("org", "user"), text="text")
 USERS = [("x", f"u{at}") for at in range(24)]
@@ -67,7 +67,7 @@ class ByBytes(AskedShard):
     def __init__(self, name: str, index: hr.Index) -> None:
         self.name, self.facts = name, index._facts
         self.verbs: list[bytes] = []
-        self._answering = Answering(name, ShardOpening("cpu"))
+        self._answering = IndexAnswerer(name, ShardOpening("cpu"))
         self._answering._index = index
 
     def _ask(self, *frames: bytes) -> bytes:

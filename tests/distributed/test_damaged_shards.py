@@ -17,7 +17,7 @@ from distributed.test_processes import asked as asked_words
 from distributed.test_processes import saved_shards
 from hyrecall.distributed import Request, ShardedIndex, Shards
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
-from seams import Answering, LocalShard, ShardOpening, disk
+from seams import IndexAnswerer, LocalShard, ShardOpening, disk
 
 BLOCK, ROWS, DIM = 512, 400, 8
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v")
@@ -121,7 +121,7 @@ def test_a_damaged_version_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
         return real(*args, **options)
 
     monkeypatch.setattr(hr.Index, "open", count)
-    answering = Answering(str(path), ShardOpening("cpu", 1))
+    answering = IndexAnswerer(str(path), ShardOpening("cpu", 1))
     for _ in range(3):
         kind, told = answering.ask(b"statistics", request)
         assert kind == b"error"
@@ -199,7 +199,7 @@ def test_a_process_that_met_damage_is_not_ready(
     path = saved(tmp_path, monkeypatch)[0]
     whole = {one: one.read_bytes() for one in path.glob("*-vectors*.arrow")}
     damage(path)
-    answering = Answering(str(path), ShardOpening("cpu", 1))
+    answering = IndexAnswerer(str(path), ShardOpening("cpu", 1))
     answering._index = hr.Index.open(path, verify="structure", device="cpu")
     request = Request(vectors=VECTORS[:2], scope="ann", limit=50).to_bytes()
     assert answering.ask(b"state")[0] == b"answer"

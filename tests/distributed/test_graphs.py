@@ -30,7 +30,7 @@ from hyrecall.distributed import Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError
 from laws.checks import outcome
 from laws.effort import Effort
-from seams import LocalShard, Looked, Lookup, Part
+from seams import LocalShard, Lookup, LookupAnswer, Part
 
 EVERYONE = hr.Scope.matching(user=hr.ANY)
 FREE = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
@@ -231,7 +231,7 @@ def test_a_graph_over_another_index_and_what_stays_refused() -> None:
 class Lost(LocalShard):
     """Does not answer look-ups."""
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         raise ShardLostError("it ended")
 
 
@@ -257,7 +257,7 @@ class Changing(WireShard):
 
     n_asked = 0
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         self.n_asked += 1
         if self.n_asked == 1:
             self.index.delete(["k1", "k2"], scope=[EVERYONE] * 2)
@@ -305,7 +305,7 @@ class Recording(WireShard):
         super().__init__(name, index)
         self.said: list[Any] = []
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         looked = super().lookup(lookup)
         self.said += [lookup.rows.to_pylist(), looked.rows.to_pylist()]
         return looked

@@ -24,11 +24,11 @@ from hyrecall.errors import (
 from seams import (
     QUERY,
     LocalShard,
-    Looked,
     Looking,
     Lookup,
-    Router,
+    LookupAnswer,
     Shard,
+    ShardRouter,
     ShardThreads,
     ToldLists,
     cell_column,
@@ -72,7 +72,7 @@ def found(tables: list[pa.Table]) -> set[tuple[Any, ...]]:
     return {tuple(row[name] for name in named) for one in tables for row in one.to_pylist()}
 
 
-def looking(shards: list[Shard], router: Router | None = None) -> Looking:
+def looking(shards: list[Shard], router: ShardRouter | None = None) -> Looking:
     return Looking(shards, router, None)
 
 
@@ -119,7 +119,7 @@ def test_a_placement_asks_each_shard_only_for_queries_of_its_cells() -> None:
     seen: dict[int, list[int]] = {}
 
     class Counted(WireShard):
-        def lookup(self, lookup: Lookup) -> Looked:
+        def lookup(self, lookup: Lookup) -> LookupAnswer:
             seen[int(self.name)] = lookup.query.tolist()
             assert isinstance(lookup.scope, list)
             assert lookup.n_queries == len(lookup.scope)
@@ -131,7 +131,7 @@ def test_a_placement_asks_each_shard_only_for_queries_of_its_cells() -> None:
             if at in placement.shards_of((ROWS["user"][row], ROWS["part"][row])):
                 index.add(table.slice(row, 1), first_seq=row)
         shards.append(Counted(str(at), index))
-    router = Router(placement, shards[0].facts.cell_types)
+    router = ShardRouter(placement, shards[0].facts.cell_types)
     cells = [("ann", 1), ("bob", 1), ("ann", 2), ("eve", 9)]
     assert len({tuple(placement.shards_of(cell)) for cell in cells[:3]}) > 1
     asked = [["a", "b"], ["b"], ["a"], ["a"]]
@@ -159,7 +159,7 @@ def test_a_version_that_changes_within_a_call_is_refused() -> None:
 
 def test_a_shard_that_does_not_answer_is_named_and_not_asked_again() -> None:
     class Lost(LocalShard):
-        def lookup(self, lookup: Lookup) -> Looked:
+        def lookup(self, lookup: Lookup) -> LookupAnswer:
             raise ShardLostError("gone")
 
     first, second = shards_of(2)
@@ -225,7 +225,7 @@ FORGED: dict[str, bytes] = {
     "negative": forged(lambda header: None, pa.table({QUERY: [-1]})),
     "null": forged(lambda header: None, pa.table({QUERY: pa.array([None], pa.int64())})),
     "text": forged(lambda header: header.update(n_queries="x"), GOOD),
-    "an answer": Looked("r", "i", "v", GOOD).to_bytes(),
+    "an answer": LookupAnswer("r", "i", "v", GOOD).to_bytes(),
     "cut": forged(lambda header: None, GOOD)[:-1],
 }
 
@@ -235,7 +235,7 @@ def test_forged_questions_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match="data"):
         Lookup.from_bytes(FORGED[name])
     with pytest.raises(HyrecallError):
-        Looked.from_bytes(FORGED["too high"])
+        LookupAnswer.from_bytes(FORGED["too high"])
 
 
 # ---- what a request tells ----

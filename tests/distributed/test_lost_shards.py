@@ -16,7 +16,7 @@ from hyrecall.arms import Tags
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import CorruptIndexError, ShardLostError, error
 from laws.engine import ipc_bytes
-from seams import LocalShard, Looked, Looking, Lookup, Router
+from seams import LocalShard, Looking, Lookup, LookupAnswer, ShardRouter
 
 MANY = 99  # more questions than a recall has
 
@@ -44,7 +44,7 @@ class Ending(LocalShard):
         self._ask()
         return self.index.candidates(request, self.index.statistics(request))
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         self._ask()
         return super().lookup(lookup)
 
@@ -108,7 +108,7 @@ EDGES = pa.table({
 })  # fmt: skip
 
 
-class ByRow(Router):
+class ByRow(ShardRouter):
     """Knows which shards hold the rows of a user."""
 
     def _shards(self, scope: object) -> frozenset[int]:

@@ -23,8 +23,7 @@ from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
-from seams import MOST_RECENT, Answering, ProcessShard, ShardOpening, asking, turns
-from seams import distributed_Question as Question
+from seams import MOST_RECENT, IndexAnswerer, ProcessShard, Question, ShardOpening, asking, turns
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
 N, N_SHARDS = 60, 3
@@ -251,7 +250,7 @@ def test_recalls_that_come_in_turns_are_read_once(
         return whole(cls, data)
 
     monkeypatch.setattr(Request, "from_bytes", classmethod(counted))
-    answering = Answering(str(paths[0]), ShardOpening("cpu", 1))
+    answering = IndexAnswerer(str(paths[0]), ShardOpening("cpu", 1))
     requests = [Request(**asked(limit=limit)).to_bytes() for limit in range(1, MOST_RECENT + 1)]
     counts = [answering.ask(b"statistics", one) for one in requests]
     for request, (kind, count) in zip(requests, counts, strict=True):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hyrecall as hr
 from seams import (
     UNITS,
-    Node,
+    RayNode,
     Reserved,
     check_room,
     default_gpus,
@@ -21,11 +21,11 @@ from seams import (
 )
 
 
-def nodes(*sizes: tuple[float, float]) -> list[Node]:
-    return [Node(round(cpus * UNITS), round(gpus * UNITS)) for cpus, gpus in sizes]
+def nodes(*sizes: tuple[float, float]) -> list[RayNode]:
+    return [RayNode(round(cpus * UNITS), round(gpus * UNITS)) for cpus, gpus in sizes]
 
 
-def fit_by_hand(given: list[Node], n: int, reserved: Reserved) -> bool:
+def fit_by_hand(given: list[RayNode], n: int, reserved: Reserved) -> bool:
     """Whether actors fit, placed one after another, each with its GPUs named."""
     cpus, gpus = (round(one * UNITS) for one in reserved)
     left = [(one.cpus, [UNITS] * (one.gpus // UNITS)) for one in given]
@@ -110,7 +110,7 @@ def test_a_planted_sum_over_nodes_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     """An actor lies on one node: what two nodes have left together is no room for it."""
     given, reserved = nodes((1.5, 0), (1.5, 0)), Reserved(1, 0)
 
-    def summed(given: list[Node], reserved: Reserved) -> int:
+    def summed(given: list[RayNode], reserved: Reserved) -> int:
         return int(sum(one.cpus for one in given) // (reserved.num_cpus * UNITS))
 
     monkeypatch.setattr(ray_cluster, "most_actors", summed)

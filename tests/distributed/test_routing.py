@@ -21,8 +21,7 @@ from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.exact import ExactSubject
 from laws.with_threads import WithThreadsSubject
-from seams import LocalShard, Router, joined_alone, routing
-from seams import distributed_Generation as Generation
+from seams import LocalShard, ShardGeneration, ShardRouter, joined_alone, routing
 from seams import parts_Counts as Counts
 
 
@@ -56,7 +55,7 @@ def test_only_what_one_index_refuses_is_asked_whole(
     subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = whole = 0
-    answer_whole, answer_routed = Generation._answer_whole, routing.answer_routed
+    answer_whole, answer_routed = ShardGeneration._answer_whole, routing.answer_routed
 
     def routed(*given: Any) -> Any:
         nonlocal split
@@ -64,7 +63,7 @@ def test_only_what_one_index_refuses_is_asked_whole(
         split += hits is not None
         return hits
 
-    def asked_whole(self: Generation, request: Any, *given: Any) -> Any:
+    def asked_whole(self: ShardGeneration, request: Any, *given: Any) -> Any:
         nonlocal whole
         hits = answer_whole(self, request, *given)
         assert self.router is not None
@@ -73,13 +72,13 @@ def test_only_what_one_index_refuses_is_asked_whole(
         return hits
 
     monkeypatch.setattr("hyrecall.distributed.generations.answer_routed", routed)
-    monkeypatch.setattr(Generation, "_answer_whole", asked_whole)
+    monkeypatch.setattr(ShardGeneration, "_answer_whole", asked_whole)
     same_replies(range(12), subject, route=placed_index)
     assert split > 25
     assert whole == 0, "an answer that could have been routed"
 
 
-def by(router: type[Router]) -> Route:
+def by(router: type[ShardRouter]) -> Route:
     def make(
         shards: Sequence[hr.Index], placement: Placement, kind: type[LocalShard]
     ) -> ShardedIndex:
@@ -91,7 +90,7 @@ def by(router: type[Router]) -> Route:
 
 
 @pytest.mark.parametrize("bug", ROUTERS)
-def test_a_planted_router_is_seen(bug: type[Router]) -> None:
+def test_a_planted_router_is_seen(bug: type[ShardRouter]) -> None:
     with pytest.raises(LawBroken, match="against"):
         same_replies(range(40), route=by(bug))
 
@@ -178,7 +177,7 @@ def test_a_text_that_one_shard_refuses_is_not_searched_in_any(
     one, shards = one_and_shards
     expected = refused_by_one_shard(one)
     assert [told[:8] for told in expected[1]] == ["text[0] ", "text[3] "]
-    monkeypatch.delattr(Generation, "_answer_whole")  # the batch is split
+    monkeypatch.delattr(ShardGeneration, "_answer_whole")  # the batch is split
     assert refused_by_one_shard(shards) == expected
     monkeypatch.setattr(Counts, "without", lambda self, _: self)  # the other shard's counts stay
     with pytest.raises(AttributeError, match="_answer_whole"):

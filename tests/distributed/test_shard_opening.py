@@ -20,7 +20,7 @@ from hyrecall.distributed import BatchRecall, Request, ShardedIndex
 from hyrecall.errors import CorruptIndexError, OptionError
 from seams import (
     MANIFEST,
-    Answering,
+    IndexAnswerer,
     LocalShard,
     ProcessShard,
     ReplicatedShard,
@@ -185,9 +185,9 @@ def test_a_version_that_nobody_checked_gets_all_checks(copies: list[Path]) -> No
     opening = ShardOpening("cpu", 1)
 
     def ask(checked: str | None, how: ShardOpening = opening) -> bytes:
-        return Answering(str(path), how, checked=checked).ask(b"alone", request)[0]
+        return IndexAnswerer(str(path), how, checked=checked).ask(b"alone", request)[0]
 
-    one = Answering(str(path), opening)
+    one = IndexAnswerer(str(path), opening)
     assert one.newly_checked() == ()
     assert one.ask(b"alone", request)[0] == b"answer"
     assert one.newly_checked() == (seal.encode(),)
@@ -202,7 +202,7 @@ def test_a_version_that_nobody_checked_gets_all_checks(copies: list[Path]) -> No
 def test_a_newer_version_gets_all_checks_where_it_is_taken_up(copies: list[Path]) -> None:
     path = copies[0]
     request = Request(**BY_TEXT).to_bytes()
-    answering = Answering(str(path), ShardOpening("cpu", 1), checked=read_seal(path / MANIFEST))
+    answering = IndexAnswerer(str(path), ShardOpening("cpu", 1), checked=read_seal(path / MANIFEST))
     assert answering.ask(b"alone", request)[0] == b"answer"
     assert answering.newly_checked() == ()
     index = hr.Index.open(path, device="cpu")

@@ -16,7 +16,7 @@ from hyrecall.arms import Tags
 from hyrecall.distributed import Request, ShardedIndex
 from hyrecall.errors import OptionError, ShardLostError, error
 from laws.checks import outcome
-from seams import QUERY, LocalShard, Looked, Lookup, Router, ToldLists, question_of
+from seams import QUERY, LocalShard, Lookup, LookupAnswer, ShardRouter, ToldLists, question_of
 
 EVERYONE = hr.Scope.matching(user=hr.ANY)
 MISTAKES: tuple[dict[str, Any], ...] = (
@@ -66,7 +66,7 @@ class Failing(LocalShard):
 
     left = 0
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         if not self.left:
             raise error(ShardLostError, self.name, "an answer", "none")
         self.left -= 1
@@ -132,7 +132,7 @@ def test_a_lost_shard_that_alone_has_the_tags_of_a_query_leaves_other_queries_th
         index.recall(text={"tags": ["t0"]}, arms=Tags("tags"), scope="ann")
 
 
-class ByUser(Router):
+class ByUser(ShardRouter):
     """Knows in which shard the documents of a user lie."""
 
     def __init__(self, shard_of: dict[str, int], types: Any) -> None:
@@ -147,7 +147,7 @@ class Growing(LocalShard):
 
     when = ""
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         found = super().lookup(lookup)
         if lookup.kind == self.when:
             self.when = ""
@@ -170,7 +170,7 @@ class Spoiled(LocalShard):
 
     spoil: Callable[[pa.Table], pa.Table]
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         found = super().lookup(lookup)
         return replace(found, rows=self.spoil(found.rows))
 

@@ -20,27 +20,6 @@ from hyrecall.embed import EmbedError
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}$\n?", re.MULTILINE)
 TWIN = re.compile(r"\b[Aa]s :(?:meth|func):`~?([\w.]+)`[.,;]")
 NOTHING = {"None", "NoReturn"}
-# What asks or changes a store, a server or an embedder: all of these raise for an argument that
-# is none, and most where a disk or a server refuses.
-RAISING = {
-    *("add", "agent", "append", "cat", "cp", "delete", "doctor", "export", "find", "forget", "get"),
-    *(
-        "grep",
-        "hm_recall",
-        "history",
-        "import_",
-        "link",
-        "links",
-        "list",
-        "ls",
-        "mv",
-        "open",
-        "pin",
-    ),
-    *("recall", "recall_facts", "recall_scored", "reembed", "remember", "remember_batch"),
-    *("remember_fact", "rm", "save", "search", "search_hybrid", "set_policy", "supersede"),
-    *("unlink", "update", "write"),
-}
 
 
 def sections(text: str) -> dict[str, str]:
@@ -113,8 +92,7 @@ def faults_of_function(function: Any, owner: Any) -> Iterator[str]:
     gives = inspect.signature(function).return_annotation
     if gives is not None and str(gives) not in NOTHING and "Returns" not in said:
         yield "no Returns"
-    may_raise = function.__name__ in RAISING or raises_itself(function)
-    if may_raise and "Raises" not in said:
+    if raises_itself(function) and "Raises" not in said:
         yield "no Raises"
     if not are_errors(names(own.get("Raises", ""))):
         yield "Raises what is no error"

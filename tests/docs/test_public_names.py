@@ -13,105 +13,7 @@ import hyrecall as hr
 from api.description import load
 from api.test_baseline import MODULES, MORE
 from docs.docstrings import faults
-from hyrecall import evaluate
 
-RECALL = (
-    *("self", "*", "text", "vectors", "scope", "filter", "limit", "offset", "depth", "fusion"),
-    *("min_score", "min_fused", "bm25", "normalize", "arms", "candidates"),
-    *("shaping", "session", "expansion", "graphs", "recipe", "group", "surrounding"),
-    *("columns", "query_keys", "now"),
-)
-RECALL_ONE = tuple(
-    "vector" if name == "vectors" else name for name in RECALL if name != "query_keys"
-)
-INDEX = {
-    "build": (
-        "table",
-        "schema",
-        "*",
-        "vectors",
-        "analyzer",
-        "bm25",
-        "embed",
-        "device",
-        "threads",
-        "first_seq",
-        "progress",
-    ),
-    "recall": RECALL,
-    "recall_one": RECALL_ONE,
-    "arecall": RECALL,
-    "arecall_one": RECALL_ONE,
-    "add": ("self", "table", "*", "vectors", "first_seq", "progress"),
-    "upsert": ("self", "table", "*", "vectors", "progress"),
-    "delete": ("self", "keys", "*", "scope", "filter", "everything"),
-    "get": ("self", "keys", "*", "scope", "columns"),
-    "count": ("self", "*", "scope", "filter"),
-    "compact": ("self",),
-    "save": ("self", "path", "*", "overwrite"),
-    "reload": ("self", "*", "discard_changes"),
-    "open": ("path", "*", "analyzer", "embed", "memory", "verify", "pin", "device", "threads"),
-    "stats": ("self",),
-    "close": ("self",),
-}
-CLASSES = {
-    "Schema": (
-        "*",
-        "key",
-        "cell",
-        "text",
-        "vector",
-        "attributes",
-        "cluster",
-        "stored",
-        "thread",
-        "place",
-        "speaker",
-    ),
-    "Feedback": ("rows", "dense", "terms", "lexical"),
-    "Around": ("neighbours", "thread", "length"),
-    "Text": ("*columns", "analyzer", "bm25"),
-    "Vector": ("column", "dtype"),
-    "Analyzer": ("name", "*", "stopwords", "token_function"),
-    "BM25": ("variant", "k1", "b", "delta"),
-    "RRF": ("weights", "*", "rank_constant", "alpha", "alpha_mode"),
-    "WeightedSum": ("weights", "*", "normalize", "complete", "balance"),
-    "Max": ("weights", "*", "normalize", "complete"),
-    "DBSF": ("weights", "*", "complete"),
-    "Above": ("value",),
-    "Scope": ("cells",),
-    "Filter": ("*given", "**predicates"),
-    "Between": ("start", "end"),
-    "NoneOf": ("*values",),
-    "AllOf": ("*values",),
-    "IsNull": (),
-    "NotNull": (),
-    "Phrase": ("text", "slop"),
-    "Prefix": ("text",),
-    "Prior": ("column", "values"),
-    "All": ("*queries",),
-    "Any": ("*queries",),
-    "Boost": ("query", "factor"),
-    "GraphSchema": ("*", "key", "cell", "text", "participants", "attributes", "stored"),
-}
-ARMS = {
-    "Regex": ("columns", "*", "name", "ignore_case", "on_bad", "pattern", "only_patterns"),
-    "Edges": ("graph",),
-    "EdgeLexical": ("graph", "*", "name", "depth"),
-    "Tags": ("column", "*", "name", "depth", "partial", "analyzer"),
-    "Newest": ("column", "*", "name"),
-    "Listed": ("name",),
-    "related": ("hits", "column", "*", "n", "columns"),
-    "is_pattern": ("text",),
-}
-GRAPH = {
-    "build": ("table", "schema", "*", "nodes", "analyzer", "bm25", "threads"),
-    "open": ("path", "schema", "*", "nodes", "analyzer"),
-    "delete_incident": ("self", "keys", "*", "scope"),
-    "distances": ("self", "hot", "*", "scope", "hops"),
-    "topical": ("self", "hot", "among", "*", "scope", "hops"),
-    "neighbours": ("self", "keys", "*", "scope", "text", "exclude", "n"),
-}
 DEFAULTS = {
     "limit": 10,
     "offset": 0,
@@ -121,32 +23,8 @@ DEFAULTS = {
     "scope": None,
     "fusion": None,
 }
-HIT = ("key", "cell", "score", "rank", "text", "bm25_score", "vector_score", "explain")
-HITS = ("plot", "to_arrow", "to_pandas", "to_polars", "to_list", "__arrow_c_stream__", "degraded")
 LATER = ("Memory",)
 TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
-EVALUATE = {
-    "load_dataset": ("folder", "*", "qrels"),
-    "Dataset": ("name", "corpus", "queries", "judgements", "classes"),
-    "Setting": ("name", "options", "arms", "analyzer", "attributes", "thread", "place"),
-    "Indexes": ("dataset", "*", "device", "threads"),
-    "read_setting": ("name",),
-    "run_setting": ("indexes", "dataset", "setting", "*", "limit"),
-    "score_setting": ("indexes", "dataset", "setting", "*", "measures"),
-    "score_run": ("run", "judgements", "*", "classes", "measures", "name"),
-    "compare": ("before", "after", "*", "measures", "seed"),
-    "difference_table": ("before", "after", "measure", "queries"),
-    "embed_dataset": ("dataset", "embedder", "*", "progress"),
-    "ablate": ("indexes", "dataset", "settings", "*", "measures", "tell"),
-    "grid": ("base", "**options"),
-    "with_each": ("base", "option"),
-    "without_each": ("base", "option"),
-    "check": ("scores", "baseline"),
-    "read_baseline": ("path",),
-    "write_baseline": ("path", "dataset", "scores"),
-    "plot_study": ("study", "path"),
-    "tune": ("indexes", "dataset", "*", "measure", "measures", "analyzer", "tell"),
-}
 
 # What has its docstrings held against its signatures.
 DOCUMENTED = (
@@ -160,52 +38,6 @@ DOCUMENTED = (
     *("hyrecall.memory.notes", "hyrecall.memory.backends.vectorstore"),
     "hyrecall.adapters.documents",
 )
-
-
-def shape(callable_: object) -> tuple[str, ...]:
-    """A signature in words: names, with * where keyword-only ones begin."""
-    names: list[str] = []
-    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-    for parameter in inspect.signature(callable_).parameters.values():  # type: ignore[arg-type]
-        kind = parameter.kind
-        if kind is inspect.Parameter.KEYWORD_ONLY and not any(n.startswith("*") for n in names):
-            names.append("*")
-        names.append(marks.get(kind, "") + parameter.name)
-    return tuple(names)
-
-
-@pytest.mark.parametrize("name", INDEX)
-def test_a_verb_of_the_index_takes_what_is_documented(name: str) -> None:
-    assert shape(getattr(hr.Index, name)) == INDEX[name]
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_a_class_takes_what_is_documented(name: str) -> None:
-    assert shape(getattr(hr, name)) == CLASSES[name]
-
-
-@pytest.mark.parametrize("name", ARMS)
-def test_a_name_of_arms_takes_what_is_documented(name: str) -> None:
-    assert name in hr.arms.__all__
-    assert shape(getattr(hr.arms, name)) == ARMS[name]
-
-
-@pytest.mark.parametrize("name", GRAPH)
-def test_a_verb_of_a_graph_takes_what_is_documented(name: str) -> None:
-    assert shape(getattr(hr.Graph, name)) == GRAPH[name]
-
-
-@pytest.mark.parametrize("name", EVALUATE)
-def test_a_name_of_evaluate_takes_what_is_documented(name: str) -> None:
-    assert name in evaluate.__all__
-    assert shape(getattr(evaluate, name)) == EVALUATE[name]
-
-
-@pytest.mark.parametrize("name", evaluate.__all__)
-def test_a_name_of_evaluate_has_a_docstring(name: str) -> None:
-    thing = getattr(evaluate, name)
-    if callable(thing):
-        assert len((inspect.getdoc(thing) or "").split()) >= 3
 
 
 def test_defaults_of_recall_are_those_of_the_contract() -> None:
@@ -226,16 +58,6 @@ def test_every_parameter_of_a_verb_is_documented() -> None:
         wanted = set(inspect.signature(verb).parameters) - {"self"}
         missing += [f"{name}: {parameter}" for parameter in wanted - {w.strip(",") for w in named}]
     assert missing == []
-
-
-@pytest.mark.parametrize("name", HIT)
-def test_a_hit_has_what_is_documented(name: str) -> None:
-    assert hasattr(hr.Hit, name)
-
-
-@pytest.mark.parametrize("name", HITS)
-def test_hits_have_what_is_documented(name: str) -> None:
-    assert hasattr(hr.Hits, name)
 
 
 @pytest.mark.parametrize("name", sorted(set(hr.__all__) - TESTED_BY_VALUE))

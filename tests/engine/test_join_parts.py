@@ -33,7 +33,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pieces_of(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
     """Let about so many rows fit in a piece."""
-    monkeypatch.setattr(joining.Joining, "_most_rows", lambda *_: n_rows)
+    monkeypatch.setattr(joining.FolderJoin, "_most_rows", lambda *_: n_rows)
 
 
 def batches() -> Iterator[pa.RecordBatch]:
@@ -195,7 +195,7 @@ def test_a_join_goes_on_where_it_was_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces_of(monkeypatch, 80)
-    save, left = joining.Joining._save, [2]
+    save, left = joining.FolderJoin._save, [2]
 
     def stopped(*given: Any) -> None:
         if not left[0]:
@@ -203,7 +203,7 @@ def test_a_join_goes_on_where_it_was_interrupted(
         left[0] -= 1
         save(*given)
 
-    monkeypatch.setattr(joining.Joining, "_save", stopped)
+    monkeypatch.setattr(joining.FolderJoin, "_save", stopped)
     path = tmp_path / "index"
     with pytest.raises(StoppedError):
         joined(path)
@@ -221,7 +221,7 @@ def test_a_join_that_was_cut_otherwise_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces_of(monkeypatch, 80)
-    save = joining.Joining._save
+    save = joining.FolderJoin._save
     saved: list[int] = []
 
     def counted(*given: Any) -> None:
@@ -230,10 +230,10 @@ def test_a_join_that_was_cut_otherwise_begins_again(
         saved.append(len(given[3]))
         save(*given)
 
-    monkeypatch.setattr(joining.Joining, "_save", counted)
+    monkeypatch.setattr(joining.FolderJoin, "_save", counted)
     with pytest.raises(StoppedError):
         joined(tmp_path / "index")
-    monkeypatch.setattr(joining.Joining, "_save", save)
+    monkeypatch.setattr(joining.FolderJoin, "_save", save)
     pieces_of(monkeypatch, 150)
     made = joined(tmp_path / "index", resume=True)
     assert [s["n_rows"] for s in made.stats()["segments"]] != saved
@@ -250,14 +250,14 @@ def test_a_disk_that_fails_at_any_moment_leaves_a_build_that_goes_on(
     fail_at, n_failed = 1, 0
     while True:
         faulty = FailingOs(fail_at, for_ever=True)
-        run = joining.Joining.run
+        run = joining.FolderJoin.run
 
-        def joins(join: joining.Joining, faulty: FailingOs = faulty, run: Any = run) -> bool:
+        def joins(join: joining.FolderJoin, faulty: FailingOs = faulty, run: Any = run) -> bool:
             monkeypatch.setattr(disk, "os", faulty)
             return bool(run(join))
 
         with monkeypatch.context() as patched:
-            patched.setattr(joining.Joining, "run", joins)
+            patched.setattr(joining.FolderJoin, "run", joins)
             try:
                 made = joined(path, resume=True)
             except OSError:
@@ -291,9 +291,9 @@ def test_what_is_left_of_a_build_that_had_its_name_is_removed(
 
 def test_a_damaged_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "BLOCK_BYTES", 256)
-    run = joining.Joining.run
+    run = joining.FolderJoin.run
 
-    def damaged(join: joining.Joining) -> bool:
+    def damaged(join: joining.FolderJoin) -> bool:
         file = next(join.parts.glob("*-documents-0.arrow"))
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 4
@@ -301,7 +301,7 @@ def test_a_damaged_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.Monkey
         file.write_bytes(content)
         return run(join)
 
-    monkeypatch.setattr(joining.Joining, "run", damaged)
+    monkeypatch.setattr(joining.FolderJoin, "run", damaged)
     with pytest.raises(hr.CorruptIndexError, match="documents-0"):
         joined(tmp_path / "index")
     assert not (tmp_path / "index").exists()

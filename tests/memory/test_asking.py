@@ -13,7 +13,7 @@ from hyrecall.embed import Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import Degradation, DegradedReason, EpisodeMatch, Matches
 from memory.stores import NOON, FixedEmbedder, episode, open_store
-from seams import EVERYONE, AskedBy, Bounded, Found, adapted, read_ask
+from seams import EVERYONE, AskedBy, Bounded, RecallReport, adapted, read_ask
 
 NAMES = ("loom", "default", "honeycomb", "hebb", "l0", "hypergraph")
 # By words the first is best, by vectors the last; nothing else is like the query.
@@ -128,7 +128,7 @@ def test_a_stage_takes_its_place() -> None:
 def test_matches_say_how_they_came_about() -> None:
     why = Degradation(DegradedReason.INDEX_NOT_READY, "being built")
     one = EpisodeMatch(episode=episode(0), score=0.25)
-    matches = Matches([one], Found(reasons=(why,), origins=("hit",)))
+    matches = Matches([one], RecallReport(reasons=(why,), origins=("hit",)))
     assert isinstance(matches, list)
     assert matches == [one]
     assert matches.degraded

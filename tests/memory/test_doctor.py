@@ -14,8 +14,8 @@ from memory.direct_writes import import_lines
 from memory.rows_of_tests import ANA, NOW, new
 from memory.test_edge_rows import an_edge
 from seams import (
-    Check,
     Database,
+    DoctorCheck,
     Report,
     Selection,
     assert_fact,
@@ -55,7 +55,7 @@ def bad(report: Report) -> list[str]:
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_sound_store_is_sound(store: Database, *, full: bool) -> None:
-    report = examine(store, full=full, more=[Check("index", True)])
+    report = examine(store, full=full, more=[DoctorCheck("index", True)])
     assert report.ok, bad(report)
     assert [one.name for one in report.checks][-1] == "index"
     assert report.counts == {
@@ -65,7 +65,7 @@ def test_a_sound_store_is_sound(store: Database, *, full: bool) -> None:
     reader = Database.open(store.folder, read_only=True)
     assert examine(reader, full=full).ok
     reader.close()
-    assert not examine(store, more=[Check("index", False)]).ok
+    assert not examine(store, more=[DoctorCheck("index", False)]).ok
 
 
 PLANTED: dict[str, tuple[str, bool]] = {

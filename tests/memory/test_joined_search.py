@@ -17,8 +17,15 @@ from hyrecall.arms import EdgeLexical, Regex
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Matches, MemorySync
 from hyrecall.recipe import Lexical
-from seams import FoundRows, IndexNotReadyError, IndexSearch, JoinedSearch, Joining, Trace
-from seams import memory_Question as Question
+from seams import (
+    FoundRows,
+    IndexNotReadyError,
+    IndexQuestion,
+    IndexSearch,
+    JoinedCalls,
+    JoinedSearch,
+    Trace,
+)
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")
@@ -67,7 +74,7 @@ def anything(_: Any, __: Any) -> bool:
 
 
 def test_what_waits_is_one_batch_of_at_most_so_many() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining(3))
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, JoinedCalls(3))
     works = [lambda n=n: joined(n, anything) for n in range(8)]
     done, gate = together(joined, works)
     assert done == [n * 10 for n in range(8)]
@@ -77,7 +84,7 @@ def test_what_waits_is_one_batch_of_at_most_so_many() -> None:
 
 
 def test_only_calls_that_may_be_together_are_joined() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining())
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, JoinedCalls())
     works = [lambda n=n: joined(n, lambda a, b: a % 2 == b % 2) for n in range(7)]
     done, gate = together(joined, works)
     assert done == [n * 10 for n in range(7)]
@@ -85,7 +92,7 @@ def test_only_calls_that_may_be_together_are_joined() -> None:
 
 
 def test_a_call_that_fails_fails_alone() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, Joining())
+    joined: JoinedSearch[int, int] = JoinedSearch(times_ten, JoinedCalls())
     done, gate = together(joined, [lambda n=n: joined(n, anything) for n in (1, 12, 13, 14)])
     assert done[:2] + done[3:] == [10, 120, 140]
     assert isinstance(done[2], ValueError)
@@ -101,7 +108,7 @@ def test_an_interrupted_leader_lets_the_others_go_on() -> None:
             raise interrupts.pop()
         return times_ten(calls)
 
-    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, Joining())
+    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, JoinedCalls())
     done, _ = together(joined, [lambda n=n: joined(n, anything) for n in range(5)])
     assert sorted(str(type(one).__name__) for one in done) == ["KeyboardInterrupt", *["int"] * 4]
     assert joined(7, anything) == 70
@@ -253,10 +260,10 @@ def test_a_search_waits_for_changes_no_longer_than_its_own_budget(
     memory: MemorySync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the budget of those that wait too, which it could be joined with."""
-    questions: list[Question] = []
+    questions: list[IndexQuestion] = []
     call = IndexSearch.__call__
 
-    def seen(self: IndexSearch, question: Question) -> FoundRows:
+    def seen(self: IndexSearch, question: IndexQuestion) -> FoundRows:
         questions.append(question)
         return call(self, question)
 

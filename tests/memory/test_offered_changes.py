@@ -34,7 +34,7 @@ def n_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     made: list[int] = []
     documents = projection.documents
 
-    def counted(*given: Any, **options: Any) -> Iterator[projection.Batch]:
+    def counted(*given: Any, **options: Any) -> Iterator[projection.ChangeTables]:
         for batch in documents(*given, **options):
             made.append(batch.n_read)
             yield batch

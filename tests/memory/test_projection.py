@@ -11,8 +11,7 @@ import hyrecall as hr
 from hyrecall.memory import Fact, MemorySync
 from memory.small_store import episode
 from memory.stores import DIM, open_store
-from seams import EDGES, Layout, layout_of, norms, projection, vector_checksum
-from seams import memory_Column as Column
+from seams import EDGES, IndexColumn, Layout, layout_of, norms, projection, vector_checksum
 
 LAYOUTS = [
     layout_of(hr.recipes.default),
@@ -57,7 +56,7 @@ def store(n: int) -> MemorySync:
 
 
 def expected_table(
-    columns: dict[str, Column], key: str, rows: Sequence[dict[str, Any]], wanted: set[Any]
+    columns: dict[str, IndexColumn], key: str, rows: Sequence[dict[str, Any]], wanted: set[Any]
 ) -> pa.Table:
     """Each column by a call of its own, of the rows whose key is wanted."""
     live = [row for row in rows if row[key] in wanted]
@@ -68,7 +67,7 @@ def expected_table(
 
 
 def read(
-    memory: MemorySync, columns: dict[str, Column], tables: str, more: str = ""
+    memory: MemorySync, columns: dict[str, IndexColumn], tables: str, more: str = ""
 ) -> list[dict[str, Any]]:
     wanted = ", ".join(column.sql for column in columns.values())
     number = "e.changed" if columns is EDGES else "d.changed"
@@ -90,7 +89,7 @@ def expected_vectors(rows: Sequence[dict[str, Any]]) -> list[list[float] | None]
     return out
 
 
-def documents(memory: MemorySync, layout: Layout) -> projection.Batch:
+def documents(memory: MemorySync, layout: Layout) -> projection.ChangeTables:
     with memory._store.database.reading() as connection:
         (batch,) = projection.documents(connection, layout, model=None, dim=DIM)
     return batch
@@ -166,7 +165,7 @@ def test_a_vector_with_another_checksum_is_null() -> None:
 def shifted(read: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
     """Two columns of one type in each other's place."""
 
-    def table(self: projection._Reader, live: Sequence[tuple[Any, ...]]) -> pa.Table:
+    def table(self: projection._SelectReader, live: Sequence[tuple[Any, ...]]) -> pa.Table:
         made = read(self, live)
         names = made.column_names
         if "input" not in names:
@@ -180,6 +179,6 @@ def shifted(read: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
 
 
 def test_columns_in_each_others_place_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection._Reader, "table", shifted(projection._Reader.table))
+    monkeypatch.setattr(projection._SelectReader, "table", shifted(projection._SelectReader.table))
     with pytest.raises(AssertionError):
         test_rows_become_the_columns_that_each_column_makes_of_its_own_values(LAYOUTS[0], 60)

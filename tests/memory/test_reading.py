@@ -16,6 +16,7 @@ from seams import (
     Database,
     ReadPolicy,
     Selection,
+    StoreCounts,
     agents_of_group,
     archive,
     cell_of,
@@ -38,7 +39,6 @@ from seams import (
     supersede,
     update,
 )
-from seams import memory_Counts as Counts
 from seams import memory_counts as counts
 
 
@@ -133,8 +133,8 @@ def test_the_newest_come_first(store: Database) -> None:
         assert [one.id for one in newest(c, [bob, ana], limit=3)] == ["2", "1", "4"]
         assert newest(c, []) == []
         kinds = {"episodic": 3, "note": 2}
-        assert counts(c, [ana]) == Counts(5, kinds, 5, 3, 1, 0)
-        assert counts(c, []) == Counts(0, {}, 0, 0, 0, 0)
+        assert counts(c, [ana]) == StoreCounts(5, kinds, 5, 3, 1, 0)
+        assert counts(c, []) == StoreCounts(0, {}, 0, 0, 0, 0)
 
 
 def test_the_model_of_the_vector_written_last_is_known(store: Database) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
-from seams import JoinedReply, Lexical, reply_of
-from seams import hits_BatchReply as BatchReply
+from seams import JoinedReply, Lexical, ReplyBase, reply_of
 from seams import hits_Reply as Reply
 from seams import segments_State as State
 from small_index import built
@@ -78,4 +77,4 @@ def test_no_public_name_of_hits_leads_to_the_snapshot(hits: hr.Hits) -> None:
     for shown in (hits, hits[0], hits[0][0]):
         names = [name for name in dir(shown) if not name.startswith("_")]
         values = [getattr(shown, name) for name in names]
-        assert not [one for one in values if isinstance(one, BatchReply | State)]
+        assert not [one for one in values if isinstance(one, ReplyBase | State)]

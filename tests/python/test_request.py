@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from seams import CallOptions, Request
+from seams import CallOptions, Search
 
 # Floors and constants, which a recipe has in its arms.
 IN_ARMS = {"min_score", "bm25"}
@@ -22,7 +22,7 @@ NAMES = {"vector": "vectors", "arms": "more"}
 @pytest.mark.parametrize("method", [hr.Index.recall, hr.Index.recall_one])
 def test_each_argument_of_a_recall_is_part_of_the_request_or_an_option(method: object) -> None:
     given = set(inspect.signature(method).parameters) - {"self"}  # type: ignore[arg-type]
-    asked, how = set(Request._fields), set(CallOptions._fields)
+    asked, how = set(Search._fields), set(CallOptions._fields)
     assert not asked & how
     missing = {"query_keys"} if method is hr.Index.recall_one else set()
     assert {NAMES.get(name, name) for name in given} == (asked | how | BESIDE) - missing
@@ -37,7 +37,7 @@ def test_each_option_of_a_call_stands_for_a_field_of_a_recipe() -> None:
 
 def test_defaults_of_requests_and_options_are_those_of_a_call() -> None:
     parameters = inspect.signature(hr.Index.recall).parameters
-    for name, default in (CallOptions._field_defaults | Request._field_defaults).items():
+    for name, default in (CallOptions._field_defaults | Search._field_defaults).items():
         given = parameters["arms" if name == "more" else name].default
         assert given == default or (given, default) == ((), None)
 

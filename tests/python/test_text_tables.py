@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seams import Line, Row, clean, cut, fields, table, width_of, wrap
+from seams import Row, TextLine, clean, cut, fields, table, width_of, wrap
 from seams import base_Column as Column
 
 COLUMNS = (
@@ -18,7 +18,7 @@ COLUMNS = (
 KEY = "episode_0123456789abcdef0123456789abcdef"
 
 
-def texts(lines: list[Line]) -> list[str]:
+def texts(lines: list[TextLine]) -> list[str]:
     return [line.text for line in lines]
 
 
@@ -29,7 +29,7 @@ def test_marks_that_turn_the_order_of_what_follows_are_shown(mark: str) -> None:
 
 
 def test_columns_that_do_not_fit_stand_beneath_their_row_with_their_names() -> None:
-    row = Row(["1", KEY, "0.032787", "2026-06-01 12:00"], [Line("hot tea")])
+    row = Row(["1", KEY, "0.032787", "2026-06-01 12:00"], [TextLine("hot tea")])
     assert texts(table(COLUMNS, [row], width=80)) == [
         "rank  id                                           score              when",
         f"----  {'-' * 40}  --------  ----------------",
@@ -57,7 +57,7 @@ def test_an_id_longer_than_the_screen_is_whole_on_its_line() -> None:
 def test_no_line_is_wider_than_the_screen(rows: list[tuple[str, str]], width: int) -> None:
     made = table(
         COLUMNS,
-        [Row([str(at), clean(key), "0.5", "now"], [Line(clean(t))]) for at, (key, t) in
+        [Row([str(at), clean(key), "0.5", "now"], [TextLine(clean(t))]) for at, (key, t) in
          enumerate(rows)],
         width=width,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_no_line_is_wider_than_the_screen(rows: list[tuple[str, str]], width: in
 @given(st.text(alphabet="ab 東é", max_size=80), st.integers(2, 30))
 def test_wrapping_loses_nothing_but_blanks_and_keeps_styles(text: str, width: int) -> None:
     marked = [at for at, one in enumerate(text) if one == "b"]
-    line = Line(text, tuple((at, at + 1, "mark") for at in marked))
+    line = TextLine(text, tuple((at, at + 1, "mark") for at in marked))
     lines = wrap(line, width)
     joined = "".join(one.text for one in lines)
     assert joined.replace(" ", "") == text.replace(" ", "")
@@ -76,9 +76,9 @@ def test_wrapping_loses_nothing_but_blanks_and_keeps_styles(text: str, width: in
 
 
 def test_words_are_broken_at_blanks_and_wide_characters_anywhere() -> None:
-    assert texts(wrap(Line("hot tea and milk"), 8)) == ["hot tea", "and milk"]
-    assert texts(wrap(Line("abcdefghij"), 4)) == ["abcd", "efgh", "ij"]
-    assert texts(wrap(Line("東京都庁"), 5)) == ["東京", "都庁"]
+    assert texts(wrap(TextLine("hot tea and milk"), 8)) == ["hot tea", "and milk"]
+    assert texts(wrap(TextLine("abcdefghij"), 4)) == ["abcd", "efgh", "ij"]
+    assert texts(wrap(TextLine("東京都庁"), 5)) == ["東京", "都庁"]
 
 
 def test_a_long_value_is_wrapped_beside_its_name_or_beneath_it() -> None:

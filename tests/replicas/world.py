@@ -12,8 +12,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipes import loom
-from seams import FolderRemote
-from seams import replicas_Listed as Listed
+from seams import FolderRemote, StoredObject
 
 N_ROWS = 12
 PARTS = 3
@@ -135,7 +134,7 @@ class Meddled:
         self._before("replace_head", "")
         self._inner.replace_head(content, tag)
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
         self._before("listed", prefix)
         yield from self._inner.listed(prefix)
 

@@ -22,7 +22,7 @@ from hyrecall.memory import Fact, Memory, MemorySync, hm_recall
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of
-from seams import ARROW, Ask, Recipe, call, recalling
+from seams import ARROW, RecallArguments, Recipe, call, recalling
 from serve_client import calling
 
 HOUSE = {"org": "acme", "workspace": "lab"}
@@ -456,7 +456,7 @@ def test_nothing_is_found_of_a_misspelt_option() -> None:
     assert str(fault.value) == "include_ended: expected True or False, got 1"
 
 
-def _whatever_holds(self: Ask, now: datetime) -> Ask:
+def _whatever_holds(self: RecallArguments, now: datetime) -> RecallArguments:
     return self
 
 
@@ -464,7 +464,7 @@ def _whatever_has_not_ended(now: datetime) -> hr.Filter:
     return ~hr.Filter(valid_to=(None, now))
 
 
-def _in_order_of_scores(connection: Any, rows: Any, ask: Ask, *_: Any) -> Any:
+def _in_order_of_scores(connection: Any, rows: Any, ask: RecallArguments, *_: Any) -> Any:
     return range(len(rows))[ask.offset : ask.offset + ask.limit]
 
 
@@ -472,7 +472,7 @@ def _in_order_of_scores(connection: Any, rows: Any, ask: Ask, *_: Any) -> Any:
     ("recipe", "place", "name", "wrong", "check"),
     [
         (
-            recipes.honeycomb, Ask, "of_what_holds", _whatever_holds,
+            recipes.honeycomb, RecallArguments, "of_what_holds", _whatever_holds,
             test_E53_ended_facts_are_left_out_of_every_search,
         ),
         (

@@ -17,8 +17,7 @@ import pytest
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.recipes import loom
 from hyrecall.serve import ServiceOptions, create_app
-from seams import ARROW, THREADS, CallerOf, Opening, export, recall, recall_data
-from seams import serve_Turns as Turns
+from seams import ARROW, THREADS, CallerOf, FairSemaphore, Opening, export, recall, recall_data
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve.test_arrow_routes import stream
@@ -355,7 +354,7 @@ def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
     draw = random.Random(seed)
 
     async def run() -> None:
-        turns, most, share = Turns(3, 2), 3, 2
+        turns, most, share = FairSemaphore(3, 2), 3, 2
         inside: Counter[str] = Counter()
 
         async def ask(name: str) -> None:
@@ -383,7 +382,7 @@ def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
 
 def test_batches_of_several_callers_take_turns(store: Opening) -> None:
     async def run() -> list[str]:
-        turns, order = Turns(2, 2), []
+        turns, order = FairSemaphore(2, 2), []
 
         async def query(name: str) -> None:
             async with turns.turn(name):

@@ -11,8 +11,16 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.serve import ServiceOptions, create_app
-from seams import Opening, ServiceError, check_host, check_origin, encode, encode_within, reading
-from seams import serve_Guard as Guard
+from seams import (
+    Opening,
+    ServiceError,
+    ServiceGuard,
+    check_host,
+    check_origin,
+    encode,
+    encode_within,
+    reading,
+)
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
@@ -42,7 +50,7 @@ HERE, NAMED, ELSEWHERE = (
 def refusal(options: ServiceOptions, **headers: str) -> int:
     """The status of a request's refusal, 200 if it is none."""
     given = Headers({"host": "127.0.0.1:8765", **headers})
-    guard = Guard(None, options=options, state=State({"index": None}))  # type: ignore[arg-type]
+    guard = ServiceGuard(None, options=options, state=State({"index": None}))  # type: ignore[arg-type]
     try:
         check_host(guard._hosts, options, given)
         check_origin(options, {"type": "http", "scheme": "http"}, given)

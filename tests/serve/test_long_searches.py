@@ -19,9 +19,9 @@ from hyrecall.recipes import hypergraph, loom
 from hyrecall.serve import ServiceOptions, create_app
 from seams import (
     MOST_STATES,
-    Asked,
     Frames,
     Opening,
+    OwnerRequest,
     browsed_paths,
     open_states,
     pattern_fault,
@@ -258,10 +258,10 @@ def test_a_short_search_is_not_counted_and_a_program_of_its_own_is_not_bounded()
 
 
 def test_the_owner_of_a_shared_store_learns_who_asks_and_that_a_client_has_left() -> None:
-    assert Asked("x").caller is None  # type: ignore[arg-type]
+    assert OwnerRequest("x").caller is None  # type: ignore[arg-type]
     token = scans.CALLER.set("ann")
     try:
-        assert Asked("x").caller == "ann"  # type: ignore[arg-type]
+        assert OwnerRequest("x").caller == "ann"  # type: ignore[arg-type]
     finally:
         scans.CALLER.reset(token)
     one, other = socket.socketpair()

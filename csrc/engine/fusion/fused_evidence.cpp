@@ -33,7 +33,7 @@ void Fuser::begin_evidence(QueryCandidates const& pool) {
   }
 }
 
-// Adds to every score what speaks for the document. unit: the best possible fused score, of which
+// Adds its evidence to the score of each document. unit: the best possible fused score, of which
 // all but the neighbours are shares.
 void Fuser::add_evidence(QueryCandidates const& pool, double unit) {
   std::array<double, 3> own;
@@ -44,7 +44,7 @@ void Fuser::add_evidence(QueryCandidates const& pool, double unit) {
   }
 }
 
-// The score of a document with what speaks for it. own: of hear_itself().
+// The score of a document with its evidence. own: of hear_itself().
 double Fuser::total(QueryCandidates const& pool, std::uint32_t doc,
                     std::span<double const> own) const {
   std::span<double const> const fused = out_.evidence.fused;

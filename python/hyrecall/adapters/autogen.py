@@ -1,4 +1,4 @@
-"""AutoGen over a durable store: a memory of one user, and a tool by which the model recalls."""
+"""AutoGen over a durable store: a memory of one user, and a recall tool for the model."""
 
 from __future__ import annotations
 

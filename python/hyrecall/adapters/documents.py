@@ -809,11 +809,6 @@ class DocumentIndex:
         list of FoundDocument
             By score descending; equal scores in the order of writing.
 
-        Raises
-        ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            The argument is named.
-
         Notes
         -----
         Before the first vector is written, a query's vector finds nothing, whatever its length. A

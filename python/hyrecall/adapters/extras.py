@@ -1,4 +1,4 @@
-"""The check for the package of a framework, which an extra brings."""
+"""Raises a helpful error if the package of a framework is not installed."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class _Embedder:
 
 
 class QueryVectors:
-    """Returns the vector of a query, or None if its function fails or takes too long."""
+    """Embeds a query; returns None if the function fails or takes too long."""
 
     def __init__(self, embed_query: EmbedQuery) -> None:
         """Hold the function; nothing is called yet."""
@@ -144,8 +144,6 @@ class HyrecallStore(OwnsStore, base.BaseStore):
     ------
     ScopeError
         No scope.
-    OptionError, DTypeError
-        A wrong argument, which the message names.
 
     Notes
     -----
@@ -267,8 +265,6 @@ class HyrecallStore(OwnsStore, base.BaseStore):
             A namespace outside the scope; nothing has been written then.
         OptionError, DTypeError
             An operation, namespace, key, filter, time to live or value that is not allowed.
-        StoreError
-            The disk or SQLite fails.
 
         Notes
         -----

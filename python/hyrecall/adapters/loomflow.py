@@ -51,11 +51,6 @@ class HyrecallFacts:
     memory : MemorySync
         An open store, which the caller closes.
 
-    Raises
-    ------
-    DTypeError
-        Not a store.
-
     Notes
     -----
     A fact that is followed by another one of its subject and predicate ends where that begins.
@@ -196,11 +191,6 @@ class HyrecallMemory(OwnsStore):
     ----------
     memory : MemorySync
         An open store, which the caller closes.
-
-    Raises
-    ------
-    DTypeError
-        Not a store.
 
     Notes
     -----

@@ -29,7 +29,7 @@ TOLD_OF_RECALL: Final = (
 
 
 class OwnsStore:
-    """Closes the store that it has opened itself; one that it was given is its owner's."""
+    """Closes its store if it opened the store itself, not if the store was passed in."""
 
     _opened: MemorySync | None = None
 

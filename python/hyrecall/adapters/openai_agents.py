@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK over a durable store: a session, and a tool by which the model recalls.
+"""OpenAI Agents SDK over a durable store: a session, and a recall tool for the model.
 
 A session is a conversation of one user, and its items are memories in the user's cell. Those that
 say something have the kind "message": :func:`recall_tool` finds what was said in other sessions.
@@ -62,8 +62,6 @@ class HyrecallSession:
     ------
     ScopeError
         No user.
-    OptionError, DTypeError
-        A wrong argument, which the message names.
 
     Notes
     -----

@@ -166,7 +166,7 @@ _METACHARACTERS = re.compile(r"[\\^$.|?*+()\[\]{}]")
 @check_keywords
 @dataclass(frozen=True)
 class Edges:
-    """Among the columns of :class:`Regex`: the texts of a document's edges in a graph.
+    """Makes :class:`Regex` search the texts of a document's edges in a graph.
 
     Parameters
     ----------

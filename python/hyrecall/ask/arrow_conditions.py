@@ -61,7 +61,7 @@ class _Node(Generic[F]):
 
 
 @dataclass
-class _Call(Generic[F]):
+class _FunctionCall(Generic[F]):
     """A function whose arguments are still being read."""
 
     name: str
@@ -101,7 +101,7 @@ class _Translator(Generic[F]):
         self._make = make
         self._every_row = make()
         self._no_row = ~self._every_row
-        self._tests: dict[str, Callable[[_Call[F], str], tuple[F, F]]] = {
+        self._tests: dict[str, Callable[[_FunctionCall[F], str], tuple[F, F]]] = {
             "is_in": self._is_in,
             "is_null": self._is_null,
             "is_valid": self._is_valid,
@@ -114,11 +114,11 @@ class _Translator(Generic[F]):
         except pa.ArrowNotImplementedError:
             raise _RefusedError("columns by name", str(expression)) from None
         batch = pa.ipc.open_file(serialised).get_batch(0)
-        reading: list[_Call[F]] = [_Call("")]  # open calls, outermost first
+        reading: list[_FunctionCall[F]] = [_FunctionCall("")]  # open calls, outermost first
         for key, value in _core.schema_metadata(batch.schema):
             word = value.decode()
             if key == b"call":
-                reading.append(_Call(word))
+                reading.append(_FunctionCall(word))
             elif key == b"field_ref":
                 reading[-1].arguments.append(_Node(word, column=word))
             elif key == b"literal":
@@ -133,7 +133,7 @@ class _Translator(Generic[F]):
                 raise _RefusedError(_WISH, str(expression))
         return self._condition(reading[0].arguments[0])[0]
 
-    def _evaluate(self, call: _Call[F]) -> _Node[F]:
+    def _evaluate(self, call: _FunctionCall[F]) -> _Node[F]:
         """Convert a complete call to a condition."""
         if call.name in ("and_kleene", "or_kleene"):
             (true, false), (true_, false_) = map(self._condition, call.arguments)
@@ -162,7 +162,7 @@ class _Translator(Generic[F]):
             raise _RefusedError("a condition", node.text)
         return (self._every_row, self._no_row) if value else (self._no_row, self._every_row)
 
-    def _compare(self, call: _Call[F]) -> _Node[F]:
+    def _compare(self, call: _FunctionCall[F]) -> _Node[F]:
         left, right = call.arguments
         name = call.name
         if left.constant is not None:
@@ -183,7 +183,7 @@ class _Translator(Generic[F]):
             true = true & ~equal
         return _Node(call.text, true, present & ~true)
 
-    def _is_in(self, call: _Call[F], column: str) -> tuple[F, F]:
+    def _is_in(self, call: _FunctionCall[F], column: str) -> tuple[F, F]:
         nulls = call.options["null_matching_behavior"].as_py()
         if nulls not in (_NULLS_MATCH, _NULLS_ARE_SKIPPED):
             raise _refused(call)
@@ -195,21 +195,21 @@ class _Translator(Generic[F]):
             true = true | self._make(**{column: IsNull()})
         return true, ~true
 
-    def _is_null(self, call: _Call[F], column: str) -> tuple[F, F]:
+    def _is_null(self, call: _FunctionCall[F], column: str) -> tuple[F, F]:
         true = self._make(**{column: IsNull()})
         if "nan_is_null" in call.options and call.options["nan_is_null"].as_py():
             true = true | self._is_nan(call, column)[0]
         return true, ~true
 
-    def _is_valid(self, call: _Call[F], column: str) -> tuple[F, F]:
+    def _is_valid(self, call: _FunctionCall[F], column: str) -> tuple[F, F]:
         return self._make(**{column: NotNull()}), self._make(**{column: IsNull()})
 
-    def _is_nan(self, call: _Call[F], column: str) -> tuple[F, F]:
+    def _is_nan(self, call: _FunctionCall[F], column: str) -> tuple[F, F]:
         ordered = self._make(**{column: (-math.inf, math.inf)})
         return self._make(**{column: NotNull()}) & ~ordered, ordered
 
 
-def _constant(scalar: pa.Scalar, call: _Call[Any]) -> Any:
+def _constant(scalar: pa.Scalar, call: _FunctionCall[Any]) -> Any:
     """Convert a constant for use in a filter; None for null. Times keep their nanoseconds."""
     if isinstance(scalar, pa.DictionaryScalar):
         scalar = scalar.value
@@ -232,5 +232,5 @@ def _shown(constant: pa.Scalar) -> str:
     return repr(constant.as_py()) if pa.types.is_string(constant.type) else str(constant)
 
 
-def _refused(call: _Call[Any]) -> _RefusedError:
+def _refused(call: _FunctionCall[Any]) -> _RefusedError:
     return _RefusedError(_WISH, call.text)

@@ -95,7 +95,7 @@ class Prefix:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class _Group:
+class _QueryGroup:
     queries: tuple[TextQuery, ...]
 
     def __init__(self, *queries: TextQuery) -> None:
@@ -115,7 +115,7 @@ class _Group:
 
 
 @check_keywords
-class All(_Group):
+class All(_QueryGroup):
     """Matches documents that match every part; each word of a str is a part.
 
     Parameters
@@ -136,7 +136,7 @@ class All(_Group):
 
 
 @check_keywords
-class Any(_Group):
+class Any(_QueryGroup):
     """Matches documents that match at least one part; a plain str is the same for its words.
 
     Parameters
@@ -231,9 +231,9 @@ def words_of(query: object) -> str | None:
             words.append(one.text)
         elif isinstance(one, Boost):
             left.append(one.query)
-        elif isinstance(one, _Group):
+        elif isinstance(one, _QueryGroup):
             left.extend(reversed(one.queries))
-    is_query = isinstance(query, Phrase | Prefix | Boost | _Group)
+    is_query = isinstance(query, Phrase | Prefix | Boost | _QueryGroup)
     return " ".join(words) if is_query else None
 
 
@@ -269,7 +269,7 @@ def _check_text(argument: str, text: object) -> None:
 
 
 def _check_query(argument: str, query: object) -> None:
-    if not isinstance(query, str | Phrase | Prefix | _Group | Boost):
+    if not isinstance(query, str | Phrase | Prefix | _QueryGroup | Boost):
         raise _not_a_query(argument, query)
 
 

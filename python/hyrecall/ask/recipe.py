@@ -299,7 +299,7 @@ class Fill:
 @check_keywords
 @dataclass(frozen=True)
 class WithThreads:
-    """What a recipe does where a query's scope holds threads: it hears the rows around a hit.
+    """How a recipe ranks queries whose scope has threads: rows around a hit raise its score.
 
     A query is answered so if at least one live row of its scope is in a thread, whether or not the
     row passes the filter. Queries of other scopes are answered as if the recipe lacked this part,

@@ -19,8 +19,8 @@ Texts: TypeAlias = Sequence[TextQuery | None] | Mapping[str, Sequence[TextQuery 
 Floors: TypeAlias = Mapping[str, float | Above] | float | Above | None
 
 
-class Request(NamedTuple):
-    """The queries of a call of :meth:`hyrecall.Index.recall`, without the options of ranking."""
+class Search(NamedTuple):
+    """The queries, scopes and limits of a recall; :class:`CallOptions` or a recipe rank them."""
 
     now: datetime
     text: object = None
@@ -36,7 +36,7 @@ class Request(NamedTuple):
     group: object = None
     surrounding: object = 0
 
-    def with_own_scope(self) -> Request:
+    def with_own_scope(self) -> Search:
         """Return the request with a copy of a list of scopes: the caller may change its own."""
         scope = self.scope
         return self._replace(scope=list(scope)) if isinstance(scope, list) else self

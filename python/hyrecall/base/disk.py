@@ -51,7 +51,7 @@ CHECKSUM = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class FileEnd:
-    """The first bytes of a file, or the last: how many, and their xxh3_64."""
+    """The length and the xxh3_64 checksum of the first or the last bytes of a file."""
 
     size: int
     checksum: str
@@ -141,7 +141,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-class _Sink(io.RawIOBase):
+class _HashedFile(io.RawIOBase):
     """An output file that hashes each block as it is written."""
 
     def __init__(self, handle: int) -> None:
@@ -186,7 +186,7 @@ def write_file(
         os.unlink(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        sink = _Sink(handle)
+        sink = _HashedFile(handle)
         with kept_from_children(handle), io.BufferedWriter(sink, WRITE_BYTES) as buffered:
             write(buffered)
         os.fsync(handle)
@@ -495,7 +495,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Noted:
+class RemoteVersion:
     """One generation of a remote place."""
 
     url: str
@@ -522,10 +522,10 @@ class Noted:
 
 @dataclass(frozen=True)
 class Mark:
-    """The content of REMOTE."""
+    """The content of the file REMOTE of a replica."""
 
     role: str
-    noted: tuple[Noted, ...]
+    noted: tuple[RemoteVersion, ...]
 
     def __post_init__(self) -> None:
         """Refuse values that no push or pull can have written."""
@@ -537,18 +537,18 @@ class Mark:
         """Return whether a generation is among those noted."""
         return any(one.manifest == manifest for one in self.noted)
 
-    def holds(self, version: str) -> Noted | None:
+    def holds(self, version: str) -> RemoteVersion | None:
         """Return the oldest noted generation whose content has this version."""
         # Of two generations of a store with one version, a pull that was interrupted may have
         # brought the first only.
         return next((one for one in self.noted if one.version == version), None)
 
-    def with_coming(self, coming: Noted) -> Mark:
+    def with_coming(self, coming: RemoteVersion) -> Mark:
         """Return the mark with one more generation, which a push or pull begins with."""
         others = tuple(one for one in self.noted if one.manifest != coming.manifest)
         return replace(self, noted=(*others, coming))
 
-    def settled(self, done: Noted) -> Mark:
+    def settled(self, done: RemoteVersion) -> Mark:
         """Return the mark with one generation of its place, which a push or pull ended with."""
         others = tuple(one for one in self.noted if one.url != done.url)
         return replace(self, noted=(*others, done) if self.role == SOURCE else (done,))
@@ -568,7 +568,7 @@ def read_mark(folder: Path) -> Mark | None:
         data: dict[str, Any] = json.loads(body)
         found = data.pop("format")
         if found == FORMAT:
-            noted = tuple(Noted(**one) for one in data.pop("noted"))
+            noted = tuple(RemoteVersion(**one) for one in data.pop("noted"))
             return Mark(noted=noted, **data)
     except MALFORMED as fault:
         raise error(CorruptRemoteError, str(path), f"the fields of {MARK}", fault) from fault

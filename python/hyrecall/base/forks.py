@@ -1,4 +1,4 @@
-"""What a forked child does with what it inherits: it renews its own, and leaves the parent's alone.
+"""Makes locks, files and SQLite safe to use in a process after a fork.
 
 A child has none of its parent's threads, finds locks held that nobody will release, and shares the
 parent's open files, sockets and temporary folders. Here are the tools of all who hold such things.
@@ -26,7 +26,7 @@ Lock_ = TypeVar("Lock_")
 
 
 class Birth:
-    """The process that made an object, which alone may use it."""
+    """Remembers which process made an object; another one may not use it."""
 
     def __init__(self) -> None:
         """Remember this process."""
@@ -59,7 +59,7 @@ def renew_in_children(one: _Renewed) -> None:
 
 
 def free_in_children(lock: Lock_) -> Lock_:
-    """Return a lock or condition of :mod:`threading` that nobody holds in a forked child."""
+    """Return a lock or condition of :mod:`threading` that is free in a forked child."""
     _locks.add(lock)
     return lock
 
@@ -73,7 +73,7 @@ def leave_to_parent(one: object) -> None:
 
 
 class _Uses:
-    """Uses of a library that a fork must not cut in two."""
+    """Counts the uses of a library during which no fork may happen."""
 
     was_cut = False
 
@@ -114,7 +114,7 @@ uses = _Uses()
 
 
 class Use:
-    """A use of SQLite, which a fork must not cut in two: a ``with`` block, which may be nested."""
+    """A ``with`` block around a use of SQLite, during which forks wait; may be nested."""
 
     # A fork of another thread waits for its end, for half a second at most.
 
@@ -149,8 +149,8 @@ os.register_at_fork(
 )
 
 
-class _Kept:
-    """An open file that a child replaces by nothing."""
+class _InheritedFile:
+    """An open file that a forked child replaces by ``/dev/null``."""
 
     def __init__(self, number: int) -> None:
         self.number: int | None = number
@@ -167,7 +167,7 @@ class _Kept:
 def kept_from_children(number: int) -> Iterator[None]:
     """Let a child that is forked in the block have ``/dev/null`` in the place of an open file."""
     # Else it would hold the parent's lock on the file, or write again what the parent has buffered.
-    kept = _Kept(number)
+    kept = _InheritedFile(number)
     try:
         yield
     finally:

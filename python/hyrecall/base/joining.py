@@ -1,4 +1,4 @@
-"""Joins calls that come while others are at work: natural batching.
+"""Joins calls that arrive while others run into one batch.
 
 An idle engine runs a call at once. What comes while a batch runs waits, and is the next batch. No
 call waits for company, and no reply depends on it (law L4: the same bits in every batch).
@@ -18,7 +18,7 @@ Reply_ = TypeVar("Reply_")
 
 
 @dataclass(frozen=True)
-class _Waiting(Generic[Call_, Reply_]):
+class _AwaitedCall(Generic[Call_, Reply_]):
     call: Call_
     key: Hashable
     reply: asyncio.Future[Reply_]
@@ -40,7 +40,7 @@ class Joiner(Generic[Call_, Reply_]):
         self._fails_all = fails_all
         self._run, self._executor = run, executor
         self._max_joined, self._free = max_joined, at_once
-        self._waiting: deque[_Waiting[Call_, Reply_]] = deque()
+        self._waiting: deque[_AwaitedCall[Call_, Reply_]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self.n_calls, self.n_batches = 0, 0
 
@@ -49,7 +49,7 @@ class Joiner(Generic[Call_, Reply_]):
         # A caller that is cancelled takes its call out of the queue; in a running batch, its reply
         # is dropped, and the others have theirs.
         reply: asyncio.Future[Reply_] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(call, key, reply))
+        self._waiting.append(_AwaitedCall(call, key, reply))
         self._start()
         return await reply
 
@@ -60,10 +60,10 @@ class Joiner(Generic[Call_, Reply_]):
             self._tasks.add(task)  # the loop holds tasks weakly
             task.add_done_callback(self._tasks.discard)
 
-    def _next_batch(self) -> list[_Waiting[Call_, Reply_]]:
+    def _next_batch(self) -> list[_AwaitedCall[Call_, Reply_]]:
         """Take the first call that waits, and those of its key behind it."""
-        batch: list[_Waiting[Call_, Reply_]] = []
-        others: list[_Waiting[Call_, Reply_]] = []
+        batch: list[_AwaitedCall[Call_, Reply_]] = []
+        others: list[_AwaitedCall[Call_, Reply_]] = []
         while self._waiting and len(batch) < self._max_joined:
             one = self._waiting.popleft()
             if one.reply.done():  # its caller was cancelled
@@ -72,7 +72,7 @@ class Joiner(Generic[Call_, Reply_]):
         self._waiting.extendleft(reversed(others))
         return batch
 
-    async def _answer(self, batch: list[_Waiting[Call_, Reply_]]) -> None:
+    async def _answer(self, batch: list[_AwaitedCall[Call_, Reply_]]) -> None:
         self.n_calls += len(batch)
         try:
             await self._run_batch(batch)
@@ -80,7 +80,7 @@ class Joiner(Generic[Call_, Reply_]):
             self._free += 1
             self._start()
 
-    async def _run_batch(self, batch: list[_Waiting[Call_, Reply_]]) -> None:
+    async def _run_batch(self, batch: list[_AwaitedCall[Call_, Reply_]]) -> None:
         """Answer a batch; if it fails, answer its halves, so that only the wrong calls fail."""
         # One wrong call of n costs 2 log2(n) batches more, each of which may wait for a shard that
         # hangs. Calls whose callers gave up meanwhile are left out.

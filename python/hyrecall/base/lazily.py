@@ -1,4 +1,4 @@
-"""Modules whose names are imported when they are first asked for (PEP 562)."""
+"""Imports the names of a module when they are first used (PEP 562)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of stored or sent bytes catches, to refuse them by an error of its own."""
+"""The exceptions that malformed bytes can cause in a reader, to be caught together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports the progress of a build to the caller's function; bounds the room of replies."""
+"""Reports the progress of a build to the caller's function; limits the size of replies."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_progress(progress: object, name: str = "progress") -> ProgressFunction 
 
 
 class Room:
-    """The room that is left in the reply to a request."""
+    """The number of bytes that are left in the reply to a request."""
 
     def __init__(self, n_characters: int, refusal: Callable[[], Exception]) -> None:
         """Begin with all of it."""

@@ -18,7 +18,7 @@ _NAME = "hyrecall"
 
 
 class SpanLike(Protocol):
-    """What a span takes here."""
+    """The methods of an OpenTelemetry span that are used here."""
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set numbers and words."""
@@ -30,7 +30,7 @@ class SpanLike(Protocol):
 
 
 class _TraceLike(Protocol):
-    """What is read of :class:`hyrecall.hits.trace.Trace`."""
+    """The fields of :class:`hyrecall.hits.trace.Trace` that a span shows."""
 
     @property
     def device(self) -> str: ...

@@ -19,30 +19,30 @@ _LEAST_WRAPPED = 30  # columns: a last column with less room than this goes bene
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A text with styles."""
 
     text: str
     spans: tuple[tuple[int, int, Style], ...] = ()
 
-    def part(self, begin: int, end: int) -> Line:
+    def part(self, begin: int, end: int) -> TextLine:
         """Return the characters in [begin, end) with their styles."""
         kept = (
             (max(start, begin) - begin, min(stop, end) - begin, style)
             for start, stop, style in self.spans
             if start < end and stop > begin
         )
-        return Line(self.text[begin:end], tuple(kept))
+        return TextLine(self.text[begin:end], tuple(kept))
 
-    def after(self, first: Line) -> Line:
+    def after(self, first: TextLine) -> TextLine:
         """Return the line with another line before it."""
         n = len(first.text)
         moved = tuple((start + n, stop + n, style) for start, stop, style in self.spans)
-        return Line(first.text + self.text, first.spans + moved)
+        return TextLine(first.text + self.text, first.spans + moved)
 
-    def indented(self, n_columns: int) -> Line:
+    def indented(self, n_columns: int) -> TextLine:
         """Return the line with spaces before it."""
-        return self.after(Line(" " * n_columns))
+        return self.after(TextLine(" " * n_columns))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Row:
     """A row of a table."""
 
     cells: Sequence[str]
-    below: Sequence[Line] = ()
+    below: Sequence[TextLine] = ()
 
 
 def clean(text: str) -> str:
@@ -113,7 +113,7 @@ def _fitting(text: str, begin: int, width: int) -> int:
     return end
 
 
-def wrap(line: Line, width: int, *, hang: int = 0) -> list[Line]:
+def wrap(line: TextLine, width: int, *, hang: int = 0) -> list[TextLine]:
     """Break a text into lines, at spaces where possible; a word longer than a line is split."""
     # Lines after the first are shorter by ``hang`` columns.
     breaks = _breaks(line.text, max(width, 2), max(width - hang, 2))
@@ -138,7 +138,7 @@ def _breaks(text: str, width: int, later: int) -> Iterator[tuple[int, int]]:
 
 def table(
     columns: Sequence[Column], rows: Sequence[Row], *, width: int, keep: int = 2
-) -> list[Line]:
+) -> list[TextLine]:
     """Lay out rows in columns."""
     widths = [
         max(width_of(one) for one in (column.name, *(row.cells[at] for row in rows)))
@@ -157,13 +157,13 @@ def table(
     indent = widths[0] + len(_GAP) if widths[0] <= _SHORT else 4
     made = [
         _joined(shown, widths, [column.name for column in shown], heading=True),
-        Line(_GAP.join("-" * one for one in widths)[:width]),
+        TextLine(_GAP.join("-" * one for one in widths)[:width]),
     ]
     for row in rows:
         made += _row(shown, widths, row.cells)
         beneath = zip(columns[n_shown:], row.cells[n_shown:], strict=True)
         pairs = ", ".join(f"{column.name} {cell}".strip() for column, cell in beneath if cell)
-        for text in ([Line(pairs)] if pairs else []) + list(row.below):
+        for text in ([TextLine(pairs)] if pairs else []) + list(row.below):
             made += [one.indented(indent) for one in wrap(text, width - indent)]
     return made
 
@@ -172,20 +172,20 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[Line]:
+def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> list[TextLine]:
     """Return a row's lines: several if its last cell is wrapped."""
     *others, last = cells[: len(columns)]
     lines = [last]
     if columns[-1].wraps:
-        lines = [one.text for one in wrap(Line(last), widths[-1])] or [""]
+        lines = [one.text for one in wrap(TextLine(last), widths[-1])] or [""]
     first = _joined(columns, widths, [*others, lines[0]])
     start = _total(widths) - widths[-1]
-    return [first, *(Line(" " * start + one) for one in lines[1:])]
+    return [first, *(TextLine(" " * start + one) for one in lines[1:])]
 
 
 def _joined(
     columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str], *, heading: bool = False
-) -> Line:
+) -> TextLine:
     text, spans = "", []
     for column, width, cell in zip(columns, widths, cells, strict=True):
         text += _GAP if text else ""
@@ -195,10 +195,10 @@ def _joined(
         if style is not None and cell:
             spans.append((len(text), len(text) + len(cell), style))
         text += cell if column.align == "right" else cell + blanks
-    return Line(text.rstrip(), tuple(spans))
+    return TextLine(text.rstrip(), tuple(spans))
 
 
-def fields(pairs: Sequence[tuple[str, str]], *, width: int) -> list[Line]:
+def fields(pairs: Sequence[tuple[str, str]], *, width: int) -> list[TextLine]:
     """Lay out pairs of name and value, one per line; long values wrap in their own column."""
     columns = Column("", style="heading"), Column("", wraps=True)
     return table(columns, [Row(pair) for pair in pairs], width=width)[2:]

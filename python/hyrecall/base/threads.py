@@ -128,13 +128,13 @@ _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OURS = (_HOME, contextlib.__file__)  # which stands between calls of the package
 
 
-class _Place(NamedTuple):
+class _Caller(NamedTuple):
     path: str
     line: int
     namespace: dict[str, Any]
 
 
-_awaited: contextvars.ContextVar[_Place | None] = contextvars.ContextVar("awaited", default=None)
+_awaited: contextvars.ContextVar[_Caller | None] = contextvars.ContextVar("awaited", default=None)
 
 
 def awaited_call() -> contextvars.Context:
@@ -155,12 +155,12 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn_explicit(message, category, place.path, place.line, module, registry)
 
 
-def _outside(frame: FrameType | None) -> _Place | None:
+def _outside(frame: FrameType | None) -> _Caller | None:
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
     if frame is None:
         return None
-    return _Place(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return _Caller(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
 
 
 # ---- Bounds calls that read many texts: they stop when nobody waits, and one caller has only a few
@@ -180,11 +180,11 @@ FREE_STEPS = 1 << 24
 
 
 class CallStopped(Exception):  # noqa: N818 - nobody gets it: the caller has left
-    """Ends a scan whose caller has left."""
+    """Raised in a scan whose caller no longer waits."""
 
 
 class Call:
-    """A call at work: whether its caller still waits, and what it has spent."""
+    """A running call: whether its caller still waits, and how many steps it has made."""
 
     def __init__(self, caller: str | None, has_left: Callable[[], bool] | None = None) -> None:
         """Begin one."""
@@ -194,7 +194,7 @@ class Call:
         self._is_counted = False
 
     def check(self) -> None:
-        """Raise CallStopped if nobody waits."""
+        """Raise CallStopped if the caller no longer waits."""
         if self.is_stopped or (self.has_left is not None and self.has_left()):
             raise CallStopped
 
@@ -232,7 +232,7 @@ def spend(steps: int) -> None:
 
 
 def check_waiting() -> None:
-    """Raise CallStopped if nobody waits for the call on this thread."""
+    """Raise CallStopped if the caller of this thread's call no longer waits."""
     call = _call.get()
     if call is not None:
         call.check()

@@ -1,4 +1,4 @@
-"""Reads times that callers write, at every door: ISO 8601, and a date alone is a whole day."""
+"""Reads the times that callers write as ISO 8601; a date alone means the whole day."""
 
 from __future__ import annotations
 

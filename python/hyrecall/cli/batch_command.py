@@ -30,7 +30,7 @@ from hyrecall.cli.batch_output import (
     OUTPUT_KINDS,
     STDOUT,
     Output,
-    Refused,
+    RefusedQuery,
     Stream,
     Unfinished,
     check_types,
@@ -96,8 +96,8 @@ Answer = Callable[[pa.Table, int], pa.Table]
 """Returns the hits of some queries, of which the first has that number."""
 
 
-class Workers(Protocol):
-    """Answers slices, some of them ahead of what is written."""
+class SliceWorkers(Protocol):
+    """Answers slices; may be some slices ahead of the output."""
 
     @property
     def n_ahead(self) -> int:
@@ -108,12 +108,11 @@ class Workers(Protocol):
 
 
 class Here:
-    """Answers in this process, when the hits are wanted."""
+    """Answers each slice in this process when its hits are read."""
 
     n_ahead = 0
 
     def __init__(self, answer: Answer) -> None:
-        """Take what answers."""
         self._answer = answer
 
     def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
@@ -127,7 +126,6 @@ class InThreads:
     n_ahead = 1
 
     def __init__(self, answer: Answer) -> None:
-        """Take what answers."""
         self._answer = answer
         self._pool = ThreadPoolExecutor(self.n_ahead + 1, "hyrecall-batch")
 
@@ -189,8 +187,8 @@ _REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice i
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The settings of all slices of a run."""
+class BatchRun:
+    """The settings that all slices of a run share."""
 
     index: Opened
     asked: QueryColumns
@@ -237,7 +235,7 @@ def _with_degraded(hits: pa.Table, why: Mapping[int, Sequence[str]]) -> pa.Table
     return hits.append_column(_DEGRADED, column)
 
 
-class _Asked(NamedTuple):
+class _AwaitedSlice(NamedTuple):
     """A slice whose answer is awaited."""
 
     rows: QueryRows
@@ -246,12 +244,12 @@ class _Asked(NamedTuple):
 
 
 def run(
-    job: Batch,
+    job: BatchRun,
     source: QueryFile,
     output: Output,
     advance: Callable[[int, int], None],
     *,
-    workers: Workers,
+    workers: SliceWorkers,
     empty: pa.Table,
     skips: bool,
 ) -> dict[str, list[str]]:
@@ -263,7 +261,7 @@ def run(
     ----------
     advance : callable
         Called with the numbers of (queries, hits) after each slice.
-    workers : Workers
+    workers : SliceWorkers
         Who answers; they may be a few slices ahead of what is written.
     empty : pyarrow.Table
         The columns of the hits, written if no query is answered.
@@ -274,7 +272,7 @@ def run(
     _check_count(source.n_rows or 0, source.name)  # Parquet has the count at once
     step = job.n_queries()
     first = output.n_queries
-    asked: deque[_Asked] = deque()
+    asked: deque[_AwaitedSlice] = deque()
     reasons: dict[str, list[str]] = {}
 
     def write_next() -> None:
@@ -289,7 +287,7 @@ def run(
         while begin < rows.n_rows:
             some = rows.slice(begin, step)
             _check_count(first + some.n_rows, source.name)
-            asked.append(_Asked(some, first, workers.ask(some, first)))
+            asked.append(_AwaitedSlice(some, first, workers.ask(some, first)))
             begin += some.n_rows
             first += some.n_rows
             while len(asked) > workers.n_ahead:
@@ -302,9 +300,9 @@ def run(
 
 
 def _write(
-    asked: _Asked,
-    job: Batch,
-    workers: Workers,
+    asked: _AwaitedSlice,
+    job: BatchRun,
+    workers: SliceWorkers,
     output: Output,
     name: str,
     reasons: dict[str, list[str]],
@@ -312,8 +310,8 @@ def _write(
 ) -> tuple[int, pa.Table | None]:
     """Write the answer to a slice; return how many queries it has, and their hits."""
     made: list[pa.Table] = []
-    refused: list[Refused] = []
-    fault: Refused | None = None
+    refused: list[RefusedQuery] = []
+    fault: RefusedQuery | None = None
     for one in _answered(asked, job, workers, output.schema):
         if isinstance(one, pa.Table):
             reasons |= reasons_in([one])
@@ -339,8 +337,8 @@ def _check_count(n_rows: int, name: str) -> None:
 
 
 def _answered(
-    asked: _Asked, job: Batch, workers: Workers, schema: pa.Schema | None
-) -> Iterator[pa.Table | Refused]:
+    asked: _AwaitedSlice, job: BatchRun, workers: SliceWorkers, schema: pa.Schema | None
+) -> Iterator[pa.Table | RefusedQuery]:
     """Answer a slice; if it is refused, its halves are asked, down to single queries."""
     rows, first = asked.rows, asked.first
     known = schema
@@ -361,7 +359,7 @@ def _answered(
         else:
             begin, fault = one
             key = None if job.asked.key is None else rows.slice(begin, 1).key(job.asked.key)
-            yield Refused(first + begin, key, renumber(fault, first + begin))
+            yield RefusedQuery(first + begin, key, renumber(fault, first + begin))
 
 
 def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
@@ -372,7 +370,7 @@ def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
             raise error(DTypeError, "--query-key", "keys of one type", got)
 
 
-def _named(refused: Refused, name: str) -> Exception:
+def _named(refused: RefusedQuery, name: str) -> Exception:
     """Return the error of a query, with its number, its key and the file in the message."""
     key = "" if refused.key is None else f", key {refused.key!r},"
     fault = refused.fault
@@ -386,13 +384,13 @@ def _named(refused: Refused, name: str) -> Exception:
 
 @contextmanager
 def crew_of(
-    job: Batch,
+    job: BatchRun,
     folders: Sequence[Path],
     seals: Sequence[str],
     opening: ShardOpening,
     *,
     actors: Mapping[str, Any] | None,
-) -> Iterator[Workers]:
+) -> Iterator[SliceWorkers]:
     """Start who answers the slices, and end them; ``actors``: options of those on Ray, if any."""
     with ExitStack() as ended:
         if actors is not None:
@@ -425,7 +423,7 @@ def _answerer(
     check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
     embedders = embedders_at_open(None, facts_of(index))
-    return Batch(index=index, embed=embed, embedders=embedders, **how).answer
+    return BatchRun(index=index, embed=embed, embedders=embedders, **how).answer
 
 
 # ---- Shows the progress of a batch on stderr: a bar in a terminal, otherwise a line at intervals
@@ -433,7 +431,7 @@ def _answerer(
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-class Progress:
+class BatchProgress:
     """Counts queries and hits, and shows the progress.
 
     Parameters
@@ -464,7 +462,7 @@ class Progress:
             )
             self._task = self._bar.add_task("", total=total, completed=done)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> BatchProgress:
         """Show the bar."""
         if self._bar is not None:
             self._bar.start()
@@ -718,7 +716,7 @@ def batch(
     source = QueryFile(
         queries, asked.wanted(OPTIONS.__getitem__), _cell_types(facts, asked), input_format
     )
-    job = Batch(
+    job = BatchRun(
         index=index,
         asked=asked,
         scope=fixed,
@@ -734,7 +732,7 @@ def batch(
             job = replace(job, options={**job.options, "now": out.began})
         with (
             crew_of(job, folders, seals, opening, actors=actors if ray else None) as crew,
-            Progress(source.n_rows, done=out.n_queries) as progress,
+            BatchProgress(source.n_rows, done=out.n_queries) as progress,
         ):
             skips = on_error == "skip"
             reasons = run(

@@ -229,7 +229,7 @@ _FORMAT = 3
 
 
 @dataclass
-class State:
+class BatchState:
     """The progress of a run; data after these positions in its files is ignored."""
 
     job: dict[str, Any]
@@ -242,11 +242,11 @@ class State:
     format: int = _FORMAT
 
     @staticmethod
-    def read(path: Path) -> State | None:
+    def read(path: Path) -> BatchState | None:
         """Read the state of an earlier run; None if there is none of this version's format."""
         try:
             read = json.loads(path.read_bytes())
-            state = State(**read)
+            state = BatchState(**read)
             if not isinstance(state.job, dict):
                 return None
             if datetime.fromisoformat(state.began).tzinfo is None:
@@ -274,7 +274,7 @@ _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedQuery:
     """A query that was not answered.
 
     Attributes
@@ -311,7 +311,7 @@ class Output(Protocol):
     def schema(self) -> pa.Schema | None:
         """The columns of the hits; None before the first hits."""
 
-    def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
+    def write(self, hits: pa.Table | None, refused: Sequence[RefusedQuery], n_queries: int) -> None:
         """Write the hits of some queries (None if all were refused) and the refused queries."""
 
 
@@ -336,7 +336,7 @@ class Stream:
         self.n_queries = self.n_refused = 0
         self.schema: pa.Schema | None = None
 
-    def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
+    def write(self, hits: pa.Table | None, refused: Sequence[RefusedQuery], n_queries: int) -> None:
         """Write the hits and the refused queries."""
         if hits is not None:
             if self._writer is None:
@@ -428,7 +428,7 @@ class Unfinished:
         kept = self._state.schema
         return None if kept is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(kept)))
 
-    def write(self, hits: pa.Table | None, refused: Sequence[Refused], n_queries: int) -> None:
+    def write(self, hits: pa.Table | None, refused: Sequence[RefusedQuery], n_queries: int) -> None:
         """Write to the current segment; about every 30 seconds, end it and save the state."""
         with _without_interrupts():
             self._is_sound = False
@@ -466,7 +466,7 @@ class Unfinished:
             elif self._writer is not None:
                 with suppress(Exception):  # it may fail again
                     self._writer.close()
-            kept = State.read(self._path / _STATE)
+            kept = BatchState.read(self._path / _STATE)
             if kept is None or not kept.queries:
                 self._remove()
                 return 0
@@ -501,8 +501,8 @@ class Unfinished:
             got = "an active one"
             raise error(WriterBusyError, "--output", "no other run to this file", got) from None
 
-    def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> State:
-        kept = State.read(self._path / _STATE)
+    def _begin(self, job: dict[str, Any], *, resume: bool, skips: bool) -> BatchState:
+        kept = BatchState.read(self._path / _STATE)
         is_kept = kept is not None and self._is_there(kept)
         other = None if kept is None else kept.difference(job)
         if resume:
@@ -526,11 +526,11 @@ class Unfinished:
         for name in (_STATE, _HITS, _REJECTS):
             with suppress(FileNotFoundError):
                 os.unlink(self._path / name)
-        made = State(job)
+        made = BatchState(job)
         self._write_state(made)
         return made
 
-    def _is_there(self, state: State) -> bool:
+    def _is_there(self, state: BatchState) -> bool:
         """Return whether the state counts any queries and the files hold all that it counts."""
         try:
             sizes = [(self._path / name).stat().st_size for name in (_HITS, _REJECTS)]
@@ -566,7 +566,7 @@ class Unfinished:
         self._write_state(self._state)
         self._since = time.monotonic()
 
-    def _write_state(self, state: State) -> None:
+    def _write_state(self, state: BatchState) -> None:
         with disk.open_replacement("--output", self._path / _STATE, mode=0o600) as file:
             file.write(state.to_json())
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from hyrecall.base.text_tables import Line
+from hyrecall.base.text_tables import TextLine
 from hyrecall.cli.show import (
     hits_to_dict,
     print_explanation,
@@ -61,7 +61,7 @@ def demo(
         return
     for at, (user, query) in enumerate(_QUESTIONS):
         title = f"{user}: {query}"
-        print_lines([Line(title, ((0, len(title), "heading"),))])
+        print_lines([TextLine(title, ((0, len(title), "heading"),))])
         if len(hits[at]):
             print_hits(hits[at], query)
         else:

@@ -13,7 +13,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from hyrecall.base.arguments import home_path
-from hyrecall.base.text_tables import Line, wrap
+from hyrecall.base.text_tables import TextLine, wrap
 from hyrecall.cli.show import screen_width
 
 _WIDEST = 120  # columns: longer lines are hard to read
@@ -80,9 +80,9 @@ def _usage(command: Any) -> list[str]:
 def _help(command: Any, ctx: Any, more: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> str:
     width = min(screen_width(), _WIDEST)
     usage = " ".join(["Usage:", ctx.command_path, *command.collect_usage_pieces(ctx)])
-    lines = [one.text for one in wrap(Line(usage), width, hang=2)]
+    lines = [one.text for one in wrap(TextLine(usage), width, hang=2)]
     for paragraph in cleandoc(command.help or "").split("\n\n"):
-        text = Line(" ".join(paragraph.split()))
+        text = TextLine(" ".join(paragraph.split()))
         lines += ["", *(f"  {one.text}" for one in wrap(text, width - 2))]
     sections: dict[str, list[tuple[str, str]]] = {}
     for one in _arguments(command):
@@ -99,7 +99,7 @@ def _rows(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
     indent = names + 4
     lines = []
     for name, text in rows:
-        shown = [one.text for one in wrap(Line(text), width - indent)] or [""]
+        shown = [one.text for one in wrap(TextLine(text), width - indent)] or [""]
         if len(name) <= names:
             lines.append(f"  {name:<{names}}  {shown.pop(0)}".rstrip())
         else:

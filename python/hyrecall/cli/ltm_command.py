@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from hyrecall.base.arguments import home_path
-from hyrecall.base.text_tables import Column, Line, Row, clean
+from hyrecall.base.text_tables import Column, Row, TextLine, clean
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import (
     AsJson,
@@ -54,15 +54,15 @@ _VARIABLES = (
 )
 
 
-class _Commands(Group):
-    """The group with its variables."""
+class _LtmCommands(Group):
+    """The group ``ltm``; its help lists the environment variables."""
 
     notes = (("Environment", _VARIABLES),)
 
 
 ltm = typer.Typer(
     name="ltm",
-    cls=_Commands,
+    cls=_LtmCommands,
     help="Keep and find notes by key, as l0-memory's command does. Replies are JSON.",
     no_args_is_help=True,
     add_completion=False,
@@ -100,14 +100,14 @@ AnyScope: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a command looks."""
+class _NotesLocation:
+    """The database and the scope that a command reads or writes."""
 
     path: Path | None
     scope: str
 
     @classmethod
-    def of(cls, path: Path | None, scope: str | None, default: str = "user") -> _Place:
+    def of(cls, path: Path | None, scope: str | None, default: str = "user") -> _NotesLocation:
         named = os.environ.get("LTM_DB")
         found = path or (Path(home_path("LTM_DB", named)) if named else None)
         return cls(found, scope or os.environ.get("LTM_SCOPE") or default)
@@ -166,7 +166,7 @@ def save(
     path: DbPath = None,
 ) -> None:
     """Save a note; another value of the key becomes history."""
-    place, text = _Place.of(path, scope), given_text(value)
+    place, text = _NotesLocation.of(path, scope), given_text(value)
     with place.notes(makes=True) as store:
         saved = store.notes.save(key, text, scope=place.scope, tags=tags or ())
         print_json(store.shown(key, place.scope) | _unembedded(saved))
@@ -175,7 +175,7 @@ def save(
 @ltm.command(cls=Command)
 def get(key: Key, scope: Scope = None, path: DbPath = None) -> None:
     """Show a note."""
-    place = _Place.of(path, scope)
+    place = _NotesLocation.of(path, scope)
     with place.notes(read_only=True) as store:
         print_json(store.shown(key, place.scope))
 
@@ -191,7 +191,7 @@ def search(
     path: DbPath = None,
 ) -> None:
     """Find notes by the beginnings of all words, and by vectors if there is an endpoint."""
-    place = _Place.of(path, scope, "")
+    place = _NotesLocation.of(path, scope, "")
     with place.notes(read_only=True) as store:
         found = []
         hits = store.notes.search(query, scope=place.scope, limit=limit)
@@ -212,7 +212,7 @@ def list_(
     path: DbPath = None,
 ) -> None:
     """List notes, newest first."""
-    place = _Place.of(path, scope, "")
+    place = _NotesLocation.of(path, scope, "")
     with place.notes(read_only=True) as store:
         notes = store.notes.list(scope=place.scope, limit=limit)
         found = [store.shown(one.key, one.scope) for one in notes]
@@ -222,7 +222,7 @@ def list_(
 @ltm.command(cls=Command)
 def delete(key: Key, scope: Scope = None, path: DbPath = None) -> None:
     """Delete a note."""
-    place = _Place.of(path, scope)
+    place = _NotesLocation.of(path, scope)
     with place.notes() as store:
         if not store.notes.delete(key, scope=place.scope):
             raise error(NotFoundError, "KEY", "a note that is there", repr(key))
@@ -232,13 +232,13 @@ def delete(key: Key, scope: Scope = None, path: DbPath = None) -> None:
 @ltm.command(cls=Command)
 def pin(key: Key, scope: Scope = None, path: DbPath = None) -> None:
     """Pin a note: it comes first among equal scores."""
-    _pin(_Place.of(path, scope), key, pinned=True)
+    _pin(_NotesLocation.of(path, scope), key, pinned=True)
 
 
 @ltm.command(cls=Command)
 def unpin(key: Key, scope: Scope = None, path: DbPath = None) -> None:
     """Unpin a note."""
-    _pin(_Place.of(path, scope), key, pinned=False)
+    _pin(_NotesLocation.of(path, scope), key, pinned=False)
 
 
 @ltm.command(cls=Command)
@@ -250,7 +250,7 @@ def supersede(
     path: DbPath = None,
 ) -> None:
     """Replace a note by a new one; the old one is kept as history."""
-    place, text = _Place.of(path, scope), given_text(value)
+    place, text = _NotesLocation.of(path, scope), given_text(value)
     with place.notes() as store:
         saved = store.notes.supersede(key, new_key, text, scope=place.scope)
         print_json(store.shown(new_key, place.scope) | _unembedded(saved))
@@ -259,7 +259,7 @@ def supersede(
 @ltm.command("path", cls=Command)
 def path_(path: DbPath = None) -> None:
     """Show the folder of the store, whether or not it exists."""
-    print_json({"path": str(store_path(_Place.of(path, None).path, read_settings()))})
+    print_json({"path": str(store_path(_NotesLocation.of(path, None).path, read_settings()))})
 
 
 @ltm.command(cls=Command)
@@ -273,7 +273,7 @@ def reembed(
     """Embed notes that have no vector; exit code 1 if some could not be embedded."""
     from hyrecall.memory import EVERYONE
 
-    place = _Place.of(path, scope, "")
+    place = _NotesLocation.of(path, scope, "")
     with place.notes() as store, bar() as progress:
         done = store.memory.reembed(force=force, user_id=place.scope or EVERYONE, progress=progress)
     detail = [f"{one.id}: {one.error}" for one in done.errors]
@@ -299,7 +299,7 @@ def _reasons(reasons: Sequence[Degradation]) -> dict[str, Any]:
     return {"degraded": list(map(str, reasons))} if reasons else {}
 
 
-def _pin(place: _Place, key: str, *, pinned: bool) -> None:
+def _pin(place: _NotesLocation, key: str, *, pinned: bool) -> None:
     with place.notes() as store:
         store.shown(key, place.scope)  # a note, not another memory
         store.memory.pin(key, user_id=place.scope, pinned=pinned)
@@ -321,7 +321,7 @@ _CODES = (
 
 
 class _HmCommands(Group):
-    """The group with its exit codes."""
+    """The group ``hm``; its help lists the exit codes."""
 
     notes = (("Exit codes", _CODES),)
 
@@ -415,9 +415,9 @@ def _print(answer: dict[str, Any]) -> None:
     rows = []
     for rank, node in enumerate(answer["results"], 1):
         cells = [str(rank), clean(node["key"]), clean(node["type"]), f"{node['score']:.6f}"]
-        below = [Line(clean(node["description"]))]
+        below = [TextLine(clean(node["description"]))]
         below += [
-            Line(f"{clean(near['rel'] or 'beside')}: {clean(near['key'])}")
+            TextLine(f"{clean(near['rel'] or 'beside')}: {clean(near['key'])}")
             for near in node["expansion_context"]
         ]
         rows.append(Row(cells, below))

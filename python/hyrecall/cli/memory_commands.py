@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from hyrecall.base.text_tables import Column, Line, Row, wrap
+from hyrecall.base.text_tables import Column, Row, TextLine, wrap
 from hyrecall.base.times import read_time
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import (
@@ -333,7 +333,7 @@ def doctor(
             ],
         )
         print()
-        print_lines(wrap(Line(_pairs(report.counts)), screen_width()))
+        print_lines(wrap(TextLine(_pairs(report.counts)), screen_width()))
     if not report.ok:
         raise typer.Exit(1)
 

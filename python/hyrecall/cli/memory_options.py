@@ -207,7 +207,7 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
-class _Notes(logging.Handler):
+class _StoreLogNotes(logging.Handler):
     """Shows log records as notes on stderr, except reasons that come with the answer."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -221,7 +221,7 @@ class _Notes(logging.Handler):
 @contextmanager
 def _logs_as_notes() -> Iterator[None]:
     """Show the store's log as notes on stderr, such as a damaged index or an unknown policy."""
-    log, notes = logging.getLogger("hyrecall.memory"), _Notes(logging.WARNING)
+    log, notes = logging.getLogger("hyrecall.memory"), _StoreLogNotes(logging.WARNING)
     log.addHandler(notes)
     try:
         yield

@@ -13,7 +13,7 @@ import typer
 
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
-from hyrecall.base.text_tables import Column, Line, Row, clean, cut
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
 from hyrecall.cli.help import Command
 from hyrecall.cli.memory_options import (
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StoreRecall:
     """The options of a recall from a store, as given on the command line."""
 
     query: str
@@ -103,7 +103,7 @@ class Asked:
     force_regex: bool
 
 
-def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
+def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> None:
     """Answer a query and show the matches."""
     begin, end = read_moment("--since", asked.since), read_moment("--until", asked.until)
     options: dict[str, Any] = {
@@ -133,7 +133,7 @@ def recall_from_store(asked: Asked, *, as_json: bool, explain: bool) -> None:
         say("note: no memories")
 
 
-def _filter(asked: Asked) -> Filter | None:
+def _filter(asked: StoreRecall) -> Filter | None:
     given = read_store_filter(asked.filters)
     if asked.session is None:
         return given
@@ -142,7 +142,7 @@ def _filter(asked: Asked) -> Filter | None:
 
 
 @contextmanager
-def _opened_store(asked: Asked) -> Iterator[MemorySync]:
+def _opened_store(asked: StoreRecall) -> Iterator[MemorySync]:
     """Open the store, for writing if the recall records accesses or a conversation."""
     given: dict[str, Any] = {"recipe": _recipe(asked), "settings": read_settings()}
     with ExitStack() as held:
@@ -157,7 +157,7 @@ def _opened_store(asked: Asked) -> Iterator[MemorySync]:
         yield memory
 
 
-def _recipe(asked: Asked) -> str | None:
+def _recipe(asked: StoreRecall) -> str | None:
     if asked.agent is not None and asked.user is not None:
         raise error(OptionError, "--agent", "an agent, or --user", "both")
     if not asked.force_regex:
@@ -215,7 +215,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool) -> None:
+def _print(asked: StoreRecall, matches: Matches, analyzer: Analyzer, *, explain: bool) -> None:
     """Write the matches to stdout, each with its time and text beneath its row."""
     is_ranked = matches._ranked is not None
     snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
@@ -227,7 +227,7 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
         when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
         if match.valid_to is not None:
             when += f" until {match.valid_to.isoformat(' ', 'minutes')[:16]}"
-        begin = Line(f"{when}  ", ((0, len(when), "faint"),))
+        begin = TextLine(f"{when}  ", ((0, len(when), "faint"),))
         text = snippets.show(match.episode.text).after(begin)
         near = [_of_session(one) for one in (matches.around[rank - 1] if matches.around else ())]
         rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text, *near]))
@@ -240,11 +240,11 @@ def _print(asked: Asked, matches: Matches, analyzer: Analyzer, *, explain: bool)
         print_dropped(matches.explain_dropped())
 
 
-def _of_session(one: Episode) -> Line:
+def _of_session(one: Episode) -> TextLine:
     """Show a memory that stands around a match, without its id: ``--json`` has it."""
     when = one.occurred_at.isoformat(" ", "minutes")[:16]
     shown = cut(f"{when}    {clean(one.text)}", screen_width() - 10)
-    return Line(shown, ((0, len(shown), "faint"),))
+    return TextLine(shown, ((0, len(shown), "faint"),))
 
 
 def _part(score: float | None) -> str:
@@ -267,7 +267,7 @@ _OF_A_STORE = {
 
 
 class Recall(Command):
-    """The command, whose help groups options by index and store."""
+    """The recall command; its help groups options by index and store."""
 
     headings = dict.fromkeys(_OF_AN_INDEX, "Options of an index") | dict.fromkeys(
         _OF_A_STORE, "Options of a store"
@@ -454,7 +454,7 @@ def recall(
     if is_store:
         _refuse(ctx, _OF_AN_INDEX, "no such option for a store")
         recall_from_store(
-            Asked(
+            StoreRecall(
                 query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
                 recipe, limit, offset, agent, conversation, weights, token_budget, around,
                 filters, by_arm("--min-score", min_score, number),

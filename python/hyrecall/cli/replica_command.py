@@ -230,8 +230,8 @@ def _bar() -> Iterator[ProgressFunction | None]:
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
-class _Notes(logging.Handler):
-    """Shows why a look failed as a note on stderr."""
+class _ReplicaLogNotes(logging.Handler):
+    """Shows why a check for a newer version failed, as a note on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"note: {record.getMessage()}")
@@ -239,7 +239,7 @@ class _Notes(logging.Handler):
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    log, notes = logging.getLogger("hyrecall.replicas"), _Notes(logging.WARNING)
+    log, notes = logging.getLogger("hyrecall.replicas"), _ReplicaLogNotes(logging.WARNING)
     log.addHandler(notes)
     try:
         yield

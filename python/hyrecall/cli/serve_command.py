@@ -174,8 +174,8 @@ _OWNER_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The options of a command line, all of which JSON can hold."""
+class _ServeOptions:
+    """The options of ``hyrecall serve``, as plain values for JSON."""
 
     folder: str
     is_index: bool
@@ -248,7 +248,7 @@ def serve(
     for option, value in {"--memory": memory, "--verify": verify, "--pin": pin}.items():
         if value and not is_index:
             raise error(OptionError, option, "no such option for a store", repr(value))
-    asked = _Asked(
+    asked = _ServeOptions(
         folder=str(found),
         is_index=is_index,
         recipe=recipe,
@@ -266,7 +266,7 @@ def serve(
         _serve(asked)
 
 
-def _app_of(asked: _Asked) -> Any:
+def _app_of(asked: _ServeOptions) -> Any:
     """Make the app; a store opens when it starts, and an index now."""
     from hyrecall.index import Index
     from hyrecall.memory import Memory
@@ -287,7 +287,7 @@ def _app_of(asked: _Asked) -> Any:
     return create_app(opening, options)
 
 
-def _serve(asked: _Asked) -> None:
+def _serve(asked: _ServeOptions) -> None:
     from hyrecall.serve import run
 
     what = "index" if asked.is_index else "store"
@@ -297,7 +297,7 @@ def _serve(asked: _Asked) -> None:
 # ---- several processes ----
 
 
-def _serve_by_workers(asked: _Asked, workers: int) -> None:
+def _serve_by_workers(asked: _ServeOptions, workers: int) -> None:
     from hyrecall.serve.workers import run_workers
 
     log_to_stderr(asked.log_level)
@@ -311,7 +311,7 @@ def _serve_by_workers(asked: _Asked, workers: int) -> None:
 
 def app_of_a_worker() -> Any:
     """Make the app of one of several processes."""
-    return _app_of(_Asked(**json.loads(os.environ[_ENVIRONMENT])))
+    return _app_of(_ServeOptions(**json.loads(os.environ[_ENVIRONMENT])))
 
 
 # ---- ``hyrecall token``: make, list and revoke the tokens of callers of ``hyrecall serve`` ----

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from hyrecall.base.text_tables import Column, Line, Row, clean, table, visible
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
 from hyrecall.hits.dropped import Dropped, dropped_text
 from hyrecall.hits.explain_text import Explanation, wrapped_text
 from hyrecall.hits.hit_tables import hit_lines, styled
@@ -49,15 +49,17 @@ class Snippets:
         tokens = analyzer.explain(query or "", role="query")
         self._terms = {token.term for token in tokens}
 
-    def show(self, text: str) -> Line:
+    def show(self, text: str) -> TextLine:
         """Return a text, or its best part, on one line with styles."""
         shown = clean(text[:_LOOKED_AT])
         marks = list(self._marks(shown)) if self._terms else []
         begin, end = _window(shown, marks, is_cut=len(text) > _LOOKED_AT)
-        line = Line(shown, tuple((start, stop, "mark") for start, stop in marks)).part(begin, end)
+        line = TextLine(shown, tuple((start, stop, "mark") for start, stop in marks)).part(
+            begin, end
+        )
         before = _DOTS if begin else ""
         after = _DOTS if end < len(shown) or len(text) > _LOOKED_AT else ""
-        return Line(after).after(line.after(Line(before)))
+        return TextLine(after).after(line.after(TextLine(before)))
 
     def _marks(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield begin and end of the words that are in the query, in order."""
@@ -179,7 +181,7 @@ def screen_width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
-def print_lines(lines: Iterable[Line]) -> None:
+def print_lines(lines: Iterable[TextLine]) -> None:
     """Write lines to stdout, with styles if it is a terminal."""
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -231,7 +233,7 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
 def print_explanation(rank: int, key: str, made: Explanation) -> None:
     """Write the parts of a score to stdout, under the rank and key of its hit."""
     title = f"{rank}  {clean(key)}"
-    print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
+    print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
     for line in wrapped_text(made, screen_width() - 2).splitlines():
         print(f"  {line}")
 
@@ -239,7 +241,7 @@ def print_explanation(rank: int, key: str, made: Explanation) -> None:
 def print_dropped(dropped: Dropped) -> None:
     """Write to stdout what each stage left out: its first rows, and how many more."""
     title = "Dropped"
-    print_lines([Line(""), Line(title, ((0, len(title), "heading"),))])
+    print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
     for line in dropped_text(dropped.first(DROPPED_SHOWN), screen_width() - 2).splitlines():
         print(f"  {line}")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MigrateOptions:
-    """What the command line says of the records of another system; None: nothing."""
+    """Options that describe the records of another system; None: not given."""
 
     user: str | None
     user_from: str | None

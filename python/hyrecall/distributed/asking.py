@@ -48,7 +48,7 @@ from hyrecall.graph.graph import NO_NODES, AskedGraph, Graph, nodes_of
 from hyrecall.hits.hits import Hits
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.lookups import Ask as LookUp
-from hyrecall.parts.lookups import Looked, Lookup, join_looked, lookup_keys
+from hyrecall.parts.lookups import Lookup, LookupAnswer, join_looked, lookup_keys
 from hyrecall.parts.merging import merge_parts
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
@@ -83,7 +83,7 @@ def begin_alone(shard: AskedAlone, request: Request) -> Question[Part]:
     return Question(partial(shard.alone, request))
 
 
-def begin_lookup(shard: Shard, lookup: Lookup) -> Question[Looked]:
+def begin_lookup(shard: Shard, lookup: Lookup) -> Question[LookupAnswer]:
     """Send a shard a question about some documents, or prepare it."""
     if isinstance(shard, AskedShard):
         return shard.begin_lookup(lookup)
@@ -230,8 +230,8 @@ class Routing(Protocol):
         ...
 
 
-class _Asked(NamedTuple):
-    """A shard and the queries of a look-up that it is asked; None: all."""
+class _ShardLookup(NamedTuple):
+    """A shard, and the queries of a look-up that go to it; None: all."""
 
     shard: Shard
     lookup: Lookup
@@ -277,11 +277,11 @@ class Looking:
         if all(one.name in self.versions for one in asked):  # else one may have any version
             asked = self._asked(replace(lookup, versions=known))
 
-        def begin(one: _Asked) -> Question[Looked]:
+        def begin(one: _ShardLookup) -> Question[LookupAnswer]:
             return begin_lookup(one.shard, one.lookup)
 
         results = results_of(asked, begin, self._threads)
-        found: list[tuple[_Asked, Looked]] = []
+        found: list[tuple[_ShardLookup, LookupAnswer]] = []
         if known:
             for one, answer in zip(asked, results, strict=True):
                 if isinstance(answer, ShardLostError | CorruptIndexError):
@@ -295,15 +295,15 @@ class Looking:
         joined = join_looked(lookup, [(looked, one.queries) for one, looked in found])
         return [rows for _, rows in joined]
 
-    def _asked(self, lookup: Lookup) -> list[_Asked]:
+    def _asked(self, lookup: Lookup) -> list[_ShardLookup]:
         routes = None if self._router is None else self._router.of_scope(lookup.scope)
         if routes is None:  # without a placement, or the shards say why a scope cannot be read
-            asked = [_Asked(one, lookup, None) for one in self._shards]
+            asked = [_ShardLookup(one, lookup, None) for one in self._shards]
         else:
             asked = [
-                _Asked(self._shards[number], lookup, None)
+                _ShardLookup(self._shards[number], lookup, None)
                 if own is None
-                else _Asked(self._shards[number], lookup.of_queries(own), own)
+                else _ShardLookup(self._shards[number], lookup.of_queries(own), own)
                 for number, own in routes.queries.items()
             ]
         return [one for one in asked if one.name not in self.lost and one.lookup.rows.num_rows]

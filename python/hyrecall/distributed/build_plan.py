@@ -110,7 +110,7 @@ class BuildPlan:
 
 @dataclass(frozen=True)
 class Laid:
-    """The shards of the rows, as chosen from their counts."""
+    """The placement of cells on shards, and how many rows each shard gets."""
 
     placement: Placement
     rows: tuple[int, ...]

@@ -180,7 +180,7 @@ class Late(Exception):  # noqa: N818
 
 
 class Pending:
-    """A question that was asked. Its answer need not be waited for."""
+    """A question that was sent; the caller may read its answer later or never."""
 
     __slots__ = ("answer", "fault", "is_small", "rest", "woken")
 

@@ -167,7 +167,7 @@ def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float | None) ->
 
 
 class _Done:
-    """Counts the parts that are done, and keeps the errors of the others."""
+    """Counts finished parts and collects the errors of failed ones."""
 
     def __init__(
         self,

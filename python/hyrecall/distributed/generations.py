@@ -38,8 +38,8 @@ from hyrecall.distributed.asking import (
 )
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import (
-    Ask,
     AskedAlone,
+    AskShards,
     Fault,
     LocalShard,
     Named,
@@ -86,7 +86,7 @@ Queries = npt.NDArray[np.int64]
 
 
 class Routes(NamedTuple):
-    """Which shards are asked which queries."""
+    """The queries that each shard gets."""
 
     scope: Any
     queries: Mapping[int, Queries | None]
@@ -104,7 +104,7 @@ class Routes(NamedTuple):
         return sum(asked) == len(self.scope)
 
 
-class Router:
+class ShardRouter:
     """Distributes the queries of a batch over the shards of a placement."""
 
     def __init__(self, placement: Placement, types: CellTypes) -> None:
@@ -176,7 +176,7 @@ class Router:
 
 
 class Routed(NamedTuple):
-    """Queries of a batch, and the shard that is asked them."""
+    """Some queries of a batch, and the shard that gets them."""
 
     shard: Shard
     queries: Queries
@@ -193,7 +193,7 @@ def answer_routed(
     request: Request,
     shards: Sequence[Shard],
     routes: Routes,
-    ask: Ask,
+    ask: AskShards,
     looking: Looking,
     graphs: Mapping[str, GraphLike],
 ) -> Hits | None:
@@ -235,7 +235,7 @@ def _alone(one: Routed) -> Question[Part]:
     return begin_alone(one.shard, one.request)
 
 
-def _summed(routed: Sequence[Routed], ask: Ask, looking: Looking) -> list[Part]:
+def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[Part]:
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
     lost = looking.lost
 
@@ -344,18 +344,18 @@ def n_replicas(shard: Shard) -> int:
     return len(shard.replicas) if isinstance(shard, ReplicatedShard) else 1
 
 
-class Generation:
+class ShardGeneration:
     """Open shards that answer recalls together."""
 
     def __init__(self, shards: Sequence[Shard], opened: OpenShards | None = None) -> None:
         """Take shards, and how they were opened by this package."""
         self.shards = tuple(shards)
         self.placed: PlacedShards | None = None
-        self.router: Router | None = None
+        self.router: ShardRouter | None = None
         if opened is not None and opened.placed is not None:
             folder = opened.placed.folder.absolute()  # the program may change its directory
             self.placed = opened.placed._replace(folder=folder)
-            self.router = Router(opened.placed.shards.placement, opened.facts.cell_types)
+            self.router = ShardRouter(opened.placed.shards.placement, opened.facts.cell_types)
         self.n_users = 0
         is_local = all(isinstance(one, LocalShard) for one in shards)
         # Two a replica: a question to a replica that hangs must not block other questions.
@@ -475,11 +475,11 @@ class Generation:
 class Generations:
     """The current generation, and earlier ones that recalls still use."""
 
-    def __init__(self, first: Generation, opener: Opener | None = None) -> None:
+    def __init__(self, first: ShardGeneration, opener: Opener | None = None) -> None:
         """Take the first generation, and what opens later ones."""
         self.current = first
         self._opener = opener
-        self._retired: list[Generation] = []
+        self._retired: list[ShardGeneration] = []
         self._is_closed = False
         self.renew()
         renew_in_children(self)
@@ -493,7 +493,7 @@ class Generations:
             one.n_users = 0
 
     @contextmanager
-    def used(self) -> Iterator[Generation]:
+    def used(self) -> Iterator[ShardGeneration]:
         """Use the current generation, which stays open until the end."""
         with (lock := self._lock):
             if self._is_closed:
@@ -536,7 +536,7 @@ class Generations:
         assert self._opener is not None
         kept = self.current.shards_in(newer)
         opened = self._opener(SavedFolders(newer.folders, newer, is_index=False), kept)
-        made = Generation(opened.shards, opened)
+        made = ShardGeneration(opened.shards, opened)
         fresh = _without(made.shards, kept.values())
         try:
             made.reload(fresh)  # all processes start before the first recall

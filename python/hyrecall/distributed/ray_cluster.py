@@ -31,8 +31,8 @@ class Reserved(NamedTuple):
     num_gpus: float
 
 
-class Node(NamedTuple):
-    """What a node has in all, also what is reserved now; in units of Ray."""
+class RayNode(NamedTuple):
+    """The resources of a node, reserved ones included, in units of Ray."""
 
     cpus: int
     gpus: int
@@ -50,10 +50,10 @@ def connect(argument: str) -> Any:
     return ray
 
 
-def nodes_of(ray: Any) -> list[Node]:
+def nodes_of(ray: Any) -> list[RayNode]:
     """Return the nodes that are alive."""
     alive = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-    return [Node(_units(one.get("CPU", 0)), _units(one.get("GPU", 0))) for one in alive]
+    return [RayNode(_units(one.get("CPU", 0)), _units(one.get("GPU", 0))) for one in alive]
 
 
 def read_reserved(num_cpus: object, num_gpus: object) -> Reserved:
@@ -66,12 +66,12 @@ def read_reserved(num_cpus: object, num_gpus: object) -> Reserved:
     return Reserved(cpus, gpus)
 
 
-def most_actors(nodes: Sequence[Node], reserved: Reserved) -> int:
+def most_actors(nodes: Sequence[RayNode], reserved: Reserved) -> int:
     """Return how many actors the nodes have room for, if nothing else runs there."""
     return min(MOST_ACTORS, sum(_room(one, reserved) for one in nodes))
 
 
-def default_gpus(nodes: Sequence[Node], n: int, device: str, num_cpus: float) -> float:
+def default_gpus(nodes: Sequence[RayNode], n: int, device: str, num_cpus: float) -> float:
     """Return how many GPUs each of `n` actors reserves if the caller does not say."""
     # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
     # ``"auto"`` gets one where every actor can have its own.
@@ -80,7 +80,7 @@ def default_gpus(nodes: Sequence[Node], n: int, device: str, num_cpus: float) ->
     return float(device.startswith("cuda"))
 
 
-def check_room(nodes: Sequence[Node], n: int, reserved: Reserved) -> None:
+def check_room(nodes: Sequence[RayNode], n: int, reserved: Reserved) -> None:
     """Check that the nodes have room for `n` actors."""
     if most_actors(nodes, reserved) >= n:
         return
@@ -134,7 +134,7 @@ def _units(value: float) -> int:
     return round(value * UNITS)
 
 
-def _room(node: Node, reserved: Reserved) -> int:
+def _room(node: RayNode, reserved: Reserved) -> int:
     """Return how many actors one node has room for."""
     cpus, gpus = _units(reserved.num_cpus), _units(reserved.num_gpus)
     of_cpus = node.cpus // cpus if cpus else MOST_ACTORS
@@ -145,7 +145,7 @@ def _room(node: Node, reserved: Reserved) -> int:
     return min(of_cpus, of_gpus)
 
 
-def _largest(nodes: Sequence[Node], n: int, given: Reserved, argument: str) -> float:
+def _largest(nodes: Sequence[RayNode], n: int, given: Reserved, argument: str) -> float:
     """Return the most that `n` actors may reserve in place of one number; less always fits."""
     low, high = 0, _units(getattr(given, argument))
     while high - low > 1:

@@ -23,7 +23,7 @@ from hyrecall.distributed.ray_cluster import (
     wait_for_start,
 )
 from hyrecall.distributed.shards import AskedShard, SavedShard, Shard, ShardOpening, read_timeout
-from hyrecall.distributed.worker import Answering
+from hyrecall.distributed.worker import IndexAnswerer
 from hyrecall.errors import (
     ShardLostError,
     error,
@@ -38,7 +38,7 @@ class RayShard(AskedShard):
     # question begins when the question before it is answered.
 
     def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
-        """Take an actor of :class:`Answering`."""
+        """Take an actor of :class:`IndexAnswerer`."""
         self.name = name
         self.actor = actor
         self.facts = facts
@@ -130,7 +130,7 @@ def ray_shards(
     # The actors of a shard are started one after another, so SPREAD gives them different nodes.
     actor = ray.remote(
         **reserved._asdict(), max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
-    )(Answering)
+    )(IndexAnswerer)
     actors: list[Any] = []
 
     def make(one: SavedShard, name: str, tries: int) -> RayShard:

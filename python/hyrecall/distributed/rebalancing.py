@@ -40,7 +40,7 @@ from hyrecall.distributed.shards_file import (
 )
 from hyrecall.errors import OptionError, error
 from hyrecall.segments.manifest import Lineage
-from hyrecall.segments.opening import Opening, open_index
+from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
 from hyrecall.segments.saving import save_index
 from hyrecall.segments.segments import IndexFacts, Segment, State, seqs_of
@@ -298,7 +298,7 @@ class _Move:
         lineage = Lineage()
         segments, views = [piece], [_core.SegmentView(piece.core)]
         if folder.exists():
-            _, state, seal = open_index(folder, Opening(verify="structure"))
+            _, state, seal = open_index(folder, OpenOptions(verify="structure"))
             lineage.settle(folder, seal)
             segments, views = [*state.segments, piece], [*state.views, *views]
         state = State.of(segments, views, next_seq)

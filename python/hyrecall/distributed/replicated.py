@@ -28,7 +28,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Looked, Lookup
+from hyrecall.parts.lookups import Lookup, LookupAnswer
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.segments import IndexFacts
@@ -181,7 +181,7 @@ class ReplicatedShard:
             statistics.versions, lambda one: one.shard.candidates(request, statistics)
         )
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         if lookup.versions:
             return self._of_states(lookup.versions, lambda one: one.shard.lookup_as_it_is(lookup))

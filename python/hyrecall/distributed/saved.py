@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.distributed.shards_file import find_folders
@@ -71,7 +71,7 @@ def recall_whole(
     # Return the hits, and why queries were not answered as asked.
     fusion, recipe = options.get("fusion"), options.get("recipe")
     how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
-    before = Request(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))
+    before = Search(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))
     request, told = embedders.of_queries(
         facts_of(index), None, before, recipe, how, seconds=math.inf
     )

@@ -16,7 +16,7 @@ from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import check_keywords, check_methods, same_options
 from hyrecall.base.threads import off_loop
 from hyrecall.distributed.asking import NO_GRAPHS, Graphs, take_graphs
-from hyrecall.distributed.generations import Generation, Generations, Opener, n_replicas
+from hyrecall.distributed.generations import Generations, Opener, ShardGeneration, n_replicas
 from hyrecall.distributed.opening import (
     Replication,
     check_alike,
@@ -237,7 +237,7 @@ class ShardedIndex(ShardUpkeep):
         if twice := [name for name in names if names.count(name) > 1]:
             wish = "a name of its own for each, which replies and errors give"
             raise error(OptionError, "shards", wish, f"{twice[0]!r} {names.count(twice[0])} times")
-        self._generations = Generations(Generation(shards))
+        self._generations = Generations(ShardGeneration(shards))
 
     @classmethod
     def build(
@@ -435,7 +435,7 @@ class ShardedIndex(ShardUpkeep):
         """Open the saved indexes that paths name, and later generations of them."""
         opened = open_found(paths, opener)
         made = cls(opened.shards)
-        made._generations = Generations(Generation(opened.shards, opened), opener)
+        made._generations = Generations(ShardGeneration(opened.shards, opened), opener)
         return made
 
     @same_options(Index.recall)

@@ -1,4 +1,4 @@
-"""The shards that a sharded index asks, here or in a process: questions, turns, opening, loss."""
+"""The shards of a sharded index, in this process or another: calls, turns, opening, loss."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hyrecall.distributed.channel import Channel, Ended, Late, Pending, rebuild
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Looked, Lookup
+from hyrecall.parts.lookups import Lookup, LookupAnswer
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
-from hyrecall.segments.opening import Opening, read_pin
+from hyrecall.segments.opening import OpenOptions, read_pin
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 
@@ -56,14 +56,14 @@ PATIENCE = 1.0
 
 
 class _Own(threading.local):
-    """The turn state of the running thread."""
+    """Whether the running thread has its turn, and how deep its calls are nested."""
 
     depth = 0  # of nested :meth:`_Turns.kept`
     has = False
 
 
-class _Turns:
-    """Gives turns to the threads of this process; renewed in a forked child."""
+class _ThreadTurns:
+    """Lets threads call a shard one after the other; made new in a forked child."""
 
     def __init__(self) -> None:
         self.renew()
@@ -105,7 +105,7 @@ class _Turns:
             self._own.has = False
 
 
-turns = _Turns()
+turns = _ThreadTurns()
 
 
 # ---- A shard in another process: requests and answers are sent as bytes ----
@@ -164,7 +164,7 @@ class AskedShard:
         """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
-    def begin_lookup(self, lookup: Lookup) -> Question[Looked]:
+    def begin_lookup(self, lookup: Lookup) -> Question[LookupAnswer]:
         """Send the question of :meth:`lookup`."""
         # A question that names states needs no newer version.
         return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
@@ -189,11 +189,11 @@ class AskedShard:
         """Return the same as :meth:`alone`, but load no newer version first."""
         return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         return self.begin_lookup(lookup).answer()
 
-    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
         """Return the same as :meth:`lookup`, but load no newer version first."""
         return self._looked(b"lookup_as_it_is", lookup).answer()
 
@@ -204,10 +204,10 @@ class AskedShard:
     def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
         return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
 
-    def _looked(self, verb: bytes, lookup: Lookup) -> Question[Looked]:
+    def _looked(self, verb: bytes, lookup: Lookup) -> Question[LookupAnswer]:
         with turns.taken():
             asked = lookup.to_bytes()
-        return _read(self._begin(verb, asked), Looked.from_bytes)
+        return _read(self._begin(verb, asked), LookupAnswer.from_bytes)
 
     def _found(self, *frames: bytes) -> Question[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
@@ -266,7 +266,7 @@ class ShardOpening:
     def __post_init__(self) -> None:
         """Check the options, except the device, which may be that of another machine."""
         convert_field(self, "pin", lambda _, pin: read_pin(pin))
-        Opening(memory=self.memory, verify=self.verify, pin=read_pin(self.pin))
+        OpenOptions(memory=self.memory, verify=self.verify, pin=read_pin(self.pin))
         choose_threads(self.threads)
 
     def open(
@@ -360,7 +360,7 @@ class AskedAlone(Shard, Protocol):
 class LooksUp(Shard, Protocol):
     """A shard that also answers look-ups, which graphs need."""
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         ...
 
@@ -384,7 +384,7 @@ class OpenShard(AskedAlone, LooksUp, Protocol):
         """Return the same as :meth:`alone`, but load no newer version first."""
         ...
 
-    def lookup_as_it_is(self, lookup: Lookup) -> Looked:
+    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
         """Return the same as :meth:`lookup`, but load no newer version first."""
         ...
 
@@ -397,7 +397,7 @@ class OpenShard(AskedAlone, LooksUp, Protocol):
         ...
 
 
-class Ask(Protocol):
+class AskShards(Protocol):
     """Asks shards; those that do not answer are recorded in ``lost``."""
 
     def __call__(
@@ -454,7 +454,7 @@ class LocalShard:
 
     alone_as_it_is = alone
 
-    def lookup(self, lookup: Lookup) -> Looked:
+    def lookup(self, lookup: Lookup) -> LookupAnswer:
         """Answer a question about the documents that some queries may see."""
         return self.index._look_up(lookup)
 

@@ -29,7 +29,7 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, ScopeError, error
 from hyrecall.parts.part import hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS, Lineage, Manifest, read_seal
-from hyrecall.segments.opening import Opening, open_index
+from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import UNFINISHED
 from hyrecall.segments.saving import save_index
 from hyrecall.segments.segments import IndexFacts, Segment, State
@@ -467,7 +467,7 @@ def _checksum(data: Mapping[str, Any]) -> str:
 
 def opened(folder: Path, threads: int = 1) -> tuple[IndexFacts, State]:
     """Open the saved index of a shard, mapped; analyzers of shards have no callables."""
-    facts, state, _ = open_index(folder, Opening(verify="structure", threads=threads))
+    facts, state, _ = open_index(folder, OpenOptions(verify="structure", threads=threads))
     return facts, state
 
 
@@ -478,7 +478,7 @@ def cells_of(facts: IndexFacts, state: State) -> list[bytes]:
 
 def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
     """Return the entry of a saved shard, and the hash of the facts that all shards share."""
-    facts, state, seal = open_index(folder, Opening(verify="structure"))
+    facts, state, seal = open_index(folder, OpenOptions(verify="structure"))
     manifest = Manifest.from_bytes(disk.read_bytes(folder / MANIFEST), folder / MANIFEST)
     seqs: list[np.ndarray] = [one.core.seqs for one in state.segments if one.rows.num_rows]
     entry = ShardEntry(
@@ -576,7 +576,7 @@ def verify_shards(folder: Path) -> Shards:
     placed = PlacedShards.read(folder)
     opened = []
     for path in placed.folders:
-        facts, state, _ = open_index(path, Opening(verify="full"))
+        facts, state, _ = open_index(path, OpenOptions(verify="full"))
         opened.append((facts, state))
     placed.check(opened, None)
     return placed.shards

@@ -61,11 +61,11 @@ def main(arguments: list[str] | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # printed text must not mix with the answers
-    answering = Answering(given.path, given.opening, given.seal, given.checked)
+    answering = IndexAnswerer(given.path, given.opening, given.seal, given.checked)
     serve(answering, sys.stdin.buffer, answers)
 
 
-def serve(answering: Answering, questions: IO[bytes], answers: IO[bytes]) -> None:
+def serve(answering: IndexAnswerer, questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answer the questions of a pipe until the pipe ends."""
     while True:
         try:
@@ -78,7 +78,7 @@ def serve(answering: Answering, questions: IO[bytes], answers: IO[bytes]) -> Non
             return
 
 
-class Answering:
+class IndexAnswerer:
     """Answers questions about the index of a path, which the first question opens."""
 
     def __init__(

@@ -291,7 +291,7 @@ class EmbedBy:
 
     @property
     def chosen(self) -> Embedder | Off:
-        """The embedder, or what stands for one that is switched off."""
+        """The embedder; an :class:`Off` if embedding is switched off."""
         assert not isinstance(self.embedder, str)  # chosen by the constructor
         return self.embedder
 

@@ -145,8 +145,8 @@ class HttpEmbedder:
 
         Raises
         ------
-        EmbedError, OptionError, DTypeError
-            As there.
+        EmbedError
+            As in :meth:`embed`; also if the time is over.
         """
         if isinstance(texts, str):
             raise error(DTypeError, "texts", "a sequence of str", "one str")

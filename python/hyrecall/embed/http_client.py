@@ -2,8 +2,8 @@
 
 The only module that imports httpcore2, the layer of httpx2 that sends requests and keeps
 connections. Its timeouts bound a single read or write: a server that sends a byte at a time would
-hold a call for ever. So a :class:`_Call` is passed in place of each timeout. httpcore2 hands it on
-to the network backend below, which waits no longer than the call has left.
+hold a call for ever. So a :class:`_TimedRequest` is passed in place of each timeout. httpcore2
+hands it on to the network backend below, which waits no longer than the call has left.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class HttpClient:
             self._pool = self._make_pool()
             self._birth = Birth()
         while True:
-            call = _Call(until)
+            call = _TimedRequest(until)
             timeouts = dict.fromkeys(("connect", "read", "write"), call)
             try:
                 with self._pool.stream(
@@ -119,8 +119,8 @@ def _close_idle(pool: httpcore2.ConnectionPool) -> None:
             connection.close()
 
 
-class _Call:
-    """One request on one connection: its deadline, and how far it has come."""
+class _TimedRequest:
+    """One request on one connection, with its deadline and its progress."""
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -142,7 +142,7 @@ class _Call:
 
 
 class _Backend(httpcore2.NetworkBackend):
-    """Opens connections; ``timeout`` is a _Call, here and below. Errors stay the system's own."""
+    """Opens connections; each ``timeout`` is a _TimedRequest. System errors pass through."""
 
     def connect_tcp(
         self, host: str, port: int, timeout: Any = None, *_: object, **__: object
@@ -205,7 +205,7 @@ class _Stream(httpcore2.NetworkStream):
 
 
 class _PassingError(Exception):
-    """A fault that may be over in a moment."""
+    """A failure that a retry may not have."""
 
     def __init__(self, named: EmbedError) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ def _beginning(response: httpcore2.Response) -> bytes:
     return bytes(body)
 
 
-def _named(fault: Exception, call: _Call) -> EmbedError | _PassingError:
+def _named(fault: Exception, call: _TimedRequest) -> EmbedError | _PassingError:
     """Name a fault of the connection; its own message is not shown, since it may hold anything."""
     if isinstance(fault, TimeoutError):
         return EmbedError.of(EmbedFault.TIMEOUT, "a reply in time", "none")

@@ -1,4 +1,4 @@
-"""What is said to an endpoint of the OpenAI kind, and what its replies must be.
+"""Builds requests for an OpenAI-like embedding endpoint, and checks its replies.
 
 ``POST <base>/embeddings`` with ``{"model": ..., "input": ...}``; the reply holds
 ``data[i].embedding``.
@@ -29,7 +29,7 @@ _QUOTED = "[...]"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where texts are posted to."""
+    """The URL that texts are posted to, in parts."""
 
     is_tls: bool
     host: str

@@ -125,7 +125,6 @@ class Scores:
     values: Mapping[str, npt.NDArray[np.float64]]
 
     def __post_init__(self) -> None:
-        """Check the shapes."""
         for measure, values in self.values.items():
             if np.shape(values) != (len(self.queries),):
                 wish = f"a value for each of {len(self.queries)} queries"

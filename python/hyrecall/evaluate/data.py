@@ -201,7 +201,6 @@ class Dataset:
     classes: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        """Check the columns."""
         wanted = ["id", "text"]
         for part, table in (("corpus", self.corpus), ("queries", self.queries)):
             for column in wanted:

@@ -95,7 +95,7 @@ class Learnt:
 
 
 class _Pools(NamedTuple):
-    """The candidates of the queries that teach something, back to back."""
+    """The candidates of all queries with a relevant one, back to back."""
 
     features: Floats  # [n_candidates, n_features]
     starts: npt.NDArray[np.int64]  # of each query, and the end of the last

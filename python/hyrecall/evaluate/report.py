@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.base.arguments import check_keywords
-from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table_text, wrap
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.compare import Check, Comparison, bootstrap_interval, needs_extra
@@ -89,7 +89,7 @@ class _Layout:
     def text(self, text: str) -> str:
         if self.markdown:
             return text
-        return "\n".join(line.text for line in wrap(Line(text), self.width))
+        return "\n".join(line.text for line in wrap(TextLine(text), self.width))
 
     def code(self, code: str) -> str:
         return f"```python\n{code}\n```" if self.markdown else code
@@ -167,7 +167,9 @@ def differences_text(
             headings, [[f"{row[0]}: {cut(text, _SHOWN_TEXT)}", *row[1:]] for row, text in named]
         )
     columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
-    rows = [Row(row, [Line(text)] if text else []) for row, text in zip(cells, texts, strict=True)]
+    rows = [
+        Row(row, [TextLine(text)] if text else []) for row, text in zip(cells, texts, strict=True)
+    ]
     return "\n".join(line.text for line in lines_of(columns, rows, width=width))
 
 

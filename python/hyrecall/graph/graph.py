@@ -16,7 +16,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.ask.arms import EdgeLexical, Regex
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.scope import distinct_scopes, scope_entries, scope_key
 from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
@@ -146,7 +146,7 @@ class BoundGraph:
     ) -> Reply:
         """Return each query's best edges by BM25 of their texts."""
         graph = self.graph
-        request = Request(
+        request = Search(
             now=datetime.now(UTC), text={"text": texts}, scope=graph.edge_scope(scope),
             filter=filter, limit=depth,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What comes back: hits, their scores and the reasons for them, as objects and tables.
+"""Results of a recall: hits, scores and explanations, as objects and tables.
 
 Annotations of hits name the types below as ``hits.Explanation``, so that they can be evaluated, and
 a program that explains nothing imports none.

@@ -1,4 +1,4 @@
-"""What stands around hits, and what the best rows of a first answer added to their queries."""
+"""Rows, neighbours and related documents of hits, and what Feedback added to queries."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ class ThreadRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Around:
-    """What was found."""
+class AroundHits:
+    """The rows, neighbours and related documents of the hits of a batch."""
 
     context: Sequence[Sequence[tuple[Neighbour, ...]]]
     related: Sequence[Sequence[Related]]
     near: Sequence[Sequence[tuple[NearRow, ...]]] = ()
     threads: Sequence[Sequence[tuple[ThreadRow, ...]]] = ()
 
-    def only(self, asked: Iterable[bool]) -> Around:
+    def only(self, asked: Iterable[bool]) -> AroundHits:
         """Return what was found beside the hits of some queries."""
         kept = list(asked)
 
@@ -102,10 +102,10 @@ class Around:
             pairs = zip(found, kept, strict=True) if found else ()
             return [one if is_asked else () for one, is_asked in pairs]
 
-        return Around(*map(part, (self.context, self.related, self.near, self.threads)))
+        return AroundHits(*map(part, (self.context, self.related, self.near, self.threads)))
 
     def beside(self, name: str, query: int, place: int) -> tuple[Any, ...]:
-        """Return what stands beside a query's hit at a place; nothing if it was not asked for."""
+        """Return what was found for the hit at a place of a query; () if it was not asked for."""
         found = getattr(self, name)
         shown = found[query] if found else ()
         return shown[place] if place < len(shown) else ()

@@ -1,4 +1,4 @@
-"""What a recall left out: the rows that each stage dropped, with the reason and the number."""
+"""The rows that each stage of a recall dropped, with the reason and its number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hyrecall.base.arguments import check_keywords
-from hyrecall.base.text_tables import Line, clean, wrap
+from hyrecall.base.text_tables import TextLine, clean, wrap
 
 
 @check_keywords
@@ -178,7 +178,7 @@ def dropped_text(dropped: Dropped, width: int) -> str:
             continue
         lines.append(f"{one.stage}: {one.n_dropped} of {one.n_in} dropped")
         for row in one.rows:
-            first, *rest = wrap(Line(str(row)), width - 2, hang=2)
+            first, *rest = wrap(TextLine(str(row)), width - 2, hang=2)
             lines += [f"  {line.text}" for line in (first, *rest)]
         if one.n_more:
             lines.append(f"  {one.n_more} more")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
-from hyrecall.base.text_tables import Line, clean, wrap
+from hyrecall.base.text_tables import TextLine, clean, wrap
 from hyrecall.hits.around import SecondLook
 from hyrecall.text.bm25 import BM25
 
@@ -19,7 +19,7 @@ from hyrecall.text.bm25 import BM25
 
 @dataclass(frozen=True)
 class Term:
-    """What one leaf of a text query adds to a document."""
+    """The part of a document's score that one term or phrase of a text query adds."""
 
     term: str
     multiplicity: float
@@ -42,7 +42,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Component:
-    """An arm's part in a hit."""
+    """An arm's part of a hit's score."""
 
     arm: str
     score: float | None
@@ -67,7 +67,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Step:
-    """What a shaping stage made of a hit's score."""
+    """How a shaping stage changed a hit's score."""
 
     stage: str
     score: float
@@ -118,7 +118,7 @@ def wrapped_text(made: Explained, width: int) -> str:
     lines = []
     for depth, text in explanation_lines(made):
         indent = 2 * depth
-        first, *more = wrap(Line(text), width - indent, hang=2) or [Line("")]
+        first, *more = wrap(TextLine(text), width - indent, hang=2) or [TextLine("")]
         lines.append(" " * indent + first.text)
         lines += [" " * (indent + 2) + one.text for one in more]
     return "\n".join(lines)
@@ -326,7 +326,7 @@ def _idf(term: Term, variant: str, n_docs: int) -> str:
     return f"{shown} = ln({inner}): {held}"
 
 
-# ---- what a stage made of it ----
+# ---- how a stage changed it ----
 
 
 def _step(step: Step, before: float) -> list[tuple[int, str]]:
@@ -351,7 +351,7 @@ def _provenance(factors: _Factors, before: float, after: float) -> list[str]:
 
 def _around(factors: _Factors, before: float, after: float) -> list[str]:
     if not factors:
-        return [" as before: nothing speaks for or against it"]
+        return [" as before: nothing in its thread changes it"]
     names = ", ".join(name.replace("_", " ") for name in factors)
     return [f" = {_p(before)} + {' + '.join(map(_p, factors.values()))}: {names}"]
 
@@ -437,7 +437,7 @@ _STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
 }
 
 
-# ---- What an explanation is: a hit's score and its parts, which can be shown as text ----
+# ---- An explanation: a hit's score and its parts, which can be shown as text ----
 
 
 @dataclass(frozen=True)

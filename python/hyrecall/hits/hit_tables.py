@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.text_tables import Column, Line, Row, clean, cut, table, wrap
-from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table, wrap
+from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
 
@@ -22,10 +22,10 @@ _WIDTH = 80  # of what print() shows, whatever the terminal, so that it is the s
 _SHOWN_HITS = 20
 _SHOWN_REASONS = 3
 
-EXACT = Line("exact  ", ((0, 5, "faint"),))
+EXACT = TextLine("exact  ", ((0, 5, "faint"),))
 """Stands before the text of a row that comes first because it holds the query whole."""
 
-Show = Callable[[str], Line]
+Show = Callable[[str], TextLine]
 
 
 class _Hit(NamedTuple):
@@ -47,7 +47,7 @@ class _Hit(NamedTuple):
         values = [self.reply.cached("row", name)[self.at] for name in shown]
         return " | ".join(clean(str(value)) for value in values if value)
 
-    def beside(self, width: int) -> list[Line]:
+    def beside(self, width: int) -> list[TextLine]:
         """Show the rows around the hit in its thread, and the best other rows of the thread."""
         where = self.query, self.at - self.reply.span(self.query)[0]
         around = self.reply.around
@@ -62,23 +62,25 @@ class _Hit(NamedTuple):
             named = ", ".join(f"{clean(str(row.key))} {row.score:.6f}" for row in others)
             texts.append(f"thread: {named}")
         lines = [cut(text.rstrip(), width) for text in texts]
-        return [Line(line, ((0, len(line), "faint"),)) for line in lines]
+        return [TextLine(line, ((0, len(line), "faint"),)) for line in lines]
 
     def of_arm(self, kind: str, arm: str) -> Any:
         """Return an arm's "score" or "rank"; None where there is none."""
         return self.reply.cached(kind, arm)[self.at] if arm in self.reply.arms else None
 
 
-def batch_lines(reply: BatchReply, *, width: int = _WIDTH, show: Show | None = None) -> list[Line]:
+def batch_lines(
+    reply: ReplyBase, *, width: int = _WIDTH, show: Show | None = None
+) -> list[TextLine]:
     """Show the first hits of a batch in one table, how many there are, and what did not run."""
     hits, degraded = _first(reply), reply.trace.degraded
-    lines = [Line(_title(reply.n_hits, degraded, reply.n_queries))]
+    lines = [TextLine(_title(reply.n_hits, degraded, reply.n_queries))]
     if hits:
         lines += _table_of(hits, reply.trace.arms, width=width, show=show, with_query=True)
     return lines + _rest(reply.n_hits - len(hits)) + _reasons(degraded, width)
 
 
-def _first(reply: BatchReply) -> list[_Hit]:
+def _first(reply: ReplyBase) -> list[_Hit]:
     """Return the hits of a batch that are shown."""
     counts = np.diff(reply.offsets)
     found = np.flatnonzero(counts)
@@ -99,11 +101,11 @@ def _hits(reply: Reply, query: int, most: int | None = None) -> list[_Hit]:
 
 def query_lines(
     reply: Reply, query: int, *, width: int = _WIDTH, show: Show | None = None
-) -> list[Line]:
+) -> list[TextLine]:
     """Show the first hits of a query in a table, how many there are, and what did not run."""
     begin, end = reply.span(query)
     degraded = reply.trace.of_query(query).degraded
-    lines = [Line(_title(end - begin, degraded))]
+    lines = [TextLine(_title(end - begin, degraded))]
     if begin < end:
         hits = _hits(reply, query, _SHOWN_HITS)
         lines += _table_of(hits, reply.trace.arms, width=width, show=show)
@@ -111,7 +113,7 @@ def query_lines(
     return lines + _reasons(degraded, width)
 
 
-def batch_html(reply: BatchReply) -> str:
+def batch_html(reply: ReplyBase) -> str:
     """Show the first hits of a batch as an HTML table."""
     return _html(reply.n_hits, _first(reply), reply.trace, reply.n_queries)
 
@@ -154,10 +156,10 @@ def _told(degraded: Sequence[str]) -> list[str]:
     return told + ([f"... {_count(more, 'more reason', 'more reasons')}"] if more else [])
 
 
-def _reasons(degraded: Sequence[str], width: int) -> list[Line]:
+def _reasons(degraded: Sequence[str], width: int) -> list[TextLine]:
     lines = []
     for told in _told(degraded):
-        first, *more = wrap(Line(told), width, hang=2)
+        first, *more = wrap(TextLine(told), width, hang=2)
         lines += [first, *(line.indented(2) for line in more)]
     return lines
 
@@ -166,11 +168,11 @@ def _count(n: int, one: str, several: str) -> str:
     return f"{n:,} {one if n == 1 else several}"
 
 
-def _rest(n_hits: int) -> list[Line]:
-    return [Line(f"... {_count(n_hits, 'more hit', 'more hits')}")] if n_hits > 0 else []
+def _rest(n_hits: int) -> list[TextLine]:
+    return [TextLine(f"... {_count(n_hits, 'more hit', 'more hits')}")] if n_hits > 0 else []
 
 
-def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[Line]:
+def hit_lines(reply: Reply, query: int, *, width: int, show: Show | None = None) -> list[TextLine]:
     """Lay out all hits of a query as a table: rank, key, score, arms, cell; text beneath."""
     return _table_of(_hits(reply, query), reply.trace.arms, width=width, show=show)
 
@@ -182,9 +184,9 @@ def _table_of(
     width: int,
     show: Show | None,
     with_query: bool = False,
-) -> list[Line]:
+) -> list[TextLine]:
     """Lay out hits as a table, with the query of the batch that each is of, or without."""
-    show = (lambda text: Line(cut(text, width - 10))) if show is None else show
+    show = (lambda text: TextLine(cut(text, width - 10))) if show is None else show
     columns, cells = _laid_out(hits, arms, with_query=with_query)
     rows = []
     for hit, line in zip(hits, cells, strict=True):
@@ -262,20 +264,18 @@ def _html_table(
 _STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
 
 
-class Lines:
-    """Lines that are laid out when rich says how wide they may be."""
+class RichLines:
+    """A table that is laid out when rich tells the width of the screen."""
 
-    def __init__(self, lay_out: Callable[[int], Iterable[Line]]) -> None:
-        """Take what gives the lines for a width."""
+    def __init__(self, lay_out: Callable[[int], Iterable[TextLine]]) -> None:
         self._lay_out = lay_out
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Return the lines as texts."""
         for line in self._lay_out(options.max_width):
             yield styled(line)
 
 
-def styled(line: Line) -> Text:
+def styled(line: TextLine) -> Text:
     """Return a line with its styles as rich has them."""
     from rich.text import Text
 
@@ -285,11 +285,11 @@ def styled(line: Line) -> Text:
     return shown
 
 
-def of_batch(reply: BatchReply) -> Any:
+def of_batch(reply: ReplyBase) -> Any:
     """Show the first hits of a batch, and how many there are."""
-    return Lines(lambda width: batch_lines(reply, width=width))
+    return RichLines(lambda width: batch_lines(reply, width=width))
 
 
 def of_query(reply: Reply, query: int) -> Any:
     """Show the first hits of a query."""
-    return Lines(lambda width: query_lines(reply, query, width=width))
+    return RichLines(lambda width: query_lines(reply, query, width=width))

@@ -1,4 +1,4 @@
-"""What a recall gives back: one table of hits with every score component."""
+"""The hits that a recall returns: one table with every score component."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from hyrecall import ask, hits
 from hyrecall.base.arguments import as_int, check_methods, position_in
 from hyrecall.errors import MissingExtraError, OptionError, error
-from hyrecall.hits.reply import MOST_DROPPED, QUERY_ARRAYS, BatchReply, Reply
+from hyrecall.hits.reply import MOST_DROPPED, QUERY_ARRAYS, Reply, ReplyBase
 from hyrecall.hits.tensors import Tensor, key_table, tensors_of, torch_tensors
 from hyrecall.hits.trace import Trace
 
@@ -309,14 +309,14 @@ class Hit:
         return self._beside("threads")
 
     def _beside(self, name: str) -> tuple[Any, ...]:
-        """Return what stands around the hit; nothing if the call did not ask for it."""
+        """Return what was found around the hit; () if the call did not ask for it."""
         around = self._reply.around
         if around is None:
             return ()
         return around.beside(name, self.query, self._at - self._reply.span(self.query)[0])
 
     def evidence(self, arm: str) -> Any:
-        """Return what speaks for the document in an arm of ``arms=``; None if nothing does.
+        """Return why an arm of ``arms=`` found the document; None if it did not find it.
 
         Of ``EdgeLexical`` the key of its best edge, of ``Regex`` the first column that matched.
         """
@@ -399,7 +399,7 @@ class Hits:
     True
     """
 
-    def __init__(self, reply: BatchReply) -> None:
+    def __init__(self, reply: ReplyBase) -> None:
         """Show a reply; made by :meth:`hyrecall.Index.recall`."""
         self._reply = reply
         self.now = reply.now
@@ -644,8 +644,8 @@ class Hits:
 @overload
 def reply_of(hits: QueryHits) -> Reply: ...
 @overload
-def reply_of(hits: Hits) -> BatchReply: ...
-def reply_of(hits: Hits | QueryHits) -> BatchReply:
+def reply_of(hits: Hits) -> ReplyBase: ...
+def reply_of(hits: Hits | QueryHits) -> ReplyBase:
     """Return the reply that hits show, for the package: its state holds documents of every cell."""
     return hits._reply
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.request import keys_of
-from hyrecall.hits.reply import BatchReply, Reply
+from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 
 
@@ -38,7 +38,7 @@ def _joined(
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class JoinedReply(BatchReply):
+class JoinedReply(ReplyBase):
     """The reply to a batch of which each query is answered by one of several recipes."""
 
     # A column that only some of the replies have, such as an arm's score, is null in the others.

@@ -1,4 +1,4 @@
-"""The reply to a batch as data, and what :class:`hyrecall.Hits` and their parts read of it."""
+"""The reply to a batch as data, which :class:`hyrecall.Hits` shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hyrecall.table.schema import STAGE_COLUMNS
 
 if TYPE_CHECKING:
     from hyrecall.ask.shaping import Phase
-    from hyrecall.hits.around import Around
+    from hyrecall.hits.around import AroundHits
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
 
@@ -138,8 +138,8 @@ MOST_DROPPED = 100
 """Rows that ``explain_dropped`` describes for one query, unless a call asks for another number."""
 
 
-class Source(Protocol):
-    """The call that a reply came from, which can be read again: its snapshot and its request."""
+class ReplySource(Protocol):
+    """The snapshot and the request of a reply, from which it can be explained."""
 
     @property
     def state(self) -> State:
@@ -152,7 +152,7 @@ class Source(Protocol):
         ...
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         ...
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
@@ -165,8 +165,8 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class BatchReply(ABC):
-    """What every reply to a batch has, whether one recipe answered the queries or several did."""
+class ReplyBase(ABC):
+    """Base of replies to a batch, by one recipe or by several."""
 
     # It is frozen, and shared by the hits and tables that show it.
 
@@ -269,7 +269,7 @@ class BatchReply(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Reply(BatchReply):
+class Reply(ReplyBase):
     """The reply to a batch by one recipe, or by the options of a call."""
 
     arrays: Arrays
@@ -278,8 +278,8 @@ class Reply(BatchReply):
     fusion: Fusion | None
     normalize: bool
     phases: Sequence[Phase] | None
-    around: Around | None
-    kept_source: Source | None
+    around: AroundHits | None
+    kept_source: ReplySource | None
     _gathered: dict[str, pa.Array]  # by column()
 
     def __init__(
@@ -295,10 +295,10 @@ class Reply(BatchReply):
         bases: tuple[str, ...],
         fusion: Fusion | None,
         normalize: bool,
-        kept_source: Source | None,
+        kept_source: ReplySource | None,
         query_keys: pa.Array | None = None,
         phases: Sequence[Phase] | None = None,
-        around: Around | None = None,
+        around: AroundHits | None = None,
         _values: dict[tuple[str, str], list[Any]] | None = None,
         _gathered: dict[str, pa.Array] | None = None,
     ) -> None:
@@ -312,7 +312,7 @@ class Reply(BatchReply):
         )  # fmt: skip
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ReplySource:
         """The call that the reply came from."""
         if self.kept_source is None:
             wish = "hits as a recall gives them"

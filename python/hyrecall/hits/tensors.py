@@ -11,7 +11,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.base.runtime import check_device, cuda_library_folder, ordinal_of
 from hyrecall.errors import MissingExtraError, OptionError, error
-from hyrecall.hits.reply import BatchReply
+from hyrecall.hits.reply import ReplyBase
 
 
 class Tensor(Protocol):
@@ -31,7 +31,7 @@ class Tensor(Protocol):
         ...
 
 
-def tensors_of(reply: BatchReply, device: str | None) -> dict[str, Tensor]:
+def tensors_of(reply: ReplyBase, device: str | None) -> dict[str, Tensor]:
     """Return the numbers of a reply on a device; None: the index's. See ``Hits.tensors``."""
     where = _read_device(reply, device)
     arrays = _arrays_of(reply)
@@ -43,7 +43,7 @@ def tensors_of(reply: BatchReply, device: str | None) -> dict[str, Tensor]:
     return dict(zip(arrays, made, strict=True))
 
 
-def torch_tensors(reply: BatchReply, device: str | None) -> dict[str, Any]:
+def torch_tensors(reply: ReplyBase, device: str | None) -> dict[str, Any]:
     """Return the same as torch tensors. See ``Hits.to_torch``."""
     try:
         from torch.utils.dlpack import from_dlpack
@@ -53,7 +53,7 @@ def torch_tensors(reply: BatchReply, device: str | None) -> dict[str, Any]:
     return {name: from_dlpack(one) for name, one in tensors_of(reply, device).items()}
 
 
-def key_table(reply: BatchReply) -> pa.Table:
+def key_table(reply: ReplyBase) -> pa.Table:
     """Return the documents of a reply: key and cell of each, by its first hit."""
     columns = _identity(reply)
     places = _places(columns)
@@ -64,7 +64,7 @@ def key_table(reply: BatchReply) -> pa.Table:
     return whole.take(pa.array(first))
 
 
-def _read_device(reply: BatchReply, device: str | None) -> str:
+def _read_device(reply: ReplyBase, device: str | None) -> str:
     if device is None:
         return reply.trace.device
     if device == "auto":
@@ -73,7 +73,7 @@ def _read_device(reply: BatchReply, device: str | None) -> str:
     return device
 
 
-def _arrays_of(reply: BatchReply) -> dict[str, npt.NDArray[Any]]:
+def _arrays_of(reply: ReplyBase) -> dict[str, npt.NDArray[Any]]:
     """Return copies of the numbers: a reply stays as it is, whoever writes to them."""
     results = reply.results()
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -90,7 +90,7 @@ def _arrays_of(reply: BatchReply) -> dict[str, npt.NDArray[Any]]:
     return arrays
 
 
-def _keys(reply: BatchReply) -> npt.NDArray[np.int64]:
+def _keys(reply: ReplyBase) -> npt.NDArray[np.int64]:
     """Return integer keys, or of each hit the place of its document in :func:`key_table`."""
     columns = _identity(reply)
     if pa.types.is_int64(columns[0].type):
@@ -98,7 +98,7 @@ def _keys(reply: BatchReply) -> npt.NDArray[np.int64]:
     return _places(columns)
 
 
-def _identity(reply: BatchReply) -> list[pa.Array]:
+def _identity(reply: ReplyBase) -> list[pa.Array]:
     """Return what tells documents apart: a key is unique within its cell only."""
     schema = reply.facts.schema
     return [reply.column(name) for name in (schema.key, *schema.cell_columns)]

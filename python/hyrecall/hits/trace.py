@@ -14,15 +14,15 @@ Notes: TypeAlias = "Mapping[str, Mapping[int, str] | None]"
 is about single queries, and this is what each of them is told alone."""
 
 
-class Told(NamedTuple):
-    """What is told of a batch before it is answered, in the words of :class:`Trace`."""
+class BatchNotes(NamedTuple):
+    """Notes and reasons that are known before a batch is searched; see :class:`Trace`."""
 
     degraded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     about: Mapping[str, Mapping[int, str]] = MappingProxyType({})
 
 
-NOTHING_TOLD: Final = Told()
+NOTHING_TOLD: Final = BatchNotes()
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 
 @check_keywords
 class AgentMemorySync:
-    """What :meth:`hyrecall.memory.MemorySync.agent` gives.
+    """The store as one agent sees it, which :meth:`hyrecall.memory.MemorySync.agent` returns.
 
     It reads by its policy, as that is at each call, and writes its own memories only. Every change
     says why.
@@ -219,8 +219,6 @@ class AgentMemorySync:
             It has a memory of this id that is not deleted.
         OptionError, DTypeError
             A field has a value that cannot be kept; the message names it. Nothing is kept.
-        StoreError
-            The disk or SQLite fails; nothing is kept.
         """
         by = self._view.by
         own = {"user_id": changing.writer(by), "org": by.org, "workspace": by.workspace}
@@ -245,8 +243,6 @@ class AgentMemorySync:
             The agent has no name.
         NotFoundError
             It has no such memory; another's, which it may read, is none.
-        KeyConflictError, OptionError, DTypeError, StoreError
-            As there.
         """
         changing.writer(self._view.by)
         why = changing.needed(reason)
@@ -261,8 +257,6 @@ class AgentMemorySync:
         ------
         ScopeError
             The agent has no name.
-        NotFoundError, OptionError, DTypeError, StoreError
-            As there.
         """
         changing.writer(self._view.by)
         return changing.end_fact(self._view, id, at, reason=changing.needed(reason))
@@ -287,8 +281,6 @@ class AgentMemorySync:
             The agent has no name.
         OptionError, DTypeError
             No reason, or an id that cannot be one.
-        StoreError
-            The disk or SQLite fails; nothing is forgotten.
         """
         changing.writer(self._view.by)
         key = check_id("id", id)
@@ -314,8 +306,6 @@ class AgentMemorySync:
         ------
         ScopeError
             The agent has no name.
-        NotFoundError, OptionError, DTypeError, StoreError
-            As there.
         """
         changing.writer(self._view.by)
         return give_feedback(self._view, used, query)
@@ -384,7 +374,7 @@ class AgentMemory(NamedMethods):
 @check_keywords
 @dataclass(frozen=True)
 class Agent:
-    """Holds what examples pass around; it calls no model and needs no key.
+    """An agent's instructions, model name and memory, as plain data for examples.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from hyrecall.errors import (
 from hyrecall.memory.data.types import Edge, Episode, Fact, checked
 from hyrecall.memory.derived.backfill import CURSOR
 from hyrecall.memory.faces.import_rows import (
-    Line,
+    ExportLine,
     merge_agent,
     merge_edge,
     merge_feedback,
@@ -63,7 +63,7 @@ class Change(ABC, Generic[Reply]):
         """Make the change inside a transaction, which the caller rolls back after an error."""
 
     def numbers(self, reply: Reply) -> Numbers:
-        """Return what is kept of a reply beside the id of its write."""
+        """Return the part of a reply that is stored with the id of its write, for retries."""
         return cast("Numbers", reply)
 
     def reply_of(self, numbers: Numbers) -> Reply:
@@ -102,7 +102,7 @@ def owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Epi
 
 
 @dataclass(frozen=True)
-class Link(Change[None]):
+class AddEdge(Change[None]):
     """Keep an edge."""
 
     edge: Edge
@@ -113,7 +113,7 @@ class Link(Change[None]):
 
 
 @dataclass(frozen=True)
-class Unlink(Change[bool]):
+class RemoveEdge(Change[bool]):
     """Remove an edge of a caller; replies with whether it was there."""
 
     by: AskedBy
@@ -315,7 +315,7 @@ class ImportLines(Change[ImportedLines]):
 
     is_offered: ClassVar[bool] = False
 
-    lines: tuple[Line, ...]
+    lines: tuple[ExportLine, ...]
     recorded_at: datetime
 
     def run(self, connection: apsw.Connection, now: datetime) -> ImportedLines:
@@ -370,7 +370,7 @@ def import_lines(
     errors: list[LineError] = []
     left = iter(lines)
     while page := list(islice(left, PAGE)):
-        merged = [line for _, line in page if isinstance(line, Line) and line.format is None]
+        merged = [line for _, line in page if isinstance(line, ExportLine) and line.format is None]
         reply = write(ImportLines(tuple(merged), now))
         n_new, n_known = n_new + reply.n_new, n_known + reply.n_known
         refused, place = dict(reply.errors), 0
@@ -389,7 +389,7 @@ def import_lines(
     return Imported(n_new, n_known, tuple(errors))
 
 
-def _merge(connection: apsw.Connection, line: Line, now: datetime) -> bool:
+def _merge(connection: apsw.Connection, line: ExportLine, now: datetime) -> bool:
     if line.version is not None:
         return merge_version(connection, line.version)
     if line.edge is not None:
@@ -425,7 +425,7 @@ class SetPolicy(Change[None]):
         )
 
 
-# ---- What recalls leave behind: accesses of memories, and what conversations met ----
+# ---- Changes that recalls make: counts of accesses, and documents of conversations ----
 
 
 @dataclass(frozen=True)
@@ -445,7 +445,7 @@ class Touch(Change[int]):
 
 @dataclass(frozen=True)
 class RecordConversations(Change[None]):
-    """Replace what conversations met."""
+    """Store the documents that conversations have received."""
 
     is_offered: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""Changes a store: embeds, then writes in one transaction, which the index then follows."""
+"""Changes a store: embeds, then writes in one transaction; the index is updated after it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.changes import (
     TEXT_FIELDS,
+    AddEdge,
     EndFact,
     Forget,
     GiveFeedback,
-    Link,
     Pin,
     Remember,
     RememberFact,
+    RemoveEdge,
     SetPolicy,
     Supersede,
-    Unlink,
     Update,
     asker,
     changed_text,
@@ -301,7 +301,7 @@ def link(
         "visibility": visibility,
     }
     edge = checked(Edge, fields if key is None else {"id": key, **fields})
-    view.store.write(Link(edge))
+    view.store.write(AddEdge(edge))
     return edge
 
 
@@ -309,7 +309,7 @@ def unlink(view: View, key: str, reason: str | None) -> bool:
     """Remove an edge; return whether it was there."""
     check_id("id", key)
     told = said(reason)
-    return view.store.write(Unlink(view.by, key, told))
+    return view.store.write(RemoveEdge(view.by, key, told))
 
 
 def set_policy(view: View, agent: str, policy: str, policy_group: str | None) -> None:
@@ -399,8 +399,6 @@ def feedback(
         The user has no memory of one of the ids, whether or not somebody else has. Nothing is kept.
     OptionError, DTypeError
         No id, or one that cannot be an id; a query that cannot be kept.
-    StoreError
-        The disk or SQLite fails; nothing is kept.
 
     Notes
     -----
@@ -440,11 +438,6 @@ def list_feedback(
     list of QueryFeedback
         A query with every memory that helped and is there; a query of which none is left is
         missing.
-
-    Raises
-    ------
-    OptionError, DTypeError, StoreError
-        As for every call.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def hm_recall(
     >>> answer["edges"][0]["relationship"], answer["count"], answer["metadata"]["degraded"]
     ('decided by', 2, [])
     """
-    call = _Call.of(query, session_id, max_results, force_regex)
+    call = _GraphRecall.of(query, session_id, max_results, force_regex)
     if agent is None:
         matches = memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
     else:
@@ -138,7 +138,7 @@ async def ahm_recall(
     >>> asyncio.run(ask())
     1
     """
-    call = _Call.of(query, session_id, max_results, force_regex)
+    call = _GraphRecall.of(query, session_id, max_results, force_regex)
     if agent is None:
         matches = await memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
     else:
@@ -158,14 +158,16 @@ def _check_one(user_id: object) -> None:
 
 
 @dataclass(frozen=True)
-class _Call:
+class _GraphRecall:
     """One call: what it asks of a search, and when it began."""
 
     options: dict[str, Any]
     began: float
 
     @classmethod
-    def of(cls, query: str, session_id: str, max_results: object, force_regex: object) -> _Call:
+    def of(
+        cls, query: str, session_id: str, max_results: object, force_regex: object
+    ) -> _GraphRecall:
         most = as_int(max_results)
         if most is None:
             raise error(OptionError, "max_results", "an int", repr(max_results))

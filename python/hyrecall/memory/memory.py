@@ -1,4 +1,4 @@
-"""The store for programs with an event loop: each call runs on a thread of the handle."""
+"""The asynchronous store: each call runs on a thread of the handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes methods of other methods and functions, with their parameters, replies and documentation.
+"""Makes methods from other methods and functions, with their signatures and docstrings.
 
 ``search = awaited(MemorySync.search)`` in the body of a class is a coroutine method, which runs the
 other one on a thread. ``compact = on_store(upkeep.compact)`` is a method that calls a function with
@@ -34,7 +34,7 @@ class Runner(Protocol):
 
 
 class _Twin(Protocol[S_co]):
-    """An object beside one without an event loop, with a way to run that one's methods."""
+    """An asynchronous object that runs the methods of a synchronous one."""
 
     @property
     def _sync(self) -> S_co: ...

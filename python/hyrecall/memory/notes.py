@@ -1,4 +1,4 @@
-"""Notes by key in scopes: a store for programs that think in key, value and tags.
+"""A key-value interface to a store: notes with tags, by key, in scopes.
 
 They are found as ``recipes.l0`` finds: by the beginnings of all words, and by vectors where an
 embedder was named.
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\w+")
 @check_keywords
 @dataclass(frozen=True)
 class Note:
-    """What is kept under a key in a scope.
+    """A note: the value and tags under a key in a scope.
 
     Attributes
     ----------
@@ -151,8 +151,6 @@ class Notes:
             The scope has another memory of this id: one that is no note, or is superseded.
         OptionError, DTypeError
             What cannot be kept.
-        StoreError
-            The disk or SQLite fails; nothing is changed.
 
         Examples
         --------
@@ -179,11 +177,6 @@ class Notes:
         Returns
         -------
         Note or None
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As :meth:`hyrecall.memory.MemorySync.get` raises them.
         """
         found = self._memory.get(key, user_id=check_id("scope", scope))
         return None if found is None or found.kind != KIND else _note(found)
@@ -215,8 +208,6 @@ class Notes:
             The scope has no such note.
         KeyConflictError
             The new key is not free.
-        OptionError, DTypeError, StoreError
-            As in :meth:`save`; nothing is changed.
         """
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
@@ -238,11 +229,6 @@ class Notes:
         -------
         bool
             Whether it was there.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As :meth:`hyrecall.memory.MemorySync.forget` raises them.
         """
         user = check_id("scope", scope)
         versions = self._memory.history(check_id("key", key), user_id=user)
@@ -264,11 +250,6 @@ class Notes:
         Returns
         -------
         list of Note
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As :meth:`hyrecall.memory.MemorySync.list` raises them.
         """
         found = [
             one
@@ -296,11 +277,6 @@ class Notes:
         -------
         NoteHits
             A list, best first, with the reasons why it is degraded.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As :meth:`hyrecall.memory.MemorySync.search` raises them.
         """
         users = self._users(scope)
         if not users or not query.strip():
@@ -323,11 +299,6 @@ class Notes:
         -------
         Note or None
             None if it is not there any more.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As in :meth:`get`.
         """
         return self.get(hit.key, scope=hit.scope)
 

@@ -39,7 +39,7 @@ from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, OpenRepor
 from hyrecall.memory.faces.import_rows import divide
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
-from hyrecall.memory.recall.index_search import Joining
+from hyrecall.memory.recall.index_search import JoinedCalls
 from hyrecall.memory.recall.recalling import Bounded, Means
 from hyrecall.memory.sharing.client import Connections
 from hyrecall.memory.sharing.host import About, Host, find_owner
@@ -242,7 +242,7 @@ class Store:
         self.guard = Guard(embedder, dim=options.dim, closes=is_own, usual=self.recall_timeout)
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
-        self.joining = Joining()
+        self.joining = JoinedCalls()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
             about = about_store(self.recipe, self.layout, self.guard.model, self._known_dim)

@@ -204,16 +204,14 @@ class MemorySync(NamedMethods):
         CorruptStoreError
             The database is damaged, missing, or ends before a change that LOCK or the saved index
             names. Nothing is changed; the message says what can be done.
-        StoreError
-            The disk or SQLite fails.
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
             "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
             or a URL without ``[http]``.
         OptionError, DTypeError
-            A wrong argument, which the message names; an analyzer other than the one that the
-            recipe states; a folder with other files; an SQLite that is too old to be safe.
+            An analyzer other than the one that the recipe states; a folder with other files; an
+            SQLite that is too old to be safe.
 
         Notes
         -----
@@ -411,10 +409,7 @@ class MemorySync(NamedMethods):
         Raises
         ------
         OptionError, DTypeError
-            The argument is named: a recipe that needs another index too, and a filter that asks
-            for what is not there.
-        StoreError
-            As in :meth:`recall_scored`.
+            A recipe that needs another index; a filter that asks for what is not there.
 
         Examples
         --------
@@ -490,8 +485,6 @@ class MemorySync(NamedMethods):
 
         Raises
         ------
-        OptionError, DTypeError
-            The argument is named.
         StoreError
             Content cannot be read. Trouble with embedder, index or tracker is no error.
 
@@ -570,11 +563,6 @@ class MemorySync(NamedMethods):
         Facts
             At most ``limit``, with the reasons why there may be more.
 
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As in :meth:`recall_scored`.
-
         Examples
         --------
         >>> from hyrecall.memory import Fact, MemorySync
@@ -619,11 +607,6 @@ class MemorySync(NamedMethods):
         Facts
             At most ``limit``, after the first ``offset``. Of those that began at one time the one
             that ends last is first.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
 
         Notes
         -----
@@ -743,11 +726,6 @@ class MemorySync(NamedMethods):
         -------
         Episode or None
             A fact too, as the episode it is recalled as.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
         """
         return self._view(user_id, org, workspace).get(id, visibility)
 
@@ -788,11 +766,6 @@ class MemorySync(NamedMethods):
         -------
         list of Episode
             At most ``limit``, after the first ``offset``.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
 
         Notes
         -----
@@ -835,11 +808,6 @@ class MemorySync(NamedMethods):
         list of Version
             From 1 on; the last one counts. Empty for one that was erased.
 
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
-
         Examples
         --------
         >>> from hyrecall.memory import MemorySync
@@ -872,11 +840,6 @@ class MemorySync(NamedMethods):
         Returns
         -------
         list of Edge
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
         """
         return self._view(user_id, org, workspace).links(id)
 
@@ -919,8 +882,6 @@ class MemorySync(NamedMethods):
             A vector of another length than the store's.
         OptionError, DTypeError
             A field has a value that cannot be kept; the message names it. Nothing is kept.
-        StoreError
-            The disk or SQLite fails; nothing is kept.
 
         Notes
         -----
@@ -1011,8 +972,6 @@ class MemorySync(NamedMethods):
         ------
         KeyConflictError
             The user has a memory of this id that is not deleted.
-        OptionError, DTypeError, StoreError
-            As in :meth:`remember`.
 
         Notes
         -----
@@ -1056,8 +1015,6 @@ class MemorySync(NamedMethods):
             The user has no such memory.
         OptionError, DTypeError
             It is no fact, or cannot end then.
-        StoreError
-            The disk or SQLite fails; nothing is changed.
 
         Examples
         --------
@@ -1121,8 +1078,6 @@ class MemorySync(NamedMethods):
             A field that no episode has, or that cannot be changed.
         OptionError, DTypeError
             No change, a fact with another change than ``valid_to``, or what no episode may hold.
-        StoreError
-            The disk or SQLite fails; nothing is changed.
 
         Notes
         -----
@@ -1238,8 +1193,6 @@ class MemorySync(NamedMethods):
         ------
         OptionError, DTypeError
             Nothing says which memories are meant; a value that cannot be one.
-        StoreError
-            The disk or SQLite fails; nothing is forgotten.
 
         Notes
         -----
@@ -1282,8 +1235,6 @@ class MemorySync(NamedMethods):
         ------
         NotFoundError
             The user has no such memory.
-        OptionError, DTypeError, StoreError
-            As for every call.
         """
         changing.pin(self._view(user_id, org, workspace), id, pinned)
 
@@ -1329,8 +1280,6 @@ class MemorySync(NamedMethods):
             The user has an edge of this id.
         OptionError, DTypeError
             Fewer than two nodes, or fields that cannot be kept.
-        StoreError
-            The disk or SQLite fails; nothing is kept.
 
         Examples
         --------
@@ -1369,11 +1318,6 @@ class MemorySync(NamedMethods):
         Returns
         -------
         bool
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
         """
         return changing.unlink(self._view(user_id, org, workspace), id, reason)
 
@@ -1403,8 +1347,6 @@ class MemorySync(NamedMethods):
         ------
         OptionError, DTypeError
             There is no such policy; a blank name; the store is closed or read-only.
-        StoreError
-            The disk or SQLite fails; nothing is changed.
 
         Examples
         --------
@@ -1435,10 +1377,5 @@ class MemorySync(NamedMethods):
         -------
         ReadPolicy
             Its policy and its group.
-
-        Raises
-        ------
-        OptionError, DTypeError, StoreError
-            As for every call.
         """
         return self._view(check_id("agent", agent), org, workspace).policy()

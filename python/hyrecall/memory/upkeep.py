@@ -22,7 +22,7 @@ from hyrecall.memory.faces.transfer import File, Imported, export_lines, lines_o
 from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.codec import every_cell
-from hyrecall.memory.sql.doctor import Check, Report, examine
+from hyrecall.memory.sql.doctor import DoctorCheck, Report, examine
 from hyrecall.memory.sql.edge_rows import Asker
 from hyrecall.memory.store import Store
 
@@ -41,23 +41,23 @@ __all__ = [
 # ---- The check of ``doctor`` that says how old a replica is ----
 
 
-def replica_checks(store: Store) -> Iterator[Check]:
+def replica_checks(store: Store) -> Iterator[DoctorCheck]:
     """Tell which pushed generation a replica holds, and how many seconds ago it was published."""
     folder = store.database.folder
     try:
         mark = None if folder is None else replica_mark(folder)
     except CorruptRemoteError as fault:
-        yield Check("replica", False, str(fault))
+        yield DoctorCheck("replica", False, str(fault))
         return
     if mark is None:
         return
     noted = mark.holds(str(store.database.sequence()))
     if noted is None:
-        yield Check("replica", False, f"{MARK} does not name the state that the database has")
+        yield DoctorCheck("replica", False, f"{MARK} does not name the state that the database has")
         return
     age = (store.now() - noted.pushed).total_seconds()
     told = {"url": noted.url, "generation": noted.number, "pushed_at": noted.pushed_at, "age": age}
-    yield Check("replica", True, json.dumps(told))
+    yield DoctorCheck("replica", True, json.dumps(told))
 
 
 # ---- Upkeep of a store: export, import, new embeddings, checks, room on the disk, saving the index
@@ -96,8 +96,6 @@ def export(
 
     Raises
     ------
-    OptionError, DTypeError, StoreError
-        As every call.
     OSError
         The file cannot be written.
 
@@ -247,11 +245,6 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     Report
         Checks by name, each with what is wrong, and counts.
 
-    Raises
-    ------
-    OptionError, DTypeError, StoreError
-        As every call.
-
     Notes
     -----
     SQLite reads the whole database either way. The index is brought up to date first.
@@ -263,7 +256,7 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     ...     report = memory.doctor()
     >>> report.checks[0], report.counts["memories"]
-    (Check(name='database', ok=True, detail=''), 0)
+    (DoctorCheck(name='database', ok=True, detail=''), 0)
     """
     flag("full", full)
     more = list(_checks(store, full=full))
@@ -298,8 +291,6 @@ def wait_until_ready(store: Store, timeout: float = 60.0) -> bool:
         A timeout that is no number of seconds; a closed store.
     StoreMismatchError
         Another process owns the store, with an index that the recipe cannot search.
-    StoreError
-        The disk or SQLite fails.
 
     Notes
     -----
@@ -332,8 +323,6 @@ def compact(store: Store) -> Compacted:
     ------
     OptionError
         A closed or read-only store.
-    StoreError
-        The disk or SQLite fails; nothing is changed then.
 
     Notes
     -----
@@ -371,20 +360,20 @@ def snapshot(store: Store) -> bool:
     return store.keeper.run(Snapshot())
 
 
-def _checks(store: Store, *, full: bool) -> Iterator[Check]:
+def _checks(store: Store, *, full: bool) -> Iterator[DoctorCheck]:
     yield from store.keeper.run(CheckIndex(full))
     state = store.guard.state()
-    yield Check("embedder", True, json.dumps(state, default=str))
+    yield DoctorCheck("embedder", True, json.dumps(state, default=str))
     yield from _owner(store)
     yield from replica_checks(store)
 
 
-def _owner(store: Store) -> Iterator[Check]:
+def _owner(store: Store) -> Iterator[DoctorCheck]:
     """Tell who owns the store and who uses it, where processes share it."""
     try:
         state = store.owner_state()
     except OwnerError as fault:
-        yield Check("owner", False, str(fault))
+        yield DoctorCheck("owner", False, str(fault))
         return
     if state is not None:
         clients = [
@@ -392,7 +381,7 @@ def _owner(store: Store) -> Iterator[Check]:
             for one in state.clients
         ]
         told = {"pid": state.pid, "since": f"{state.since:{_TIME}}", "clients": clients}
-        yield Check("owner", True, json.dumps(told))
+        yield DoctorCheck("owner", True, json.dumps(told))
 
 
 @dataclass(frozen=True)
@@ -412,7 +401,7 @@ class _PageWriter:
 
 
 def _is_of(by: AskedBy, asker: Asker) -> bool:
-    """Return whether whoever gave feedback is the caller, or one of all that it speaks for."""
+    """Return whether feedback was given by the caller, or by a user it may act for."""
     if by == AskedBy(None, None, EVERYONE):
         return True
     own = (by.org, by.workspace) if by.user is EVERYONE else (by.org, by.workspace, by.user)

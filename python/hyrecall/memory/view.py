@@ -1,4 +1,4 @@
-"""What one caller of a store can read: users and agents go through the same functions.
+"""The reads of a store for one caller, a user or an agent.
 
 A :class:`View` is a store and a caller. Its methods take the arguments of one public call and
 return what the caller may see; functions of :mod:`hyrecall.memory.changing` take a view too.
@@ -33,7 +33,7 @@ from hyrecall.memory.sql.edge_rows import incident
 from hyrecall.memory.sql.fact_rows import KIND, facts_by_id, home_of, interval, valid_facts
 from hyrecall.memory.sql.reading import (
     Accesses,
-    Change,
+    ChangedDocument,
     ReadPolicy,
     accesses,
     count_live,
@@ -243,7 +243,7 @@ class View:
         return Browse(self.store.database, self.by)
 
 
-def _order(last: Change) -> tuple[bool, int]:
+def _order(last: ChangedDocument) -> tuple[bool, int]:
     """Sort live memories first, then by the last change."""
     return last.row is None, -last.changed if last.row is None else 0
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
+from hyrecall.migrate.records import PAGE, Options, Record, Source, as_vector, needs_package, one_of
 
 _INCLUDED = ["documents", "metadatas", "embeddings", "uris"]
 
 
 @contextmanager
-def read(path: Path, options: Reading) -> Iterator[Source]:
+def read(path: Path, options: Options) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one."""
     # A document is a text, an embedding a vector. Chroma itself opens the folder, so that a newer
     # chromadb may bring its files to its own format.

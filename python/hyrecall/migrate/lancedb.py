@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.records import PAGE, Reading, Record, Source, as_vector, needs_package, one_of
+from hyrecall.migrate.records import PAGE, Options, Record, Source, as_vector, needs_package, one_of
 
 
 @contextmanager
-def read(path: Path, options: Reading) -> Iterator[Source]:
+def read(path: Path, options: Options) -> Iterator[Source]:
     """Open a table; without ``collection``, the only one of the folder."""
     # The columns of ids and texts are "id" and "text" unless they are named. Without
     # ``vector_field``, the only column of vectors is read. Other columns become metadata.

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.records import MOST_LEVELS, Reading, Record, Source, as_vector, read_json
+from hyrecall.migrate.records import MOST_LEVELS, Options, Record, Source, as_vector, read_json
 
 
 @contextmanager
-def read(path: Path, options: Reading) -> Iterator[Source]:
+def read(path: Path, options: Options) -> Iterator[Source]:
     """Read the documents of ``InMemoryVectorStore.dump(path)``."""
     # It is read as plain JSON: no object that a dump names is made.
     del options  # it has no fields to choose from

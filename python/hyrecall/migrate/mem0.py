@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hyrecall.errors import OptionError, error
-from hyrecall.migrate.records import Reading, Record, Source, read_json
+from hyrecall.migrate.records import Options, Record, Source, read_json
 
 _OWNERS = ("user_id", "agent_id", "run_id")
 # Fields beside the metadata that come along in it.
@@ -20,7 +20,7 @@ _KNOWN = {"id", "memory", "metadata", "created_at", "user_id", "run_id", *_KEPT}
 
 
 @contextmanager
-def read(path: Path, options: Reading) -> Iterator[Source]:
+def read(path: Path, options: Options) -> Iterator[Source]:
     """Read a list of memories, or the object with ``results`` that ``get_all`` returns."""
     # ``memory`` is the text, ``created_at`` the time and ``run_id`` the session. An export has no
     # vectors. The user is named by the field user_id, agent_id or run_id. ``get_all`` returns 20

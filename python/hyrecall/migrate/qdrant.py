@@ -16,7 +16,7 @@ from hyrecall.base.forks import temporary_folder
 from hyrecall.errors import OptionError, error
 from hyrecall.migrate.records import (
     PAGE,
-    Reading,
+    Options,
     Record,
     Source,
     as_vector,
@@ -131,7 +131,7 @@ _SECONDS = 60  # that a server has for a reply
 
 
 @contextmanager
-def read(path: Path | str, options: Reading) -> Iterator[Source]:
+def read(path: Path | str, options: Options) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one."""
     # A file is a snapshot, a str is the URL of a server. The text is the field "text" of the
     # payload, unless another is named. Without ``vector_field``, the only dense vector is read;
@@ -154,7 +154,7 @@ def read(path: Path | str, options: Reading) -> Iterator[Source]:
 
 
 @contextmanager
-def _collection(path: Path | str, options: Reading) -> Iterator[Points]:
+def _collection(path: Path | str, options: Options) -> Iterator[Points]:
     """Open a collection of a local folder or of a server."""
     with needs_package("qdrant_client", "qdrant-client"):
         from qdrant_client import QdrantClient

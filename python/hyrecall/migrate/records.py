@@ -1,4 +1,4 @@
-"""Defines the one form that records of other systems are read as, and what a reader hands over."""
+"""Defines the common form of records of other systems, and the result of a reader."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ PAGE = 500
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a caller says of the records; a reader takes what its system leaves open."""
+class Options:
+    """Options of a reader; each system's reader uses those that it needs."""
 
     collection: str | None = None
     id_field: str | None = None
@@ -265,7 +265,7 @@ class Migrated:
 
 
 class _Reasons:
-    """Counts reasons in the order in which they are met, each with its first id."""
+    """Counts reasons in order of occurrence, each with the id of its first record."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
@@ -338,7 +338,7 @@ class Refused(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Owners:
-    """Whose the records are: one user's, or that of a field of each record."""
+    """The user of the records: the same for all, or read from a field of each."""
 
     user: str | None = None
     user_from: str | None = None
@@ -425,7 +425,7 @@ def read_time(record: Record, time_from: str | None) -> datetime | None:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A record as it is kept here."""
+    """A record as a memory: text, user, time, metadata."""
 
     key: str
     user: str
@@ -440,7 +440,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Mapper:
-    """How records are mapped: whose they are, and which field has their time."""
+    """How records become memories: their users, and the field with their time."""
 
     owners: Owners
     time_from: str | None

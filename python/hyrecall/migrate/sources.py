@@ -12,7 +12,7 @@ from typing import Any, cast
 from hyrecall.base.arguments import check_keywords, read_path
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import check_id
-from hyrecall.migrate.records import Reading, Source
+from hyrecall.migrate.records import Options, Source
 
 # What each system leaves open; its reader is the module of its name.
 _TAKES: dict[str, tuple[str, ...]] = {
@@ -80,14 +80,14 @@ def open_source(
     """
     if system not in _TAKES:
         raise error(OptionError, "system", f"one of {', '.join(SYSTEMS)}", repr(system))
-    options = Reading(collection, id_field, text_field, vector_field)
-    for one in fields(Reading):
+    options = Options(collection, id_field, text_field, vector_field)
+    for one in fields(Options):
         value = getattr(options, one.name)
         if value is not None and one.name not in _TAKES[system]:
             raise error(OptionError, one.name, f"none for {system}", repr(value))
         if value is not None:
             check_id(one.name, value)
     read = import_module(f"hyrecall.migrate.{system}").read
-    opener = cast(Callable[[Any, Reading], AbstractContextManager[Source]], read)
+    opener = cast(Callable[[Any, Options], AbstractContextManager[Source]], read)
     is_url = system == "qdrant" and isinstance(path, str) and path.lower().startswith(_URLS)
     return opener(path if is_url else read_path(path), options)

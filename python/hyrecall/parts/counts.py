@@ -252,7 +252,6 @@ class Statistics:
             )  # fmt: skip
 
     def __repr__(self) -> str:
-        """Show how many shards were counted."""
         return f"Statistics(of {len(self.versions)} shards)"
 
 

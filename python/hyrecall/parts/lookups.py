@@ -1,4 +1,4 @@
-"""Small questions about documents that a shard answers before or after a recall over shards.
+"""Look-ups of documents in a shard, before or after the search itself.
 
 A look-up asks about the documents that each of its queries may see, such as which of some keys
 exist. Unlike the questions of a recall, it needs neither texts nor vectors.
@@ -94,7 +94,7 @@ class Lookup:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class LookupAnswer:
     """The answer of one shard to a look-up."""
 
     request: str
@@ -108,7 +108,7 @@ class Looked:
         return pack(ANSWER, header, {"rows": pack_table(self.rows)})
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Looked:
+    def from_bytes(cls, data: bytes) -> LookupAnswer:
         """Make an answer from the bytes of :meth:`to_bytes`."""
         header, arrays = unpack(ANSWER, data)
         with reading("the answer to a look-up"):
@@ -182,8 +182,8 @@ def lookup_keys(
 
 
 def join_looked(
-    lookup: Lookup, answers: list[tuple[Looked, Queries | None]]
-) -> tuple[tuple[Looked, pa.Table], ...]:
+    lookup: Lookup, answers: list[tuple[LookupAnswer, Queries | None]]
+) -> tuple[tuple[LookupAnswer, pa.Table], ...]:
     """Return the answers of shards with the query numbers of the whole look-up."""
     out = []
     for looked, queries in answers:
@@ -297,7 +297,7 @@ def _queries(offsets: np.ndarray) -> pa.Array:
 # ---- Answers look-ups from one index ----
 
 
-def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Looked:
+def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> LookupAnswer:
     """Answer a look-up from one state of an index."""
     answer = LOOKUPS.get(lookup.kind)
     if answer is None:
@@ -305,7 +305,7 @@ def look_up(facts: IndexFacts, state: State, version: str, lookup: Lookup) -> Lo
     if lookup.versions and version not in lookup.versions:
         wish, remedy = "the documents that were counted", "the index changed: count again"
         raise error(StaleStatisticsError, "lookup", wish, "others", remedy)
-    return Looked(lookup.request, hash_of(facts), version, answer(facts, state, lookup))
+    return LookupAnswer(lookup.request, hash_of(facts), version, answer(facts, state, lookup))
 
 
 def _keys(facts: IndexFacts, state: State, lookup: Lookup) -> pa.Table:

@@ -21,11 +21,11 @@ from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionE
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
-from hyrecall.hits.trace import Told
+from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.counts import check_alike
 from hyrecall.parts.lookups import Ask
 from hyrecall.parts.part import Array, Part, RunPart, hash_of
-from hyrecall.parts.request import Call, Request
+from hyrecall.parts.request import ReadRequest, Request
 from hyrecall.parts.runs import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request, search_newest
@@ -47,10 +47,9 @@ from hyrecall.table.attributes import attribute_column
 if TYPE_CHECKING:
     from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
-    from hyrecall.ask.request import CallOptions
-    from hyrecall.ask.request import Request as Asked
+    from hyrecall.ask.request import CallOptions, Search
     from hyrecall.hits.around import Related, SecondLook
-    from hyrecall.hits.reply import BatchReply, Source
+    from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
     from hyrecall.recall.shaper import CallableResults
     from hyrecall.table.schema import Schema
@@ -213,7 +212,7 @@ def check_found_threads(tables: Sequence[pa.Table], schema: Schema) -> None:
 
 
 class Pools(NamedTuple):
-    """The content of the parts of a request, as the merge reads it."""
+    """The candidates of all parts of a request, joined for the merge."""
 
     facts: IndexFacts
     brought: IndexFacts
@@ -456,12 +455,12 @@ def merge_parts(
     related = _Related(request, look_up)
     steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
     device = ", ".join(sorted({part.device for part in parts}))
-    told = Told(degraded=(*degraded, *_unembedded(facts, request, call)))
+    told = BatchNotes(degraded=(*degraded, *_unembedded(facts, request, call)))
     given = call.asked, call.options, call.recipe
     return Hits(_narrow(answer(facts, state, device, *given, None, told, steps), pools.brought))
 
 
-def _unembedded(facts: IndexFacts, request: Request, call: Call) -> list[str]:
+def _unembedded(facts: IndexFacts, request: Request, call: ReadRequest) -> list[str]:
     """Say which arms do not run because shards embed no texts."""
     if not facts.embedded or request.given["vectors"] is not None:
         return []
@@ -474,7 +473,7 @@ def _unembedded(facts: IndexFacts, request: Request, call: Call) -> list[str]:
     ]
 
 
-def _with_graphs(call: Call, graphs: Mapping[str, GraphLike]) -> Call:
+def _with_graphs(call: ReadRequest, graphs: Mapping[str, GraphLike]) -> ReadRequest:
     """Return a call with graphs instead of their names, so that each run is found again."""
     if not graphs:
         return call
@@ -485,7 +484,7 @@ def _with_graphs(call: Call, graphs: Mapping[str, GraphLike]) -> Call:
     return call._replace(recipe=bound if isinstance(recipe, list) else bound[0])
 
 
-def _narrow(reply: BatchReply, brought: IndexFacts) -> BatchReply:
+def _narrow(reply: ReplyBase, brought: IndexFacts) -> ReplyBase:
     """Return a reply that knows only the columns that the parts have."""
     if isinstance(reply, JoinedReply):
         replies = tuple(replace(one, facts=brought) for one in reply.replies)
@@ -535,7 +534,7 @@ class _MergedSteps(Steps):
 
     def __init__(
         self,
-        call: Call,
+        call: ReadRequest,
         runs: Sequence[dict[str, RunPart]],
         sees: bool | npt.NDArray[np.bool_],
         related: _Related,
@@ -558,7 +557,7 @@ class _MergedSteps(Steps):
         return _RunSteps([], self._n, self._related)
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: Asked
+        self, facts: IndexFacts, state: State, request: Search
     ) -> bool | npt.NDArray[np.bool_]:
         """Say which queries see threads in any shard."""
         del facts, state, request
@@ -578,7 +577,7 @@ class _RunSteps(Steps):
         self,
         facts: IndexFacts,
         state: State,
-        request: Asked,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -673,7 +672,7 @@ class _RunSteps(Steps):
         state: State,
         results: CallableResults | None,
         looks: Mapping[int, SecondLook],
-    ) -> Source:
+    ) -> ReplySource:
         """Return a source that only has columns."""
         del plan, results, looks
         return _PartsSource(state)

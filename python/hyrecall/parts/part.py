@@ -205,7 +205,6 @@ class Part:
             )  # fmt: skip
 
     def __repr__(self) -> str:
-        """Show the number of rows."""
         return f"Part({self.n_rows} rows)"
 
 
@@ -220,7 +219,7 @@ def version_of(state: State, seals: Sequence[str]) -> str:
 
 
 class _Plain(NamedTuple):
-    """The facts of an index as plain data; made once, since every answer of a shard has them."""
+    """The settings of an index as plain data; every answer of a shard has them."""
 
     hash: str
     data: Mapping[str, Any]

@@ -17,8 +17,7 @@ import pyarrow as pa
 from hyrecall.ask.arms import EdgeLexical, Regex, Tags
 from hyrecall.ask.expansion import HasParts, graphs_of, names_in, parts_of, read_expansion
 from hyrecall.ask.recipe import Recipe, to_data
-from hyrecall.ask.request import CallOptions, Floors, Texts, read_query_keys
-from hyrecall.ask.request import Request as Asked
+from hyrecall.ask.request import CallOptions, Floors, Search, Texts, read_query_keys
 from hyrecall.ask.scope import scope_entries
 from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import check_keywords, set_fields
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from hyrecall.text.bm25 import BM25
 
 
-# ---- What a shard is told with a request: answers that the caller found outside of the shard ----
+# ---- Answers that a request carries to a shard: rows that the caller found in other shards ----
 # Some arms read more than the documents of one shard, such as the edges of a graph. The caller of
 # the shards finds these answers once, and each shard gets those of its own queries.
 
@@ -155,10 +154,10 @@ _RANKING = {
 }  # fmt: skip
 
 
-class Call(NamedTuple):
+class ReadRequest(NamedTuple):
     """A request, read for one index."""
 
-    asked: Asked
+    asked: Search
     options: CallOptions
     recipe: Recipe | list[Recipe] | None
 
@@ -221,7 +220,6 @@ class Request:
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> None:  # fmt: skip
-        """Take the arguments of a call."""
         given = {
             "text": text, "vectors": vectors, "scope": scope, "filter": filter, "limit": limit,
             "offset": offset, "depth": depth, "fusion": fusion, "min_score": min_score,
@@ -247,12 +245,12 @@ class Request:
         """Return the request with answers to what its parts ask outside of a shard."""
         return self._with(self.id, self.given, told)
 
-    def read(self, facts: IndexFacts) -> Call:
+    def read(self, facts: IndexFacts) -> ReadRequest:
         """Return the call as an index with these facts reads it; raises the errors of recall."""
         given = self.given
         named = read_columns(facts, given["columns"])
         plain = ("text", "vectors", "filter", "session", "candidates", "limit", "offset", "group")
-        asked = Asked(
+        asked = Search(
             now=given["now"],
             scope=scope_entries(facts.cell_types, given["scope"]),
             columns=named,
@@ -265,7 +263,7 @@ class Request:
             from hyrecall.recall.embedders import with_missing_vectors  # loads clients of endpoints
 
             asked = with_missing_vectors(facts, asked, given["recipe"], options)
-        return Call(asked, options, given["recipe"])
+        return ReadRequest(asked, options, given["recipe"])
 
     def to_bytes(self) -> bytes:
         """Return the request as bytes for another process: Arrow and JSON, with a checksum.
@@ -425,7 +423,7 @@ KEY, SCORE, PLACE = "key", "score", "place"
 
 
 class ToldGraph:
-    """The answers to what arms ask of a graph's edges, in the place of the graph."""
+    """The answers of a graph that arms need, in place of the graph."""
 
     def __init__(self, key_type: pa.DataType, told: Told | None) -> None:
         """Take the type of the nodes' keys, and what a request tells."""
@@ -470,7 +468,7 @@ class ToldGraph:
 
 
 def told_graphs(facts: IndexFacts, how: HasParts, told: Told | None) -> BoundGraphs:
-    """Return what stands for the graphs of a recipe, or of options, in one shard."""
+    """Return the replacements of a recipe's or a call's graphs in one shard."""
     # A shard searches arms. It does not walk along edges, which stages and expansions do.
     graph = ToldGraph(facts.row_types[facts.schema.key], told)
     return cast(BoundGraphs, {name: graph for name, _ in names_in(how)})

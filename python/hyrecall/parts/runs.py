@@ -20,8 +20,8 @@ from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
-    from hyrecall.ask.request import CallOptions, Request
-    from hyrecall.parts.request import Call
+    from hyrecall.ask.request import CallOptions, Search
+    from hyrecall.parts.request import ReadRequest
     from hyrecall.recall.plan import Plan
     from hyrecall.segments.segments import IndexFacts
 
@@ -34,12 +34,12 @@ REFUSALS = (DTypeError, OptionError, ShapeError)
 _THREADS = " threads"
 
 
-class Run(NamedTuple):
+class CallRun(NamedTuple):
     """One run of a call."""
 
     name: str
     how: Recipe | CallOptions
-    request: Request
+    request: Search
     ranking: Ranking
     selected: Asked | None
 
@@ -49,14 +49,16 @@ class Run(NamedTuple):
         return _THREADS in self.name
 
 
-def has_forms(facts: IndexFacts, call: Call) -> bool:
+def has_forms(facts: IndexFacts, call: ReadRequest) -> bool:
     """Whether a recipe has another form for queries whose scope holds threads."""
     if call.recipe is None or facts.schema.thread is None:
         return False
     return any(one.with_threads is not None for one, _ in by_recipe(call.recipe))
 
 
-def _recipe_runs(call: Call, sees: bool | Asked | None) -> list[tuple[str, Recipe, Asked | None]]:
+def _recipe_runs(
+    call: ReadRequest, sees: bool | Asked | None
+) -> list[tuple[str, Recipe, Asked | None]]:
     """Return each recipe of a call with its name and its queries."""
     # ``sees``: which queries see threads; None: not known yet, so every recipe runs in both forms.
     chosen = [(with_options(one, call.options), own) for one, own in by_recipe(call.recipe)]
@@ -83,21 +85,21 @@ def _is_for_threads(selected: Asked | None, sees: bool | Asked) -> bool:
     return bool((selected & sees).any())
 
 
-def runs_of(facts: IndexFacts, call: Call, sees: bool | Asked | None) -> Iterator[Run]:
+def runs_of(facts: IndexFacts, call: ReadRequest, sees: bool | Asked | None) -> Iterator[CallRun]:
     """Yield the runs of a call on one shard, in order, without those of :func:`again`."""
     if call.recipe is None:
         request = call.asked.with_own_scope()
-        yield Run("0", call.options, request, rank_by_options(request, call.options), None)
+        yield CallRun("0", call.options, request, rank_by_options(request, call.options), None)
         return
     request = with_lists(call.asked)
     chosen = _recipe_runs(call, sees)
     shares = Shares(request, [recipe for _, recipe, _ in chosen])
     for name, recipe, selected in chosen:
         own = shares.of(recipe)
-        yield Run(name, recipe, own, rank_by_recipe(facts, own, recipe, selected), selected)
+        yield CallRun(name, recipe, own, rank_by_recipe(facts, own, recipe, selected), selected)
 
 
-def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | None:
+def again(facts: IndexFacts, call: ReadRequest, run: CallRun, unanswered: Asked) -> CallRun | None:
     """Return the run for the queries that a run did not answer; None if the recipe has none."""
     if call.recipe is None or not run.how.on_no_match or not unanswered.any():
         return None
@@ -109,11 +111,15 @@ def again(facts: IndexFacts, call: Call, run: Run, unanswered: Asked) -> Run | N
     recipe = fallback(run.how)  # type: ignore[arg-type]
     own = shares.of(recipe)
     ranking = rank_by_recipe(facts, own, recipe, unanswered)
-    return Run(f"{run.name} again", recipe, own, ranking, unanswered)
+    return CallRun(f"{run.name} again", recipe, own, ranking, unanswered)
 
 
 def accepted(
-    facts: IndexFacts, call: Call, run: Run, selected: Asked, check: Callable[[Run], object]
+    facts: IndexFacts,
+    call: ReadRequest,
+    run: CallRun,
+    selected: Asked,
+    check: Callable[[CallRun], object],
 ) -> Asked:
     """Return those of some queries whose second search ``check`` does not refuse."""
     try:
@@ -130,7 +136,7 @@ def accepted(
     return selected
 
 
-def named_runs(call: Call, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:
+def named_runs(call: ReadRequest, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:
     """Return the name of every run that a merge may need, in order."""
     if call.recipe is None:
         return [("0", call.options)]

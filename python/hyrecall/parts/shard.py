@@ -15,7 +15,7 @@ from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
 from hyrecall.parts.request import Told, told_graphs, with_known_tags
-from hyrecall.parts.runs import REFUSALS, Run, accepted, again, has_forms, native, runs_of
+from hyrecall.parts.runs import REFUSALS, CallRun, accepted, again, has_forms, native, runs_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
@@ -25,8 +25,8 @@ from hyrecall.recall.shaper import newest_in_order
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:
-    from hyrecall.ask.request import Request as Asked
-    from hyrecall.parts.request import Call, Request
+    from hyrecall.ask.request import Search
+    from hyrecall.parts.request import ReadRequest, Request
     from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
 
@@ -90,7 +90,7 @@ def candidates_of(
 
 
 def _plan(
-    facts: IndexFacts, state: State, run: Run, phrases: _Phrases, told: Told | None = None
+    facts: IndexFacts, state: State, run: CallRun, phrases: _Phrases, told: Told | None = None
 ) -> Plan:
     graphs = told_graphs(facts, run.how, told)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
@@ -114,7 +114,7 @@ class _Phrases:
         self,
         facts: IndexFacts,
         state: State,
-        request: Asked,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -149,7 +149,7 @@ class _Found:
         self,
         facts: IndexFacts,
         state: State,
-        call: Call,
+        call: ReadRequest,
         statistics: Statistics,
         told: Told | None,
     ) -> None:
@@ -167,7 +167,7 @@ class _Found:
         for run in runs_of(self._facts, self._call, alike):
             self._again(run, self._run(run))
 
-    def _again(self, run: Run, unanswered: npt.NDArray[np.bool_]) -> None:
+    def _again(self, run: CallRun, unanswered: npt.NDArray[np.bool_]) -> None:
         """Search again for the queries for which a run finds nothing in this shard."""
         # Queries that the second search refuses are left out: another shard may answer them, and if
         # none does, the merge refuses them as a single index does.
@@ -176,12 +176,12 @@ class _Found:
         if more is not None:
             self._run(more)
 
-    def _check(self, run: Run) -> None:
+    def _check(self, run: CallRun) -> None:
         """Raise the error of a run that cannot be answered."""
         phrases = _Phrases(run.name, {}, self._statistics)
         _plan(self._facts, self._state, run, phrases).request.release_guests()
 
-    def _run(self, run: Run) -> npt.NDArray[np.bool_]:
+    def _run(self, run: CallRun) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
         plan = _plan(self._facts, self._state, run, phrases, self._told)

@@ -32,7 +32,7 @@ def find_related(reply: Reply, part: SharedTags, request: Request, ask: Ask) -> 
         segments, query, arrays["segment"], arrays["row"], part.column
     )
     seqs = seqs_of(segments, arrays["segment"], arrays["row"])
-    asked = _Asked(
+    asked = _TagLookup(
         Lookup(
             "related", request.id, n_queries, given.scope, pa.table({}), given.filter,
             {"column": part.column, "n": part.n},
@@ -55,8 +55,8 @@ def find_related(reply: Reply, part: SharedTags, request: Request, ask: Ask) -> 
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Asks the shards; ``lookup`` lacks its rows."""
+class _TagLookup:
+    """Asks the shards for documents by tag; ``lookup`` is a template without rows."""
 
     lookup: Lookup
     ask: Ask

@@ -28,7 +28,7 @@ from hyrecall.parts.counts import MOST_COUNT, N_NUMBERS, Counts, Statistics, che
 from hyrecall.parts.lookups import QUERY, Ask, Lookup, sound_rows
 from hyrecall.parts.part import Part, RunPart
 from hyrecall.parts.request import KEY, PLACE, SCORE, TOLD, Request, Told, ToldLists, question_of
-from hyrecall.parts.runs import REFUSALS, Run, accepted, again, runs_of
+from hyrecall.parts.runs import REFUSALS, CallRun, accepted, again, runs_of
 from hyrecall.recall.arms import edge_matcher, text_bytes
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.planning import make_plan
@@ -100,7 +100,6 @@ def _alike(sees: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
 
 
 def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
-    """Sum the counts of one run."""
     for own, share in given:
         if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
             raise _other_queries("statistics")
@@ -288,7 +287,7 @@ def tell_edges(facts: IndexFacts, request: Request, graphs: BoundGraphs) -> Told
 
 
 class _Asking:
-    """What the runs of a request ask of edges."""
+    """The questions about edges that the runs of a request have."""
 
     def __init__(self, facts: IndexFacts, graphs: BoundGraphs) -> None:
         self._facts = facts
@@ -297,7 +296,7 @@ class _Asking:
         self._entries: dict[str, list[Any]] = {}  # by question, per query
         self.arms: dict[str, tuple[Arm, int]] = {}
 
-    def plan(self, run: Run) -> tuple[int, int, Sequence[tuple[Any, Any]]]:
+    def plan(self, run: CallRun) -> tuple[int, int, Sequence[tuple[Any, Any]]]:
         """Return the number of queries of a run, its depth, and what its arms are asked."""
         with _core.arithmetic.RoundToNearest():
             given = self._facts, self._nothing, run.request, run.ranking, self._graphs
@@ -306,7 +305,7 @@ class _Asking:
         searches = plan.searches
         return plan.n_queries, plan.depth, () if searches is None else searches.asked
 
-    def add(self, run: Run) -> int:
+    def add(self, run: CallRun) -> int:
         """Add what a run asks; return its number of queries."""
         n_queries, depth, asked = self.plan(run)
         for arm, queries in asked:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.base.spans import RECALL, record_trace, span
-from hyrecall.hits.reply import BatchReply, Reply
-from hyrecall.hits.trace import NOTHING_TOLD, Told
+from hyrecall.hits.reply import Reply, ReplyBase
+from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
 from hyrecall.recall.batch import LOCAL, Steps, run_recall
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.ranking import rank_by_options
@@ -18,18 +18,18 @@ def answer(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Request,
+    request: Search,
     options: CallOptions,
     recipe: object = None,
     graphs: object = None,
-    told: Told = NOTHING_TOLD,
+    told: BatchNotes = NOTHING_TOLD,
     steps: Steps = LOCAL,
-) -> BatchReply:
+) -> ReplyBase:
     """Answer a batch as its options say, or as a recipe, or a list of one for each query."""
     # The trace has what was ``told`` before, too.
     began = time.time_ns()
     with span(RECALL) as made:
-        reply: BatchReply
+        reply: ReplyBase
         if recipe is None:
             reply = answer_by_options(facts, state, device, request, options, graphs, told, steps)
         else:
@@ -45,10 +45,10 @@ def answer_by_options(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Request,
+    request: Search,
     options: CallOptions,
     graphs: object = None,
-    told: Told = NOTHING_TOLD,
+    told: BatchNotes = NOTHING_TOLD,
     steps: Steps = LOCAL,
 ) -> Reply:
     """Answer a batch as its single options say; see :func:`answer`."""

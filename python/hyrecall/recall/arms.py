@@ -1,4 +1,4 @@
-"""Carries arms out: reads what a call asks of each, and searches a batch."""
+"""Runs the arms of a call: reads the queries of each, and searches a batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from hyrecall.text.analyzer import Analyzer
 
 @dataclass(frozen=True, eq=False)
 class ArmQueries:
-    """What a call asks of an arm, with every entry checked."""
+    """The queries of an arm, checked."""
 
     entries: Sequence[Any]
     notes: Notes = field(default_factory=dict)
@@ -722,7 +722,7 @@ class CallArms(NamedTuple):
 
 
 class Searches(NamedTuple):
-    """The arms of a call that search by themselves, with what they are asked."""
+    """The arms of ``arms=`` that search by themselves, with their queries."""
 
     facts: IndexFacts
     state: State

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.request import Request
+from hyrecall.ask.request import Search
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
-from hyrecall.hits.trace import NOTHING_TOLD, Notes, Told, Trace
+from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.on_demand import (
     check_shaping,
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from hyrecall.hits.around import Related, SecondLook
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
-    from hyrecall.hits.reply import Source
+    from hyrecall.hits.reply import ReplySource
     from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.shaper import CallableResults, Shaper
     from hyrecall.text.bm25 import BM25
 
 
-# ---- What a reply keeps of its call: enough to explain hits, and rows that were dropped ----
+# ---- The data that a reply keeps to explain hits and dropped rows ----
 
 
 class RecallSource(NamedTuple):
-    """What a reply keeps of its call."""
+    """The data that a reply keeps for explanations."""
 
     # The plan with what its arms found, the snapshot, what callables of its stages returned if
     # there are stages, and what rows added to queries.
@@ -68,17 +68,17 @@ class RecallSource(NamedTuple):
         return self.plan.request
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Return what speaks for a document in an arm of ``arms=``; None if nothing does."""
+        """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         found = self.plan.listed.get(arm)
         return None if found is None else found.evidence_of(query, segment, row)
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
         from hyrecall.recall.explain import explain
-        from hyrecall.recall.explain_stages import Recalled
+        from hyrecall.recall.explain_stages import CallAndReply
 
         with self.state.reading():
-            made = explain(Recalled(self.plan, self.state, reply), query, at)
+            made = explain(CallAndReply(self.plan, self.state, reply), query, at)
         return replace(made, feedback=self.looks.get(query))
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
@@ -93,7 +93,7 @@ class RecallSource(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What the native steps of one piece of a batch came to."""
+    """The results of the native steps for one piece of a batch."""
 
     reads: _core.Execution
     execution: _core.Execution
@@ -111,7 +111,7 @@ class Steps:
         return self
 
     def sees_threads(
-        self, facts: IndexFacts, state: State, request: Request
+        self, facts: IndexFacts, state: State, request: Search
     ) -> bool | npt.NDArray[np.bool_]:
         """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
         from hyrecall.recall.recipe_ranking import sees_threads
@@ -122,7 +122,7 @@ class Steps:
         self,
         facts: IndexFacts,
         state: State,
-        request: Request,
+        request: Search,
         wanted: ExactTexts | None,
         bm25: Mapping[str, BM25],
         n_queries: int,
@@ -169,7 +169,7 @@ class Steps:
         state: State,
         results: CallableResults | None,
         looks: Mapping[int, SecondLook],
-    ) -> Source:
+    ) -> ReplySource:
         """Return what explanations of the hits read."""
         return RecallSource(plan, state, results, looks)
 
@@ -201,10 +201,10 @@ def run_recall(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Request,
+    request: Search,
     ranking: Ranking,
     graphs: BoundGraphs,
-    told: Told = NOTHING_TOLD,
+    told: BatchNotes = NOTHING_TOLD,
     steps: Steps = LOCAL,
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
@@ -295,7 +295,7 @@ def _trace(
     spent: Mapping[str, float],
     refused: Notes,
     notes: Notes,
-    told: Told,
+    told: BatchNotes,
     looks: Mapping[int, SecondLook],
 ) -> Trace:
     """Return how a batch was answered."""

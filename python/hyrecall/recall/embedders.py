@@ -13,7 +13,7 @@ import numpy as np
 
 from hyrecall.ask.queries import check_texts, first_words
 from hyrecall.ask.recipe import Dense, Recipe
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.scope import read_scopes
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.forks import Birth
@@ -22,7 +22,7 @@ from hyrecall.embed.guard import Guard, Off, embed_texts
 from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
 from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
 from hyrecall.hits.reply import join_texts
-from hyrecall.hits.trace import NOTHING_TOLD, Told
+from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
 from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
@@ -104,12 +104,12 @@ class Embedders:
         self,
         facts: IndexFacts,
         state: State | None,
-        request: Request,
+        request: Search,
         recipe: object,
         options: CallOptions,
         *,
         seconds: float | None = None,
-    ) -> tuple[Request, Told]:
+    ) -> tuple[Search, BatchNotes]:
         """Return a request with vectors of its texts, where it has none and an arm reads them."""
         # Without a state the scope is not checked. `seconds` replaces the embedders' own limits.
         if request.vectors is not None or not (self._by or facts.embedded):
@@ -147,7 +147,7 @@ class Embedders:
                 about[degraded[-1]] = {at: alone}
         has_readers = bool(facts.text_arms) or recipe is not None or bool(options.more)
         asked = request._replace(text=request.text if has_readers else None, vectors=vectors)
-        return asked, Told(tuple(degraded), (), about)
+        return asked, BatchNotes(tuple(degraded), (), about)
 
     def wait_until_loaded(self, seconds: float) -> None:
         """Wait until the models are loaded, for callers that have the time."""
@@ -161,7 +161,7 @@ class Embedders:
 
 
 def unembedded(
-    facts: IndexFacts, request: Request, recipe: object, options: CallOptions
+    facts: IndexFacts, request: Search, recipe: object, options: CallOptions
 ) -> dict[str, str]:
     """Return the arms that a request by text asks, but whose vectors an embedder makes."""
     if _texts_alone(facts, request, recipe) is None:
@@ -171,8 +171,8 @@ def unembedded(
 
 
 def with_missing_vectors(
-    facts: IndexFacts, request: Request, recipe: object, options: CallOptions
-) -> Request:
+    facts: IndexFacts, request: Search, recipe: object, options: CallOptions
+) -> Search:
     """Return a request by text alone as if no query had a vector, where an embedder makes them."""
     texts = _texts_alone(facts, request, recipe)
     if texts is None:
@@ -181,7 +181,7 @@ def with_missing_vectors(
     return request._replace(vectors=none or None)
 
 
-def _texts_alone(facts: IndexFacts, request: Request, recipe: object) -> list[str | None] | None:
+def _texts_alone(facts: IndexFacts, request: Search, recipe: object) -> list[str | None] | None:
     """Return the queries' words if a dense arm is asked and the request has no vectors."""
     if request.vectors is not None or not _reads_vectors(recipe):
         return None

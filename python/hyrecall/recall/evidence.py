@@ -1,4 +1,4 @@
-"""The stages Around and Prior of a call: read, told to the engine, and what they added to hits."""
+"""The stages Around and Prior of a call: checks, native options, and their part of hits' scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is added to the fused scores of a call."""
+    """The stages Around and Prior of a call, checked."""
 
     around: Around | None
     prior: Prior | None
@@ -33,7 +33,7 @@ class Evidence:
 
     @property
     def n_distances(self) -> int:
-        """How many places away rows are heard."""
+        """The largest distance at which rows count."""
         return 0 if self.around is None else len(self.around.neighbours)
 
     @property

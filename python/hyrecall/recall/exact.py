@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import All, Phrase, lower
-from hyrecall.ask.request import Request
+from hyrecall.ask.request import Search
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply import Arrays
 from hyrecall.recall.arms import FoundDocs, from_entries
@@ -172,7 +172,7 @@ def _places(ranks: npt.NDArray[np.int32], query: npt.NDArray[np.int64]) -> npt.N
 def find_exact(
     facts: IndexFacts,
     state: State,
-    request: Request,
+    request: Search,
     wanted: ExactTexts,
     bm25: Mapping[str, BM25],
     n_queries: int,
@@ -208,7 +208,7 @@ def asked_whole(
 def search_phrases(
     facts: IndexFacts,
     state: State,
-    request: Request,
+    request: Search,
     texts: ExactTexts,
     bm25: Mapping[str, BM25],
     queries: npt.NDArray[np.int64],
@@ -257,7 +257,7 @@ def found_whole(
 def _phrases(
     facts: IndexFacts,
     state: State,
-    asked: Request,
+    asked: Search,
     texts: ExactTexts,
     bm25: Mapping[str, BM25],
     queries: npt.NDArray[np.int64],

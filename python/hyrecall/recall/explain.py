@@ -11,22 +11,22 @@ from hyrecall import _core
 from hyrecall.hits.explain_text import Component, Explanation, Step, Term, fusion_text
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.recall.evidence import Evidence
-from hyrecall.recall.explain_stages import Place, Recalled, explain_stages
+from hyrecall.recall.explain_stages import CallAndReply, ListEntry, explain_stages
 
 
-def explain(recalled: Recalled, query: int, at: int) -> Explanation:
+def explain(recalled: CallAndReply, query: int, at: int) -> Explanation:
     """Recompute the score of a query's hit, which is the reply's number ``at``."""
     with _core.arithmetic.RoundToNearest():
         return _explain(recalled, query, at)
 
 
-def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
+def _explain(recalled: CallAndReply, query: int, at: int) -> Explanation:
     plan, state, reply = recalled
     # The query alone, on the snapshot of the call: the same bits as in its batch.
     request = plan.request.slice(query, query + 1)
     execution = _core.Execution(state.snapshot, request)
 
-    def fused(place: Place) -> tuple[FusedScore, tuple[Component, ...]]:
+    def fused(place: ListEntry) -> tuple[FusedScore, tuple[Component, ...]]:
         parts = {}
         for number in _arms_of(recalled, place):
             arm = plan.arms[number]
@@ -45,7 +45,7 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
         assert plan.fill is not None
         how = f"fill, by {plan.fill.column}"
         return Explanation(float(arrays["score"][at]), how, (), degraded=degraded)
-    here = Place(
+    here = ListEntry(
         query,
         int(arrays["segment"][at]),
         int(arrays["row"][at]),
@@ -70,7 +70,7 @@ def _explain(recalled: Recalled, query: int, at: int) -> Explanation:
     )  # fmt: skip
 
 
-def _evidence(recalled: Recalled, evidence: Evidence, at: int, fused: float) -> Step:
+def _evidence(recalled: CallAndReply, evidence: Evidence, at: int, fused: float) -> Step:
     """Add what the rows around a hit and its prior say, and name the rows."""
     step, places = evidence.step(recalled.reply.arrays, at, fused)
     key = recalled.reply.facts.schema.key
@@ -81,7 +81,7 @@ def _evidence(recalled: Recalled, evidence: Evidence, at: int, fused: float) -> 
     return replace(step, keys=keys)
 
 
-def _holds(recalled: Recalled, query: int, at: int) -> dict[str, str]:
+def _holds(recalled: CallAndReply, query: int, at: int) -> dict[str, str]:
     """Return, by arm, what puts a hit ahead of others."""
     exact, arrays = recalled.plan.exact, recalled.reply.arrays
     if exact is None or not recalled.reply.is_exact(at):
@@ -89,7 +89,7 @@ def _holds(recalled: Recalled, query: int, at: int) -> dict[str, str]:
     return exact.held(query, int(arrays["segment"][at]), int(arrays["row"][at]))
 
 
-def _arms_of(recalled: Recalled, place: Place) -> list[int]:
+def _arms_of(recalled: CallAndReply, place: ListEntry) -> list[int]:
     """Return the arms that may see a row: those of its table, and those without one."""
     plan = recalled.plan
     if plan.tables is None:
@@ -98,7 +98,7 @@ def _arms_of(recalled: Recalled, place: Place) -> list[int]:
     return [at for at in range(len(plan.arms)) if plan.in_table(at, values)[0]]
 
 
-def _given(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
+def _given(recalled: CallAndReply, place: ListEntry, at: int) -> dict[str, Any]:
     arm, score = recalled.plan.arms[at], place.scores[at]
     found = None if score is None else recalled.plan.listed.get(arm)
     if found is None:
@@ -108,7 +108,7 @@ def _given(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
 
 
 def _lexical(
-    recalled: Recalled, place: Place, at: int, execution: _core.Execution
+    recalled: CallAndReply, place: ListEntry, at: int, execution: _core.Execution
 ) -> dict[str, Any]:
     plan = recalled.plan
     segment, row, arm = place.segment, place.row, plan.bases[at]
@@ -149,7 +149,7 @@ def _lexical(
     }
 
 
-def _dense(recalled: Recalled, place: Place, at: int) -> dict[str, Any]:
+def _dense(recalled: CallAndReply, place: ListEntry, at: int) -> dict[str, Any]:
     plan, row = recalled.plan, place.row
     column = recalled.state.segments[place.segment].dense[plan.bases[at]]
     query = plan.request.query_vector(at - plan.n_lexical, place.query)[: column.dim]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Why(NamedTuple):
-    """Why an entry was dropped; ``kept`` and ``via`` are entries of the same list."""
+    """Why a row was dropped; ``kept`` and ``via`` are entries of the same list."""
 
     reason: str
     value: float
@@ -53,7 +53,7 @@ def explain_dropped(
 
 
 class _Again:
-    """One query that is answered again, on the snapshot of the call: the same bits as in it."""
+    """One query, answered again on the snapshot of its call, with the same result."""
 
     def __init__(
         self, plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int

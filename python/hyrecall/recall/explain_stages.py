@@ -1,4 +1,4 @@
-"""What each shaping stage made of a hit's score, recomputed to the last bit."""
+"""How each shaping stage changed a hit's score, recomputed to the last bit."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from hyrecall.segments.segments import State
 
 
 @dataclass(frozen=True)
-class Place:
-    """A document of a query's lists."""
+class ListEntry:
+    """A document in the arms' lists of a query."""
 
     query: int
     segment: int
@@ -48,24 +48,24 @@ class Place:
     scores: tuple[float | None, ...]  # likewise; read of arms whose scores came with the request
 
 
-class Recalled(NamedTuple):
-    """A call and its reply, which are read again."""
+class CallAndReply(NamedTuple):
+    """The plan, the state and the reply of a call, for an explanation."""
 
     plan: Plan
     state: State
     reply: Reply
 
-    def value(self, place: Place, column: str) -> pa.Array:
+    def value(self, place: ListEntry, column: str) -> pa.Array:
         """Return the value of a document in a row column."""
         return self.state.segments[place.segment].column(column).slice(place.row, 1)
 
 
 def explain_stages(
-    recalled: Recalled,
+    recalled: CallAndReply,
     at: int,
-    place: Place,
+    place: ListEntry,
     fused: float,
-    fused_of: Callable[[Place], float],
+    fused_of: Callable[[ListEntry], float],
     execution: _core.Execution,
 ) -> tuple[Step, ...]:
     """Return a step per stage; ``fused_of`` is the fused score of any document of the query."""
@@ -103,11 +103,11 @@ def explain_stages(
 
 
 def _donor_score(
-    recalled: Recalled,
+    recalled: CallAndReply,
     earlier: tuple[Stage, ...],
     at: int,
-    place: Place,
-    fused_of: Callable[[Place], float],
+    place: ListEntry,
+    fused_of: Callable[[ListEntry], float],
 ) -> float:
     """Return the score of the document that held the place before the rerank."""
     donor = _donor(recalled, at, place)
@@ -123,13 +123,13 @@ def _donor_score(
     return score
 
 
-def _donor(recalled: Recalled, at: int, place: Place) -> Place:
+def _donor(recalled: CallAndReply, at: int, place: ListEntry) -> ListEntry:
     """Return the document that held the place first, whose score it kept."""
     arrays = recalled.reply.arrays
     n_arms = len(recalled.reply.ran)
     ranks = arrays["place_arm_ranks"].reshape(-1, n_arms)[at]
     scores = arrays["place_arm_scores"].reshape(-1, n_arms)[at]
-    return Place(
+    return ListEntry(
         place.query,
         int(arrays["place_segment"][at]),
         int(arrays["place_row"][at]),
@@ -139,7 +139,7 @@ def _donor(recalled: Recalled, at: int, place: Place) -> Place:
 
 
 def _alone(
-    recalled: Recalled, stage: Stage, place: Place, score: float, factors: dict[str, float]
+    recalled: CallAndReply, stage: Stage, place: ListEntry, score: float, factors: dict[str, float]
 ) -> float:
     """Score a document by a stage that looks at no other document."""
     native = _core.shaping
@@ -181,10 +181,10 @@ def _alone(
 
 
 def _signals(
-    recalled: Recalled,
+    recalled: CallAndReply,
     stage: SessionSignals,
     at: int,
-    place: Place,
+    place: ListEntry,
     score: float,
     factors: dict[str, float],
 ) -> float:
@@ -212,10 +212,10 @@ def _signals(
 
 
 def _mmr(
-    recalled: Recalled,
+    recalled: CallAndReply,
     stage: MMR,
     at: int,
-    place: Place,
+    place: ListEntry,
     score: float,
     factors: dict[str, float],
     execution: _core.Execution,

@@ -1,4 +1,4 @@
-"""Declares what a recall reads of a graph: :class:`hyrecall.Graph` provides it, or a request."""
+"""Declares the interface of a graph in a recall; :class:`hyrecall.Graph` has it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class EdgeReads(Protocol):
         ...
 
 
-class BoundGraph(EdgeReads, Protocol):
+class BoundGraphLike(EdgeReads, Protocol):
     """A graph as it stands at one moment; every read names a scope."""
 
     @property
@@ -117,5 +117,5 @@ class BoundGraph(EdgeReads, Protocol):
         ...
 
 
-BoundGraphs: TypeAlias = Mapping[object, BoundGraph]
+BoundGraphs: TypeAlias = Mapping[object, BoundGraphLike]
 """The graphs of one call, by what an arm, a stage or an expansion holds."""

@@ -1,4 +1,4 @@
-"""Threads as hits, and the rows around a hit: what becomes of a whole list before it is cut.
+"""Groups a list by thread and adds the rows around hits, before the list is cut.
 
 A list is walked from its best row on, and what is taken depends on the rows before it alone. So a
 shorter limit gives a prefix of the longer one's reply (law L6).
@@ -19,7 +19,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Budget, Stage
-from hyrecall.hits.around import Around, NearRow, ThreadRow
+from hyrecall.hits.around import AroundHits, NearRow, ThreadRow
 from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.fused_lists import FusedLists, order_codes
 from hyrecall.recall.plan import Plan
@@ -59,7 +59,7 @@ def make_grouper(
 def with_groups(reply: Reply, grouper: Grouper) -> Reply:
     """Return the reply with what its hits show beside them."""
     nothing = [()] * reply.n_queries
-    around = reply.around or Around(nothing, nothing)
+    around = reply.around or AroundHits(nothing, nothing)
     return replace(reply, around=replace(around, near=grouper.around, threads=grouper.threads))
 
 

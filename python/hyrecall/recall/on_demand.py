@@ -1,4 +1,4 @@
-"""Loads the parts of a recall that a plain one does not have, for the calls that have them.
+"""Imports the modules of optional parts of a recall when a call uses them.
 
 Stages, expansions, other arms, groups, sessions and exact matches are half of the modules of a
 recall. ``import hyrecall`` and a recall of texts and vectors need none of them.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hyrecall import _core
 from hyrecall.ask.queries import first_words
-from hyrecall.ask.request import Request, is_empty
+from hyrecall.ask.request import Search, is_empty
 from hyrecall.hits.reply import Arrays, Reply
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.ranking import Ranking
@@ -95,7 +95,7 @@ def searches_of(
 def find_exact(
     facts: IndexFacts,
     state: State,
-    request: Request,
+    request: Search,
     wanted: ExactTexts | None,
     bm25: Mapping[str, BM25],
     n_queries: int,
@@ -159,7 +159,7 @@ def reaches_of(plan: Plan) -> Reaches:
 
 
 def make_shaper(
-    facts: IndexFacts, state: State, plan: Plan, request: Request, reaches: Reaches
+    facts: IndexFacts, state: State, plan: Plan, request: Search, reaches: Reaches
 ) -> Shaper:
     """Return what shapes the lists of a call; ``reaches`` are those of the call."""
     from hyrecall.ask.shaping import RerankBy
@@ -213,7 +213,7 @@ def expanded(
     reaches: Reaches,
     related: FindRelated,
 ) -> Reply:
-    """Return the reply with what stands around its hits, and the time that it took."""
+    """Return the reply with neighbours and related documents, and the time that it took."""
     from hyrecall.recall.reach import expand
 
     began = time.perf_counter()

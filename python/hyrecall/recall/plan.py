@@ -1,4 +1,4 @@
-"""The plan of one batch: what a request and its ranking come to on one state of an index."""
+"""The plan of one batch: a request and its ranking, resolved for one state of an index."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 class Plan(NamedTuple):
-    """A request and what its reply has to say of it; nothing of the caller's is kept."""
+    """A native request, and the notes for its reply; refers to no object of the caller."""
 
     request: _core.BatchRequest  # with its text and vector arms; complete() adds the others
     n_queries: int

@@ -1,4 +1,4 @@
-"""A request and its ranking -> the plan of one batch, with its native request."""
+"""Makes the plan of one batch, with its native request, from a request and its ranking."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import check_texts, lower
-from hyrecall.ask.request import Request, read_grouping
+from hyrecall.ask.request import Search, read_grouping
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, DEFAULT_FUSION, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.base.arguments import as_int, as_list
@@ -230,7 +230,7 @@ def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
 
 
 def make_plan(
-    facts: IndexFacts, state: State, request: Request, ranking: Ranking, graphs: BoundGraphs,
+    facts: IndexFacts, state: State, request: Search, ranking: Ranking, graphs: BoundGraphs,
     look_up: Callable[..., Exact | None] = find_exact,
 ) -> Plan:  # fmt: skip
     """Check every argument once and freeze the batch; ``look_up`` is called as find_exact is."""
@@ -442,7 +442,7 @@ def _bool(argument: str, value: object) -> bool:
     return value
 
 
-def _check_keys(request: Request, n_queries: int) -> None:
+def _check_keys(request: Search, n_queries: int) -> None:
     if request.query_keys is not None and len(request.query_keys) != n_queries:
         wish = f"{n_queries} keys, one per query"
         raise error(ShapeError, "query_keys", wish, len(request.query_keys))
@@ -451,7 +451,7 @@ def _check_keys(request: Request, n_queries: int) -> None:
 def _query_count(
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, tuple[Any, str]],
-    request: Request,
+    request: Search,
     ranking: Ranking,
     others: CallArms | None,
 ) -> int:

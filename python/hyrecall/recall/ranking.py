@@ -1,4 +1,4 @@
-"""How one index answers one request: a recipe, or a call's options, read for the index's arms."""
+"""The ranking of one request: a recipe or a call's options, resolved for an index's arms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.hits.trace import Notes
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Ranking(NamedTuple):
-    """What the arms of an index get of a request, and how their lists are joined."""
+    """How an index ranks one request: queries of the arms, constants, fusion, floors."""
 
     how: Recipe | CallOptions
     text: object
@@ -36,7 +36,7 @@ class Ranking(NamedTuple):
     notes: Notes = MappingProxyType({})
 
 
-def rank_by_options(request: Request, options: CallOptions) -> Ranking:
+def rank_by_options(request: Search, options: CallOptions) -> Ranking:
     """Return the ranking of a call without a recipe: every arm that is asked gets what is asked."""
     return Ranking(
         options, request.text, request.vectors, options.fusion, options.min_score,

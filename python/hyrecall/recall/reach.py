@@ -1,4 +1,4 @@
-"""Graph neighbours as an expansion: who is connected with whom, read once a call."""
+"""The graph neighbours of hits; reads each graph once a call."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import scope_of
 from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.hits.around import Around, Neighbour, Related
+from hyrecall.hits.around import AroundHits, Neighbour, Related
 from hyrecall.hits.reply import Reply
-from hyrecall.recall.graph_views import BoundGraph, BoundGraphs
+from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
 from hyrecall.segments.segments import gather_column
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """A graph as some queries see it."""
+    """A graph, limited to the scopes of some queries."""
 
-    bound: BoundGraph
+    bound: BoundGraphLike
     adjacency: _core.arms.Adjacency
 
     @staticmethod
     def of(
-        bound: BoundGraph, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
+        bound: BoundGraphLike, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
     ) -> Reach:
         """Read a graph for n queries, as far as ``hops`` from each query's sources."""
         return Reach(bound, bound.adjacency(scope, n, sources, hops))
@@ -44,7 +44,7 @@ class Reaches:
         """Take the graphs and the scope of the call."""
         self._graphs = graphs
         self._scope = scope
-        self._made: dict[tuple[BoundGraph, int, int], Reach] = {}
+        self._made: dict[tuple[BoundGraphLike, int, int], Reach] = {}
 
     def of(
         self, graph: object, begin: int, end: int, sources: Sequence[Sequence[Any]], hops: int
@@ -104,7 +104,7 @@ def find_neighbours(
 
 
 def _edge_scores(
-    bound: BoundGraph, keys: Keys, scope: object, text: Sequence[object] | None, depth: int
+    bound: BoundGraphLike, keys: Keys, scope: object, text: Sequence[object] | None, depth: int
 ) -> Scores:
     """Return the BM25 of each query's edges that match its text: offsets, segment, row, score."""
     if text is None or not depth:
@@ -132,7 +132,7 @@ def expand(
     reaches: Reaches,
     related: FindRelated,
     sessions: Sequence[Session | None] = (),
-) -> Around:
+) -> AroundHits:
     """Look around the hits of a reply, within the scopes and the snapshot of the call."""
     # Neighbours that a query's conversation has received come before its other neighbours.
     n = reply.n_queries
@@ -155,7 +155,7 @@ def expand(
             ]
         else:
             context = find_neighbours(reach, top, scope, list(texts), keys, part.n)
-    return Around(context, near)
+    return AroundHits(context, near)
 
 
 def _first_of(near: Sequence[Neighbour], met: Mapping[Any, object]) -> tuple[Neighbour, ...]:

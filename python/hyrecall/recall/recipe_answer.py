@@ -12,16 +12,16 @@ from hyrecall.ask.arms import Listed
 from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import More, Recipe
-from hyrecall.ask.request import CallOptions, Request
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import as_list
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
-from hyrecall.hits.reply import BatchReply, Reply
-from hyrecall.hits.trace import Told
+from hyrecall.hits.reply import Reply, ReplyBase
+from hyrecall.hits.trace import BatchNotes
 from hyrecall.recall.arms import runs, text_readers
 from hyrecall.recall.batch import Steps, run_recall
-from hyrecall.recall.graph_views import BoundGraph, BoundGraphs
+from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.recipe_ranking import by_threads, rank_by_recipe
 from hyrecall.segments.segments import IndexFacts, State
@@ -33,7 +33,7 @@ def hold_graphs(facts: IndexFacts, state: State, parts: Iterable[object]) -> Bou
     """Hold each graph of some arms, stages and expansions as it is now."""
     # So all parts of a call, and the explanations of its reply, read the same, whatever is written
     # meanwhile.
-    held: dict[object, BoundGraph] = {}
+    held: dict[object, BoundGraphLike] = {}
     for part in parts:
         for argument, given in graphs_of(part):
             if not isinstance(given, GraphLike):
@@ -62,13 +62,13 @@ def answer_by_recipes(
     facts: IndexFacts,
     state: State,
     device: str,
-    request: Request,
+    request: Search,
     options: CallOptions,
     recipe: object,
     graphs: object,
-    told: Told,
+    told: BatchNotes,
     steps: Steps,
-) -> BatchReply:
+) -> ReplyBase:
     """Answer each query by its recipe."""
     # Each distinct recipe runs once, on its own queries; the rest of the batch is nothing to it. So
     # a reply does not depend on which recipes the other queries have.
@@ -115,7 +115,7 @@ def fallback(recipe: Recipe) -> Recipe:
     return recipe.replace(arms=(), more=recipe.on_no_match, on_no_match=(), exact=False)
 
 
-def with_lists(request: Request) -> Request:
+def with_lists(request: Search) -> Search:
     """Return the request as recipes read it: texts as lists, and a list of scopes of its own."""
     request = request.with_own_scope()
     text = _as_lists(request.text)
@@ -181,7 +181,7 @@ def by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None
 class Shares:
     """Splits a request by recipe: each recipe gets only what it reads."""
 
-    def __init__(self, request: Request, recipes: Sequence[Recipe]) -> None:
+    def __init__(self, request: Search, recipes: Sequence[Recipe]) -> None:
         """Take a request and all the recipes that read it."""
         self._request = request
         arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
@@ -189,7 +189,7 @@ class Shares:
         self._listed = {arm.name for arm in arms if isinstance(arm, Listed)}
         self._has_signals = any(_weighs_sessions(one) for one in recipes)
 
-    def of(self, recipe: Recipe) -> Request:
+    def of(self, recipe: Recipe) -> Search:
         """Return the request as one recipe sees it."""
         session, candidates = self._request.session, self._request.candidates
         if self._has_signals and not _weighs_sessions(recipe):

@@ -15,7 +15,7 @@ from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
-from hyrecall.ask.request import Request
+from hyrecall.ask.request import Search
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.trace import Notes
@@ -36,7 +36,7 @@ NO_TEXT_ARM = "exact has no effect: no text arm runs"
 
 def rank_by_recipe(
     facts: IndexFacts,
-    request: Request,
+    request: Search,
     recipe: Recipe,
     selected: npt.NDArray[np.bool_] | None = None,
 ) -> Ranking:
@@ -131,7 +131,7 @@ def _exact(
     return found, {NO_TEXT_ARM: dict.fromkeys(sorted(asked), NO_TEXT_ARM)}
 
 
-def _check_names(facts: IndexFacts, recipe: Recipe, request: Request) -> None:
+def _check_names(facts: IndexFacts, recipe: Recipe, request: Search) -> None:
     """Check the arms that a call names; one that the recipe leaves out is no error."""
     if isinstance(request.text, Mapping):
         readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
@@ -259,7 +259,7 @@ def _blank_queries(
     return blank
 
 
-def n_queries_of(request: Request, selected: npt.NDArray[np.bool_] | None = None) -> int | None:
+def n_queries_of(request: Search, selected: npt.NDArray[np.bool_] | None = None) -> int | None:
     """Count what the call asks, whether or not the recipe has an arm that reads it."""
     for given in (request.text, request.vectors):
         lists = list(given.values()) if isinstance(given, Mapping) else [given]
@@ -351,7 +351,7 @@ def by_form(chosen: Sequence[Chosen], sees: bool | npt.NDArray[np.bool_]) -> lis
     return out
 
 
-def sees_threads(facts: IndexFacts, state: State, request: Request) -> bool | npt.NDArray[np.bool_]:
+def sees_threads(facts: IndexFacts, state: State, request: Search) -> bool | npt.NDArray[np.bool_]:
     """Say of each query whether its scope holds a row in a thread; a bool if all are alike."""
     thread = facts.schema.thread
     if thread is None:

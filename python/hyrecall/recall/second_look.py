@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts, State
 
 
-class Looked(NamedTuple):
-    """What a batch is answered by after its first search."""
+class SecondSearch(NamedTuple):
+    """The plan of the second search of a batch, and what the first one found."""
 
     plan: Plan
     found: Mapping[int, dict[str, FoundDocs]]
@@ -37,7 +37,7 @@ def look_twice(
     plan: Plan,
     feedback: Feedback,
     parts: Sequence[tuple[int, int]],
-) -> Looked:
+) -> SecondSearch:
     """Search with each part [begin, end) of a batch; put what the best rows add to its queries."""
     began = time.perf_counter()
     bases = plan.bases[plan.n_lexical :]
@@ -45,7 +45,7 @@ def look_twice(
     told = list(_without_effect(feedback, plan.n_lexical, len(dense)))
     plan = plan._replace(notes={**plan.notes, **dict.fromkeys(told)})
     if len(told) == (feedback.dense > 0) + (feedback.terms > 0):
-        return Looked(plan, {}, {}, None)
+        return SecondSearch(plan, {}, {}, None)
     found: dict[int, dict[str, FoundDocs]] = {}
     looks = []
     for begin, end in parts:
@@ -70,11 +70,11 @@ def look_twice(
         {arm: moved.view(np.bool_) for arm, (_, _, moved) in named},
         dict(zip(plan.arms, terms, strict=False)),
     )
-    return Looked(plan._replace(request=again), found, made, time.perf_counter() - began)
+    return SecondSearch(plan._replace(request=again), found, made, time.perf_counter() - began)
 
 
 class _Look(NamedTuple):
-    """What one part's first search came to."""
+    """The terms and vectors that the first search of one part adds."""
 
     offsets: npt.NDArray[np.int64]
     keys: pa.Array

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CallableResults:
-    """What the callables of stages returned for the entries of each list, by stage."""
+    """The values that callables of stages returned, by stage and list."""
 
     _kept: dict[str, list[tuple[int, Array, Array]]] = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class CallableResults:
         raise KeyError(query)
 
 
-# ---- What fills a list that found too little: the newest documents of the query's scope ----
+# ---- Fills a list that is too short with the newest documents of the query's scope ----
 
 
 def fill_lists(
@@ -410,7 +410,7 @@ class Shaper:
 
     @property
     def traces(self) -> tuple[StageTrace, ...]:
-        """What each stage did so far."""
+        """The traces of the stages so far."""
         return tuple(self._traces)
 
     def run(self, arrays: dict[str, Array], piece: Piece) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""How many tokens a budget counts for texts."""
+"""Counts the tokens of texts for the stage Budget."""
 
 from __future__ import annotations
 

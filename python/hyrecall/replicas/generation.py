@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hyrecall.base.disk import FILE_NAME, Noted, check_int, check_text, read_utc
+from hyrecall.base.disk import FILE_NAME, RemoteVersion, check_int, check_text, read_utc
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
@@ -130,7 +130,7 @@ class Generation:
 
     @property
     def version(self) -> str:
-        """The state of the folder as one string; see :class:`hyrecall.base.disk.Noted`."""
+        """The state of the folder as one string; see :class:`hyrecall.base.disk.RemoteVersion`."""
         return str(self.state["seal" if self.kind == INDEX else "sequence"])
 
     @property
@@ -163,9 +163,9 @@ class Generation:
             raise error(CorruptRemoteError, where, "the fields of a generation", fault) from fault
         raise error(CorruptRemoteError, where, f"format {FORMAT}", f"format {found!r}")
 
-    def noted(self, url: str, manifest: str) -> Noted:
+    def noted(self, url: str, manifest: str) -> RemoteVersion:
         """Return the note about this generation for the REMOTE file of a folder."""
-        return Noted(url, self.number, manifest, self.version, self.pushed_at, self.line)
+        return RemoteVersion(url, self.number, manifest, self.version, self.pushed_at, self.line)
 
 
 def _is_of_index(name: str) -> bool:
@@ -179,7 +179,7 @@ def _is_of_store(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Head:
-    """The content of HEAD."""
+    """The content of HEAD: the newest generation, and how often the place was pruned."""
 
     number: int
     manifest: str

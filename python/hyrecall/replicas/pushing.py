@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hyrecall.base.arguments import as_int, check_keywords, read_path
-from hyrecall.base.disk import REPLICA, SOURCE, Mark, Noted, read_mark, write_mark
+from hyrecall.base.disk import REPLICA, SOURCE, Mark, RemoteVersion, read_mark, write_mark
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.version import __version__
 from hyrecall.errors import (
@@ -47,7 +47,7 @@ from hyrecall.replicas.remote import (
     folder_lock,
     open_remote,
 )
-from hyrecall.replicas.transfer import Captured, SourceFile, Transfer, captured
+from hyrecall.replicas.transfer import Captured, FileToPush, Transfer, captured
 
 _TRIES = 5
 
@@ -216,13 +216,13 @@ def send_files(
     return tuple(sent)
 
 
-def _looks(file: PushedFile | SourceFile) -> tuple[str, int, int]:
+def _looks(file: PushedFile | FileToPush) -> tuple[str, int, int]:
     return file.mark, file.size, file.chunk_bytes
 
 
 def publish(
     folder: Path, remote: Remote, mark: Mark | None, made: Generation, tag: str | None, prunes: int
-) -> Noted:
+) -> RemoteVersion:
     """Write the list of files, note it in the folder, and let HEAD name it."""
     content = made.to_bytes()
     head = Head(made.number, hash_of(content), prunes)

@@ -45,7 +45,7 @@ class MovedError(Exception):
 
 
 @dataclass(frozen=True)
-class Listed:
+class StoredObject:
     """One object of a remote place."""
 
     name: str
@@ -81,7 +81,7 @@ class Remote(Protocol):
     def replace_head(self, content: bytes, tag: str | None) -> None:
         """Write HEAD if it still has this tag (None: if there is none), or raise MovedError."""
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
         """List the objects whose names begin with a folder's name."""
 
     def delete(self, names: Iterable[str]) -> None:
@@ -190,7 +190,7 @@ class FolderRemote:
             disk.prepare(self._root, HEAD, content)
             disk.commit(self._root, HEAD)
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
         """List files, including those that an interrupted push left."""
         with self._named(prefix):
             for folder, _, names in os.walk(self._root / prefix):
@@ -201,7 +201,7 @@ class FolderRemote:
                     except FileNotFoundError:
                         continue
                     when = datetime.fromtimestamp(found.st_mtime, UTC)
-                    yield Listed(path.relative_to(self._root).as_posix(), found.st_size, when)
+                    yield StoredObject(path.relative_to(self._root).as_posix(), found.st_size, when)
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove files."""
@@ -355,12 +355,12 @@ class ObjectRemote:
             raise error(RemoteError, self.url, wish, "one that overlooks them")
         self._is_checked = True
 
-    def listed(self, prefix: str) -> Iterator[Listed]:
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
         """List objects."""
         with self._named(prefix):
             for batch in self._obstore.list(self._store, prefix):
                 for one in batch:
-                    yield Listed(one["path"], one["size"], one["last_modified"])
+                    yield StoredObject(one["path"], one["size"], one["last_modified"])
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects, many in one request where the server can do that."""

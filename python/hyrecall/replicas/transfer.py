@@ -1,4 +1,4 @@
-"""Moves files to and from a remote place in chunks: what a copy is made of, and where it goes."""
+"""Copies files to and from a remote place in chunks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class FileToPush:
     """One file to push."""
 
     name: str
@@ -71,7 +71,7 @@ class Captured:
 
     kind: str
     state: Mapping[str, str | int]
-    files: tuple[SourceFile, ...]
+    files: tuple[FileToPush, ...]
 
 
 class _ReplacedError(Exception):
@@ -117,13 +117,13 @@ def _capture_store(folder: Path, opened: ExitStack) -> Captured:
     if known != (state["store_id"], state["erasures"]):
         files = ()  # they belong to another store, or have rows that were erased since
     read = partial(_read, copy.handle)
-    database = SourceFile(DATABASE, copy.size, "", STORE_CHUNK, read)
+    database = FileToPush(DATABASE, copy.size, "", STORE_CHUNK, read)
     return Captured(STORE, state, (database, *files))
 
 
 def _saved_index(
     folder: Path, opened: ExitStack
-) -> tuple[dict[str, str | int] | None, tuple[SourceFile, ...]]:
+) -> tuple[dict[str, str | int] | None, tuple[FileToPush, ...]]:
     """Open the saved index of a store; None and () if there is no complete one."""
     from hyrecall.memory.sql.lost_changes import PARTS, StaleError, read_header
 
@@ -146,7 +146,7 @@ def _saved_index(
 
 def _index_files(
     folder: Path, prefix: str, opened: ExitStack
-) -> tuple[str, tuple[SourceFile, ...]]:
+) -> tuple[str, tuple[FileToPush, ...]]:
     """Open the files of the current version of an index; return its seal and the files."""
     path = folder / MANIFEST
     while True:
@@ -163,7 +163,7 @@ def _index_files(
         return seal, (_in_memory(f"{prefix}{MANIFEST}", text), *files)
 
 
-def _file(folder: Path, prefix: str, entry: FileEntry, opened: ExitStack) -> SourceFile:
+def _file(folder: Path, prefix: str, entry: FileEntry, opened: ExitStack) -> FileToPush:
     path = folder / entry.name
     try:
         handle = disk.open_to_read(path)
@@ -176,14 +176,14 @@ def _file(folder: Path, prefix: str, entry: FileEntry, opened: ExitStack) -> Sou
         raise error(CorruptIndexError, str(path), f"{entry.size} bytes", f"{size} bytes")
     mark = hash_of(json.dumps([entry.size, entry.blocks]).encode())
     read = partial(_read_checked, handle, path, entry)
-    return SourceFile(f"{prefix}{entry.name}", size, mark, INDEX_CHUNK, read)
+    return FileToPush(f"{prefix}{entry.name}", size, mark, INDEX_CHUNK, read)
 
 
-def _in_memory(name: str, content: bytes) -> SourceFile:
+def _in_memory(name: str, content: bytes) -> FileToPush:
     def read(at: int, n_bytes: int) -> bytes:
         return content[at : at + n_bytes]
 
-    return SourceFile(name, len(content), "", INDEX_CHUNK, read)
+    return FileToPush(name, len(content), "", INDEX_CHUNK, read)
 
 
 def _read(handle: int, at: int, n_bytes: int) -> bytes:
@@ -254,7 +254,7 @@ class Transfer:
 
     # ---- to the place ----
 
-    def send(self, file: SourceFile, held: Mapping[str, str], epoch: str) -> PushedFile:
+    def send(self, file: FileToPush, held: Mapping[str, str], epoch: str) -> PushedFile:
         """Send the chunks of a file that the place lacks."""
         begins = range(0, file.size, file.chunk_bytes)
         jobs = (partial(self._send_chunk, file, held, epoch, at) for at in begins)
@@ -270,7 +270,7 @@ class Transfer:
         return file
 
     def _send_chunk(
-        self, file: SourceFile, held: Mapping[str, str], epoch: str, at: int
+        self, file: FileToPush, held: Mapping[str, str], epoch: str, at: int
     ) -> tuple[str, int, bool]:
         content = file.read(at, min(file.chunk_bytes, file.size - at))
         digest = hash_of(content)

@@ -109,7 +109,7 @@ def _settings(path: Path) -> Mapping[str, Any]:
 _ERRORS_ONLY = 3  # severity from which onnxruntime prints messages
 
 
-class Session:
+class LoadedModel:
     """A loaded model. Threads may share it."""
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -280,7 +280,7 @@ class CrossEncoder:
         self._pairs = read_tokenizer(home, most)
         self.model = home.name
         self.max_length = self._pairs.max_length
-        self._session = Session(self._path, count)
+        self._session = LoadedModel(self._path, count)
         self._inputs = _read_inputs(self._path, self._session.inputs)
         self._output = _read_output(self._path, self._session.outputs)
         n_logits = self._trial()

@@ -181,7 +181,7 @@ def _file(data: Mapping[str, Any]) -> FileEntry:
 
 
 class Lineage:
-    """The last version of each folder that an index was opened from or saved to."""
+    """The versions that an index was last opened from or saved as, by folder."""
 
     def __init__(self) -> None:
         """Start without any version."""

@@ -89,7 +89,7 @@ T_ = TypeVar("T_")
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpenOptions:
     """The options of opening an index, which a reload uses again."""
 
     analyzer: Analyzer | Mapping[str, Analyzer] | None = None
@@ -108,7 +108,7 @@ class Opening:
 
 
 def open_index(
-    path: Path, how: Opening, held: tuple[IndexFacts, State] | None = None
+    path: Path, how: OpenOptions, held: tuple[IndexFacts, State] | None = None
 ) -> tuple[IndexFacts, State, str]:
     """Open the current version of a folder."""
     manifest, seal = _read_manifest(path)
@@ -152,7 +152,7 @@ def _read_manifest(path: Path) -> tuple[Manifest, str]:
 
 
 def _open_version(
-    path: Path, manifest: Manifest, how: Opening, held: tuple[IndexFacts, State] | None
+    path: Path, manifest: Manifest, how: OpenOptions, held: tuple[IndexFacts, State] | None
 ) -> tuple[IndexFacts, State]:
     given = how.analyzer
     if held is not None:
@@ -220,7 +220,7 @@ def _open_segment(
     entry: SegmentEntry,
     schema: Schema,
     manifest: Manifest,
-    how: Opening,
+    how: OpenOptions,
     full: bool,
     known: Segment | None,
     embedded: dict[str, EmbeddedArm],

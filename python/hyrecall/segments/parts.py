@@ -25,7 +25,7 @@ from hyrecall.base.progress import ProgressFunction
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.segments import writer
 from hyrecall.segments.manifest import MANIFEST, Lineage, Manifest
-from hyrecall.segments.opening import Opening, open_index
+from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.saving import save_index
 from hyrecall.segments.segments import IndexFacts, State, one_array
 from hyrecall.segments.writer import merge_order, take_rows
@@ -49,8 +49,8 @@ _JOINED_BYTES_A_ROW = 48  # directories of the parts, which a merge holds beside
 
 
 @dataclass(frozen=True)
-class Joining:
-    """The join of a folder's segments into another folder."""
+class FolderJoin:
+    """Joins the segments of a folder, cell by cell, into another folder."""
 
     parts: Path
     folder: Path
@@ -85,7 +85,7 @@ class Joining:
         return True
 
     def _open(self, folder: Path) -> tuple[IndexFacts, State]:
-        how = Opening(dict(self.analyzers), "mmap", "structure", self.threads)
+        how = OpenOptions(dict(self.analyzers), "mmap", "structure", self.threads)
         facts, state, _ = open_index(folder, how)
         return facts, state
 
@@ -122,7 +122,7 @@ class Joining:
         made = take_rows(state.segments, source, row, facts.schema, self.threads)
         lineage, segments, views = Lineage(), [], []
         if (self.folder / MANIFEST).exists():
-            how = Opening(dict(self.analyzers), "mmap", "structure", self.threads)
+            how = OpenOptions(dict(self.analyzers), "mmap", "structure", self.threads)
             _, before, seal = open_index(self.folder, how)
             lineage.settle(self.folder, seal)
             segments, views = list(before.segments), list(before.views)
@@ -240,7 +240,7 @@ class PartsBuild:
         room = self.memory_limit - _BASE_BYTES
         made = folder / _JOINED
         how = (self.callables(), self.threads, room, _LEAST_PART, self.join_progress)
-        joining = Joining(folder, made, *how)
+        joining = FolderJoin(folder, made, *how)
         if joining.run():
             return made
         shutil.rmtree(made, ignore_errors=True)
@@ -252,7 +252,7 @@ class PartsBuild:
 
     def _open(self, folder: Path) -> tuple[IndexFacts, State, str]:
         """Open the folder's version; segments that were open already stay so."""
-        how = Opening(self.callables(), "mmap", "structure", self.threads)
+        how = OpenOptions(self.callables(), "mmap", "structure", self.threads)
         facts, state, seal = open_index(folder, how, self._opened.get(folder))
         self._opened[folder] = facts, state
         return facts, state, seal

@@ -92,7 +92,7 @@ class OpenedFile:
 # ---- Checks the mapped files of an index around a call that reads them ----
 
 
-class Reading:
+class CheckedFiles:
     """Refuses a call whose mapped files were cut or changed, before it or during it."""
 
     # A read of a page that is lost sees zeros, so what such a call made is not returned, and its
@@ -255,9 +255,9 @@ class State:
         """The segments whose text arms have not all been checked yet."""
         return {at for at, segment in enumerate(self.segments) if segment.late}
 
-    def reading(self) -> Reading:
+    def reading(self) -> CheckedFiles:
         """Return what checks the mapped files around a call that reads the documents."""
-        return Reading(self.files)
+        return CheckedFiles(self.files)
 
     @cached_property
     def threaded_scopes(self) -> dict[object, bool]:
@@ -451,7 +451,7 @@ def renamed(segment: Segment, name: str) -> Segment:
 
 @dataclass(frozen=True)
 class EmbeddedArm:
-    """By which model an arm's vectors were made, and from which columns of a document."""
+    """The model of an arm's vectors, and the columns that it embedded."""
 
     model: str
     columns: tuple[str, ...]
@@ -459,7 +459,7 @@ class EmbeddedArm:
 
 @dataclass(frozen=True)
 class HostRates:
-    """What a launch costs and how fast the CPU reads postings, as measured on one machine."""
+    """Measured rates of a machine: the time of a kernel launch, postings a second on the CPU."""
 
     launch_seconds: float
     postings_per_second: float

@@ -21,7 +21,7 @@ from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import doors, errors, metrics, page
-from hyrecall.serve.guards import Guard, Turns
+from hyrecall.serve.guards import FairSemaphore, ServiceGuard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import AnyIndex, ServedIndex
 from hyrecall.serve.routes import arrow_recall, export, health, index_recall, memories, recall
@@ -93,7 +93,7 @@ def create_app(
     state.tokens = None if options.tokens is None else TokenFile(options.tokens)
     state.metrics = metrics.Metrics()
     health.add_probes(state)
-    state.of_batches = Turns(recall.MOST_OF_BATCHES, recall.MOST_OF_BATCHES)
+    state.of_batches = FairSemaphore(recall.MOST_OF_BATCHES, recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None
@@ -105,7 +105,7 @@ def create_app(
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)
     app.add_middleware(EncodedPaths)
-    app.add_middleware(Guard, options=options, state=state)
+    app.add_middleware(ServiceGuard, options=options, state=state)
     app.add_middleware(_NamedCallers)
     return app
 

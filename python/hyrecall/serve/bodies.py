@@ -1,4 +1,4 @@
-"""What requests may say, as pydantic models: unknown fields and other types are refused.
+"""Request bodies as pydantic models: unknown fields and other types are refused.
 
 Limits that options set are checked by :mod:`hyrecall.serve.errors`.
 """

@@ -1,4 +1,4 @@
-"""Replies in the shapes that documents of other systems give, for their routes and tools alike.
+"""Replies in the documented formats of other systems, for their routes and tools.
 
 Needs no web framework: :mod:`hyrecall.serve.doors` sends them over HTTP, and
 :mod:`hyrecall.serve.mcp` as replies of tools.
@@ -24,14 +24,14 @@ NOTHING: Final[dict[str, Any]] = {"results": [], "related": []}
 """The reply to a query without a word."""
 
 
-class Told(Protocol):
-    """What tells of memories beside their content: a store in a scope, or a session."""
+class HasAccesses(Protocol):
+    """Returns when memories were accessed: a store in a scope, or a session."""
 
     async def accesses(self, keys: Sequence[str], /) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written, by their ids."""
 
 
-async def as_results(told: Told, matches: Matches) -> dict[str, Any]:
+async def as_results(told: HasAccesses, matches: Matches) -> dict[str, Any]:
     """Return the results of a search, best first, and the memories that share their tags."""
     memories = await shown(told, (match.episode for match in matches))
     return {
@@ -51,7 +51,7 @@ def _as_result(match: EpisodeMatch, memory: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def shown(told: Told, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
+async def shown(told: HasAccesses, episodes: Iterable[Episode]) -> list[dict[str, Any]]:
     """Return memories, each with the time of its last version and its accesses."""
     found = list(episodes)
     if not found:

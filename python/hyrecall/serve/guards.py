@@ -1,4 +1,4 @@
-"""Stands before the app: refuses what is too much, from elsewhere or too slow, before any work.
+"""ASGI layer before the app: refuses requests that are too large, foreign, too many or too slow.
 
 A request passes, in this order: the client's address, Host and Origin, preflight, token, size and
 time of the body, levels of JSON, the queue, the deadline. What fails inside is logged by its place.
@@ -28,14 +28,13 @@ from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 from hyrecall.serve.scoped_store import identify
 
-# ---- Lets so many requests in at a time; callers that wait take turns, whoever sends how many ----
+# ---- Limits the requests at work; waiting callers take turns, however many each sends ----
 
 
-class Turns:
-    """A semaphore whose waiters are let in by turns of their names, on one event loop."""
+class FairSemaphore:
+    """A semaphore that serves waiting callers in turn, by name, on one event loop."""
 
     def __init__(self, most: int, share: int) -> None:
-        """Let nobody in yet."""
         self._most, self._share = most, max(share, 1)
         self._n_inside = self.n_waiting = 0
         self._inside: Counter[str] = Counter()
@@ -101,7 +100,7 @@ class Turns:
             del self._waiting[name]
 
 
-# ---- Stands before the app: refuses what is too much, from elsewhere or too slow, before any work
+# ---- Refuses requests that are too large, foreign, too many or too slow, before any work
 
 ARROW = "application/vnd.apache.arrow.stream"
 """The media type of Arrow IPC streams."""
@@ -126,8 +125,8 @@ class _GoneError(Exception):
     """The client closed its connection."""
 
 
-class Reply:
-    """Sends one reply, and remembers how far it is."""
+class ReplySender:
+    """Sends one reply, and tracks its status, its size and its end."""
 
     def __init__(self, send: Send, *, is_head: bool, most: int) -> None:
         """Send nothing yet; of a reply to HEAD, headers alone."""
@@ -167,15 +166,14 @@ class Reply:
         await self._send(message)
 
 
-class Guard:
-    """The outermost layer of the service."""
+class ServiceGuard:
+    """The outermost ASGI layer: limits, origins, deadlines and errors."""
 
     def __init__(self, app: ASGIApp, *, options: ServiceOptions, state: State) -> None:
-        """Admit nobody yet."""
         self._app, self._options, self._state = app, options, state
         # A store's requests are as many as its threads at a time, whatever runs on the loop.
         busy = options.max_running if state.index is not None else min(THREADS, options.max_running)
-        self._turns = Turns(options.max_running, share=3 * busy // 4)
+        self._turns = FairSemaphore(options.max_running, share=3 * busy // 4)
         self._n_buffered = 0
         self._by_caller: Counter[str] = Counter()
         self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
@@ -205,10 +203,10 @@ class Guard:
         finally:
             self._tell(scope, reply, time.perf_counter() - began)
 
-    def _reply(self, scope: Scope, send: Send) -> Reply:
-        return Reply(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
+    def _reply(self, scope: Scope, send: Send) -> ReplySender:
+        return ReplySender(send, is_head=scope["method"] == "HEAD", most=self._options.max_reply)
 
-    def _tell(self, scope: Scope, reply: Reply, seconds: float) -> None:
+    def _tell(self, scope: Scope, reply: ReplySender, seconds: float) -> None:
         """Count the request, and write a line about it, with the path's template, not the path."""
         route = getattr(scope.get("route"), "path", "other")
         self._state.metrics.answered(route, scope["method"], reply.status, seconds)
@@ -217,7 +215,7 @@ class Guard:
             seconds * 1e3, reply.n_bytes, scope.get("hyrecall.caller") or "-",
         )  # fmt: skip
 
-    async def _guarded(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+    async def _guarded(self, scope: Scope, receive: Receive, reply: ReplySender) -> None:
         headers = Headers(scope=scope)
         if self._state.tokens is None:
             check_client(scope)
@@ -288,7 +286,7 @@ class Guard:
 
     # ---- queue, deadline, and the client that leaves ----
 
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: Reply) -> None:
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, reply: ReplySender) -> None:
         task = asyncio.current_task()
         assert task is not None
         is_gone = False
@@ -438,7 +436,7 @@ def _replayed(body: bytes, watching: asyncio.Task[None]) -> Receive:
     return receive
 
 
-async def _refuse(scope: Scope, reply: Reply, fault: ServiceError) -> None:
+async def _refuse(scope: Scope, reply: ReplySender, fault: ServiceError) -> None:
     """Send a refusal; after one that left the body unread, the connection is closed."""
     if reply.status:
         return

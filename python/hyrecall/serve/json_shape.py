@@ -1,4 +1,4 @@
-"""Measures JSON before it is parsed, and parses it so that no value is lost.
+"""Checks the depth of JSON before it is parsed, and refuses repeated names.
 
 A parser that meets too many levels gives up or overflows, and of a name that stands twice in an
 object it keeps one value.

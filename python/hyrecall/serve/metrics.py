@@ -1,4 +1,4 @@
-"""Numbers of the service in Prometheus' format, those of an index or a store among them.
+"""Metrics of the service and its index or store, in Prometheus' format.
 
 A process counts its own requests; several workers are several targets.
 """

@@ -1,4 +1,4 @@
-"""Defines the options of the service, and who calls it: callers, rights, how much is too much."""
+"""Defines the options of the service with its limits, and its callers with their rights."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class ServiceOptions:
 
     Raises
     ------
-    OptionError, DTypeError
-        The argument is named.
+    OptionError
+        A number out of range; an origin that is not named.
 
     Examples
     --------

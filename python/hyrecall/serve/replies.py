@@ -1,4 +1,4 @@
-"""What replies hold: models for the API's description, and functions that make the same data.
+"""Reply models for the API's description, and functions that make the same data.
 
 Replies are encoded on the thread that found them, so that the event loop only sends bytes.
 """
@@ -291,7 +291,7 @@ def episode_data(episode: Episode, end: datetime | None) -> dict[str, Any]:
 
 
 def remembered_data(done: Remembered) -> dict[str, Any]:
-    """Return what a write came to."""
+    """Return the reply to a write."""
     return {
         "id": done.id,
         "version": done.version,

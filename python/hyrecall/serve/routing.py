@@ -1,4 +1,4 @@
-"""Routes, each of which reads all that a request says or refuses it, and the paths to them.
+"""Routes that refuse a request with unknown parts, and the converters of their paths.
 
 A query parameter, a body, a field or a header that says who is meant is an error at a route that
 does not read it: a request would act on another user than it names. The check follows from what a
@@ -70,7 +70,7 @@ def _read_body(body: bytes) -> Any:
 
 
 class Route(APIRoute):
-    """A route that refuses what it does not read, and answers HEAD as GET."""
+    """A route that refuses unknown parameters, and answers HEAD like GET."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match HEAD where GET is taken."""
@@ -105,7 +105,7 @@ class Route(APIRoute):
 
 
 class Router(APIRouter):
-    """A group of routes that refuse what they do not read."""
+    """A group of routes that refuse unknown parameters."""
 
     def __init__(self, **options: Any) -> None:
         """Take the options of an APIRouter."""

@@ -141,7 +141,7 @@ Name: TypeAlias = Annotated[str | None, Query(max_length=512)]
 
 @dataclass(frozen=True)
 class RequestScope:
-    """On whose behalf a request reads or writes, after its token has been asked."""
+    """The user, agent and partition of a request, from its token and its parameters."""
 
     user_id: str | None = None
     org: str | None = None

@@ -50,7 +50,7 @@ class TokenInfo:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredToken:
     info: TokenInfo
     digest: bytes
 
@@ -73,7 +73,7 @@ def make_token(
     token = f"hyr_{key}_{secrets.token_urlsafe(32)}"
     info = TokenInfo(key, replace(caller, name=key), created, ends, note)
     with _locked(path):
-        kept = [*(_read(path) if path.exists() else ()), _Kept(info, _digest(token))]
+        kept = [*(_read(path) if path.exists() else ()), _StoredToken(info, _digest(token))]
         _write(path, kept)
     return token
 
@@ -175,7 +175,7 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _read(path: Path) -> list[_Kept]:
+def _read(path: Path) -> list[_StoredToken]:
     wish = "a file of hyrecall token"
     try:
         with path.open("rb") as file:
@@ -197,7 +197,7 @@ def _read(path: Path) -> list[_Kept]:
         raise error(OptionError, "tokens", wish, type(fault).__name__) from None
 
 
-def _token_of(row: dict[str, Any]) -> _Kept:
+def _token_of(row: dict[str, Any]) -> _StoredToken:
     cells = row["cells"]
     caller = Caller(
         org=row["org"],
@@ -218,10 +218,10 @@ def _token_of(row: dict[str, Any]) -> _Kept:
         None if ends is None else datetime.fromisoformat(ends),
         row["note"],
     )
-    return _Kept(info, bytes.fromhex(row["sha256"]))
+    return _StoredToken(info, bytes.fromhex(row["sha256"]))
 
 
-def _row_of(one: _Kept) -> dict[str, Any]:
+def _row_of(one: _StoredToken) -> dict[str, Any]:
     info, who = one.info, one.info.caller
     return {
         "id": info.id,
@@ -240,7 +240,7 @@ def _row_of(one: _Kept) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, kept: list[_Kept]) -> None:
+def _write(path: Path, kept: list[_StoredToken]) -> None:
     content = {"format": FORMAT, "tokens": [_row_of(one) for one in kept]}
     with open_replacement("tokens", path, mode=0o600) as out:
         with suppress(OSError):  # so that the service's user can read what root has changed

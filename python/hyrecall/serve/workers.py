@@ -140,7 +140,7 @@ def url_of(sock: socket.socket) -> str:
 
 
 class QuietLifespan(LifespanOn):
-    """Prints no traceback of an app that does not start: :func:`run` raises its fault."""
+    """Prints no traceback if the app fails to start: :func:`run` raises the error."""
 
     async def send(self, message: Any) -> None:
         """Take what the app says about its start and its end."""
@@ -150,7 +150,7 @@ class QuietLifespan(LifespanOn):
 
 
 class _Server(uvicorn.Server):
-    """Says when it answers."""
+    """A uvicorn server that reports when it is ready."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -290,7 +290,7 @@ def _answer(link: Any, server: uvicorn.Server, over: threading.Event) -> None:
 
 
 class _Worker:
-    """A process that serves, and what is known of it."""
+    """A serving process and its state."""
 
     def __init__(self, work: Callable[..., None], args: tuple[Any, ...]) -> None:
         self.link, theirs = _spawn.Pipe()
@@ -327,11 +327,11 @@ class _Worker:
             os.kill(self.process.pid, signal.SIGCONT)
 
 
-# ---- those who look after them ----
+# ---- the supervisor ----
 
 
 class Supervisor:
-    """Keeps so many processes at work."""
+    """Keeps a fixed number of serving processes running."""
 
     def __init__(
         self, work: Callable[..., None], args: tuple[Any, ...], n_workers: int, drain: float

@@ -85,7 +85,7 @@ def read_lists(
         rows = slice(first_row, first_row + len(chunk))
         if chunk.null_count:
             valid[rows] = chunk.is_valid().to_numpy(zero_copy_only=False)
-        place = _Place(argument, row_name, first_row)
+        place = _ColumnPlace(argument, row_name, first_row)
         read = _fixed_rows if fixed is not None else _list_rows
         matrix = read(chunk, width, valid[rows], stored or _NUMPY[dtype], place)
         matrices.append(matrix.astype(_NUMPY[dtype], copy=False))
@@ -94,7 +94,7 @@ def read_lists(
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ColumnPlace:
     argument: str
     row_name: str
     first_row: int
@@ -189,7 +189,7 @@ def _primitive(values: pa.Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _fixed_rows(
-    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _Place
+    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _ColumnPlace
 ) -> Array:
     values = chunk.values.slice(chunk.offset * dim, len(chunk) * dim)
     if values.null_count:
@@ -199,7 +199,7 @@ def _fixed_rows(
 
 
 def _list_rows(
-    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _Place
+    chunk: pa.Array, dim: int, valid: Mask, dtype: np.dtype[Any], place: _ColumnPlace
 ) -> Array:
     import pyarrow.compute as pc
 
@@ -225,7 +225,7 @@ def _list_rows(
     return spread
 
 
-def _refuse_nulls(bad: Mask, place: _Place) -> None:
+def _refuse_nulls(bad: Mask, place: _ColumnPlace) -> None:
     if bad.any():
         where = place.row(int(bad.argmax()))
         wish = f"no null inside a {place.row_name}'s vector"

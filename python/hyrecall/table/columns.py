@@ -137,7 +137,7 @@ MOST_ROWS = 2**32 - 2
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A checked table, ready for the engine."""
+    """The checked columns of a table, ready for the engine."""
 
     n_rows: int
     rows: pa.Table
@@ -162,7 +162,7 @@ def read_table(
     table = select_columns(open_source(source), schema, given)
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
-    reader = _Reader(table, row_name, types or {}, shown)
+    reader = _TableReader(table, row_name, types or {}, shown)
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
     for name, kind in reader.types.items():
         as_given = reader.table.column(name)
@@ -187,7 +187,7 @@ def read_table(
 
 def read_rows(table: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
     """Read and check some row columns of a table, as :func:`read_table` does."""
-    reader = _Reader(table, "row", {})
+    reader = _TableReader(table, "row", {})
     return {name: _row_column(reader, schema, name) for name in names}
 
 
@@ -204,11 +204,11 @@ def read_texts(
     absent = [arm for arm in columns if arm not in vectors and names[arm] not in found.schema.names]
     wanted = [name for arm in absent for name in columns[arm]]
     table = select_columns(found, schema, {**vectors, **dict.fromkeys(absent)}, wanted)
-    reader = _Reader(table, "row", {})
+    reader = _TableReader(table, "row", {})
     return table, {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
 
 
-class _Reader:
+class _TableReader:
     """A table whose columns are converted to plain layout once and shared by all roles."""
 
     def __init__(
@@ -250,7 +250,7 @@ class _Reader:
 # ---- row columns ----
 
 
-def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
+def _row_column(reader: _TableReader, schema: Schema, name: str) -> pa.ChunkedArray:
     """Check and convert a column for its most restrictive role."""
     if name == schema.cluster:
         _check_cluster(reader, name)
@@ -267,7 +267,7 @@ def _row_column(reader: _Reader, schema: Schema, name: str) -> pa.ChunkedArray:
     return _stored(reader, name)
 
 
-def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
+def _key(reader: _TableReader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if column.null_count:
         import pyarrow.compute as pc
@@ -284,7 +284,7 @@ def _key(reader: _Reader, name: str) -> pa.ChunkedArray:
     raise reader.wrong_type(name, "a string or integer key", pa.string())
 
 
-def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
+def _cell(reader: _TableReader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if pa.types.is_large_string(column.type):
         return column
@@ -296,7 +296,7 @@ def _cell(reader: _Reader, name: str) -> pa.ChunkedArray:
     raise reader.wrong_type(name, "a string, integer or boolean cell", *fixes)
 
 
-def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
+def _attribute(reader: _TableReader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if pa.types.is_fixed_size_list(column.type):
         column = plain_column(column, fixed_too=True)
@@ -309,7 +309,7 @@ def _attribute(reader: _Reader, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _stored(reader: _Reader, name: str) -> pa.ChunkedArray:
+def _stored(reader: _TableReader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     bad = _unstorable(column.type)
     if bad is not None:
@@ -318,7 +318,7 @@ def _stored(reader: _Reader, name: str) -> pa.ChunkedArray:
     return column
 
 
-def _check_cluster(reader: _Reader, name: str) -> None:
+def _check_cluster(reader: _TableReader, name: str) -> None:
     kind = reader.plain(name).type
     types = pa.types
     if not (types.is_integer(kind) or types.is_floating(kind) or _is_date(kind)):
@@ -326,21 +326,21 @@ def _check_cluster(reader: _Reader, name: str) -> None:
         raise reader.wrong_type(name, wish, pa.int64())
 
 
-def _check_thread(reader: _Reader, name: str) -> None:
+def _check_thread(reader: _TableReader, name: str) -> None:
     kind = reader.plain(name).type
     if pa.types.is_floating(kind) or not _is_scalar(kind):
         wish = "a string, integer, boolean, date or time that names a thread"
         raise reader.wrong_type(name, wish, pa.string())
 
 
-def _check_place(reader: _Reader, name: str) -> None:
+def _check_place(reader: _TableReader, name: str) -> None:
     kind = reader.plain(name).type
     if pa.types.is_large_string(kind) or pa.types.is_boolean(kind) or not _is_scalar(kind):
         wish = "a number, date or time that orders the rows of a thread"
         raise reader.wrong_type(name, wish, pa.int64())
 
 
-def _text(reader: _Reader, name: str) -> pa.ChunkedArray:
+def _text(reader: _TableReader, name: str) -> pa.ChunkedArray:
     column = reader.plain(name)
     if pa.types.is_large_string(column.type):
         return column
@@ -375,7 +375,7 @@ def _unstorable(kind: pa.DataType) -> pa.DataType | None:
     return next((bad for bad in inner if bad is not None), None)
 
 
-def _int64(reader: _Reader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _int64(reader: _TableReader, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     largest = np.iinfo(np.int64).max
     if pa.types.is_uint64(column.type):
         import pyarrow.compute as pc

@@ -68,7 +68,7 @@ class TokenFunction:
 
 @dataclass(frozen=True)
 class TextFunction:
-    """Turns whole texts into terms: a user's callable, or a tokenizer with its JSON."""
+    """Turns whole texts into terms, by a user's callable or a tokenizer."""
 
     name: str
     version: str

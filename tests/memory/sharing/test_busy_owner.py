@@ -14,8 +14,7 @@ from hyrecall.memory import MemorySync
 from memory.sharing.handles import ids, opened
 from memory.sharing.house import House
 from memory.sharing.peer import USER
-from seams import Connections, Host, Limits, Server, client, patience
-from seams import memory_Turns as Turns
+from seams import Connections, Host, Limits, RequestLimiter, Server, client, patience
 
 
 def server_of(owner: MemorySync) -> Server:
@@ -31,7 +30,7 @@ class Full:
 
     def __init__(self, owner: MemorySync, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server = server_of(owner)
-        self.server._turns = self.turns = Turns(Limits(at_work=1, waiting=0))
+        self.server._turns = self.turns = RequestLimiter(Limits(at_work=1, waiting=0))
         self.turns._free.acquire()
         self.refusals = threading.Semaphore(0)
         busy = self.turns._busy
@@ -145,7 +144,7 @@ def test_a_request_waits_in_the_queue_no_longer_than_its_call(
 ) -> None:
     owner, second = opened(folder), opened(folder, owner_timeout=0.05)
     server = server_of(owner)
-    server._turns = turns = Turns(Limits(at_work=1, waiting=5, seconds=3_600.0))
+    server._turns = turns = RequestLimiter(Limits(at_work=1, waiting=5, seconds=3_600.0))
     turns._free.acquire()
     with pytest.raises(StoreBusyError, match="1 at work"):
         second.remember("note", user_id=USER)

@@ -20,7 +20,7 @@ from seams import (
     Connections,
     Frames,
     Hello,
-    Link,
+    OwnerConnection,
     Welcome,
     WireError,
     client,
@@ -147,7 +147,7 @@ def test_a_hello_of_another_program_ends_the_connection(house: House) -> None:
 def test_bytes_that_are_no_request_end_their_connection_only(house: House) -> None:
     good = house.connections()
     for bad in (b"\xc1", CODEC.encode("echo"), CODEC.encode(["request", 1]), b""):
-        link = Link(house.connect, CODEC, Hello(os.getpid()))
+        link = OwnerConnection(house.connect, CODEC, Hello(os.getpid()))
         link._frames.send(bad)
         with suppress(ConnectionLost):
             assert CODEC.decode(link._frames.receive(timeout=20))[0] == "fault"

@@ -20,7 +20,7 @@ from msgspec.msgpack import Ext
 
 import hyrecall as hr
 from hyrecall.errors import HyrecallError, OptionError
-from seams import OF_RECIPES, OF_REQUESTS, Codec, Episode, Kind, Participant, WireError
+from seams import OF_RECIPES, OF_REQUESTS, ClassCodec, Codec, Episode, Participant, WireError
 
 
 class Colour(StrEnum):
@@ -52,7 +52,7 @@ class Unlisted:
     number: int = 1
 
 
-ANALYZER = Kind(hr.Analyzer, lambda value: (value.to_dict(),), hr.Analyzer.from_dict)
+ANALYZER = ClassCodec(hr.Analyzer, lambda value: (value.to_dict(),), hr.Analyzer.from_dict)
 LISTED = Colour, Side, Pair, Even, Episode, Participant, ANALYZER
 CODEC = Codec([*LISTED, *OF_RECIPES, *OF_REQUESTS])
 
@@ -326,7 +326,7 @@ def test_a_kept_kind_makes_no_more_than_one_instance_of_the_same_bytes() -> None
         made += 1
         return Even(number)
 
-    codec = Codec([Kind(Even, lambda value: (value.number,), make, is_kept=True)])
+    codec = Codec([ClassCodec(Even, lambda value: (value.number,), make, is_kept=True)])
     assert [codec.decode(codec.encode(Even(n))) for n in (2, 4, 2, 2)] == list(
         map(Even, (2, 4, 2, 2))
     )

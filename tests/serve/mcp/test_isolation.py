@@ -19,10 +19,8 @@ from hyrecall.memory import Fact, Memory, ahm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, text_of
-from seams import hypergraph_tools
+from seams import CallerSession, ToolReply, hypergraph_tools
 from seams import mcp_server_module as server
-from seams import serve_Reply as Reply
-from seams import serve_Session as Session
 
 CANARY = "qzxcanaryqzx"
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
@@ -133,10 +131,10 @@ def is_caught(check: Coroutine[Any, Any, None]) -> bool:
 
 def as_ann(method: str) -> Callable[..., Any]:
     """A method of Session that forgets its caller, and asks on ann's behalf."""
-    original = getattr(Session, method)
+    original = getattr(CallerSession, method)
 
-    async def broken(self: Session, *args: Any, **options: Any) -> Any:
-        return await original(Session(self.memory, ANN), *args, **options)
+    async def broken(self: CallerSession, *args: Any, **options: Any) -> Any:
+        return await original(CallerSession(self.memory, ANN), *args, **options)
 
     return broken
 
@@ -152,7 +150,7 @@ def as_ann(method: str) -> Callable[..., Any]:
 def test_a_session_without_its_scope_would_be_caught(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    monkeypatch.setattr(Session, method, as_ann(method))
+    monkeypatch.setattr(CallerSession, method, as_ann(method))
     assert is_caught(check_users_apart("default"))
 
 
@@ -166,9 +164,9 @@ def test_an_alias_that_leaves_the_session_out_would_be_caught(
     assert is_caught(check_users_apart("hypergraph"))
 
 
-async def _stores_anyway(session: Session, given: Any) -> Reply:
+async def _stores_anyway(session: CallerSession, given: Any) -> ToolReply:
     kept = await session.memory.remember(given.content, **session.where)
-    return Reply({"id": kept.id, "action": "stored"})
+    return ToolReply({"id": kept.id, "action": "stored"})
 
 
 @pytest.mark.parametrize("answer", [None, _stores_anyway], ids=["says_reads", "writes_beside"])

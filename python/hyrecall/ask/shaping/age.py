@@ -1,4 +1,4 @@
-"""Options of the stages that weigh a document's age and rating: Recency and Composite."""
+"""Options of the stages that score by age and importance: Recency and Composite."""
 
 from __future__ import annotations
 

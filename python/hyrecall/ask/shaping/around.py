@@ -1,4 +1,4 @@
-"""Options of the stage that hears the rows around a hit: Around."""
+"""Options of the stage that raises a hit's score by the rows around it: Around."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_DISTANCES = 8
 @check_keywords
 @dataclass(frozen=True)
 class Around:
-    """Adds to fused scores what the rows around a hit in its thread say about it.
+    """Raises fused scores by the rows around a hit, by its whole thread and by its length.
 
     The index needs a schema with ``thread=``. The stage runs right behind the fusion, before
     ``min_fused``. The rows near the candidates in their threads join the candidates. They are
@@ -44,7 +44,7 @@ class Around:
 
     Notes
     -----
-    Every row of the query's scope speaks, whether or not it passes the filter; only rows that pass
+    Every row of the query's scope counts, whether or not it passes the filter; only rows that pass
     become hits. ``thread`` and ``length`` have no effect where no text arm runs. Their addends are
     shares of the best possible fused score; with the fusions that scale scores to [0, 1] it is the
     sum of the arms' weights. Hits have ``neighbour_evidence``, ``thread_evidence`` and

@@ -1,4 +1,4 @@
-"""Options of the stage that searches a second time with what the best rows add: Feedback."""
+"""Options of the stage that searches again with terms and vectors of the best rows: Feedback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_TERMS = 100
 @check_keywords
 @dataclass(frozen=True)
 class Feedback:
-    """Searches twice: the best rows of the first answer add to the query of the second.
+    """Searches twice: terms and vectors of the best first rows extend the second query.
 
     The first search ends with the fusion. Its best rows move the query vector towards their mean
     (Rocchio), and their most telling terms join the query's own (a relevance model, RM3). The

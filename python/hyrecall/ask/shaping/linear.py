@@ -33,7 +33,7 @@ _AGE = re.compile(r"recency\((.+), *([^,()]+)\)", re.DOTALL)
 
 
 class Feature(NamedTuple):
-    """A feature as its name says it."""
+    """A feature, parsed from its name."""
 
     # ``of`` is an arm, a column, or a part of :class:`Around`, or "prior"; ``value`` is compared
     # with a column's values; ``half_life`` is in seconds; ``steps`` are places behind a row.

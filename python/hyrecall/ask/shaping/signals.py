@@ -1,4 +1,4 @@
-"""Options of the stage that weighs the documents a conversation has received before."""
+"""Options of the stage that raises documents a conversation has received before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_HOPS = 16
 @check_keywords
 @dataclass(frozen=True)
 class Phase:
-    """The weights of the signals from some recall of a conversation on.
+    """The weights of the signals, from a given recall of a conversation on.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Other stores behind the contract of a memory, wrappers, and that contract as tests."""
+"""Other stores with the interface of a memory, wrappers, and tests of that interface."""
 
 from hyrecall.memory.backends.neutral_scores import RecallOnly, default_recall_scored
 from hyrecall.memory.backends.ranked_backend import ChromaMemory, PostgresMemory, RedisMemory

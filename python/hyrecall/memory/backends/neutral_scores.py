@@ -13,7 +13,7 @@ from hyrecall.index import Index
 from hyrecall.memory.data.types import Episode, EpisodeMatch
 from hyrecall.memory.derived.layout import Layout, layout_of
 from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import Ask, TimeRange, read_ask
+from hyrecall.memory.recall.call import RecallArguments, TimeRange, read_ask
 from hyrecall.recipes import loom
 from hyrecall.table.schema import Schema, Text
 
@@ -114,11 +114,6 @@ class RecallOnly:
         Returns
         -------
         list of Episode
-
-        Raises
-        ------
-        Exception
-            What the backend raises.
         """
         return await self._backend.recall(query, **options)
 
@@ -135,11 +130,6 @@ class RecallOnly:
         -------
         list of EpisodeMatch
             The same episodes in the same order, without components.
-
-        Raises
-        ------
-        Exception
-            What the backend raises.
         """
         return await default_recall_scored(self._backend, query, **options)
 
@@ -174,7 +164,7 @@ def check_recall(
     time_range: TimeRange | None = None,
     alpha: float = 0.5,
     vector: object = None,
-) -> Ask:
+) -> RecallArguments:
     """Check the arguments of ``recall``, as a store does."""
     return read_ask(
         query, AskedBy(), loom, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
@@ -183,7 +173,7 @@ def check_recall(
 
 
 def ranked(
-    episodes: Sequence[Episode], ask: Ask, vectors: Rows | None = None
+    episodes: Sequence[Episode], ask: RecallArguments, vectors: Rows | None = None
 ) -> list[EpisodeMatch]:
     """Rank the episodes of one partition, which all may be seen."""
     if not episodes:

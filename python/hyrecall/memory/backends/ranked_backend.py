@@ -21,7 +21,7 @@ from hyrecall.base.forks import Birth
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.backends.neutral_scores import check_recall, default_recall_scored, ranked
 from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch, check_user
-from hyrecall.memory.recall.call import Ask, TimeRange
+from hyrecall.memory.recall.call import RecallArguments, TimeRange
 from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.writing import check_which
 
@@ -45,7 +45,7 @@ class RankedBackend(ABC):
     def _remove(self, user: str | None, key: str | None) -> int:
         """Remove one episode of a user, or all, and return how many there were."""
 
-    def _recall(self, user: str | None, ask: Ask) -> list[Episode]:
+    def _recall(self, user: str | None, ask: RecallArguments) -> list[Episode]:
         """Return the episodes of a user that a call asks for, best first."""
         return [match.episode for match in ranked(self._read(user), ask)]
 
@@ -60,11 +60,6 @@ class RankedBackend(ABC):
         -------
         str
             Its id.
-
-        Raises
-        ------
-        Exception
-            What the backend itself raises.
         """
         await asyncio.to_thread(self._keep, episode)
         return episode.id
@@ -100,13 +95,6 @@ class RankedBackend(ABC):
         -------
         list of Episode
             At most ``limit``.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
-        Exception
-            What the backend itself raises.
         """
         user = check_user("user_id", user_id)
         ask = check_recall(query, kind=kind, limit=limit, time_range=time_range, alpha=alpha)
@@ -125,11 +113,6 @@ class RankedBackend(ABC):
         -------
         list of EpisodeMatch
             No component was computed: each is None.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The argument is named.
         """
         return await default_recall_scored(self, query, **options)
 
@@ -159,8 +142,6 @@ class RankedBackend(ABC):
         ------
         OptionError, DTypeError
             A user that cannot be one, or nothing says which episodes are meant.
-        Exception
-            What the backend itself raises.
         """
         user = check_user("user_id", user_id)
         check_which(user, id, everything=everything)
@@ -182,8 +163,6 @@ class RankedBackend(ABC):
         ------
         OptionError, DTypeError
             A user that cannot be one.
-        Exception
-            What the backend itself raises.
         """
         return await asyncio.to_thread(self._read, check_user("user_id", user_id))
 
@@ -225,7 +204,7 @@ class ChromaMemory(RankedBackend):
             metadatas=[kept],
         )
 
-    def _recall(self, user: str | None, ask: Ask) -> list[Episode]:
+    def _recall(self, user: str | None, ask: RecallArguments) -> list[Episode]:
         if ask.limit == 0:
             return []
         where = _where(user, ask)
@@ -263,7 +242,7 @@ def _place(user: str | None, key: str) -> str:
     return json.dumps([user, key], ensure_ascii=False)
 
 
-def _where(user: str | None, ask: Ask) -> dict[str, Any]:
+def _where(user: str | None, ask: RecallArguments) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"user": _owner(user)}]
     if ask.kind is not None:
         parts.append({"kind": ask.kind})

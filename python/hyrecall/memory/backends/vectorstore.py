@@ -16,12 +16,12 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.memory.backends.neutral_scores import Rows, check_recall, ranked
 from hyrecall.memory.data.types import Episode, checked
 
-__all__ = ["Found", "VectorStore"]
+__all__ = ["FoundText", "VectorStore"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Found(NamedTuple):
+class FoundText(NamedTuple):
     """A text that was found.
 
     Attributes
@@ -151,7 +151,7 @@ class VectorStore:
         alpha: float = 0.5,
         *,
         vector: object = None,
-    ) -> list[Found]:
+    ) -> list[FoundText]:
         """Find texts by words and vectors, as ``recall_scored`` of a store of ``recipes.loom``.
 
         Parameters
@@ -169,13 +169,11 @@ class VectorStore:
 
         Returns
         -------
-        list of Found
+        list of FoundText
             At most k, best first; equal ones by id.
 
         Raises
         ------
-        OptionError, DTypeError, ShapeError
-            The argument is named.
         EmbedError
             The embedder gave no vector.
 
@@ -204,7 +202,7 @@ class VectorStore:
         kept = [episodes[at] for at in places]
         matches = ranked(kept, ask, None if rows is None else rows[places])
         return [
-            Found(
+            FoundText(
                 match.episode.id,
                 match.episode.output,
                 dict(match.episode.metadata),

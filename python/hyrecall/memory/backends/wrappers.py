@@ -85,11 +85,6 @@ class AutoExtract:
         Returns
         -------
         list of Episode
-
-        Raises
-        ------
-        Exception
-            What the inner one raises.
         """
         return cast("list[Episode]", await self._inner.recall(query, **options))
 
@@ -105,11 +100,6 @@ class AutoExtract:
         Returns
         -------
         list of EpisodeMatch
-
-        Raises
-        ------
-        Exception
-            What the inner one raises.
         """
         return await scored_of(self._inner, query, options)
 
@@ -191,11 +181,6 @@ class Lazy:
         -------
         object
             What the inner one gives
-
-        Raises
-        ------
-        Exception
-            What the inner one raises, or opening it.
         """
         return await (await self.inner()).remember(episode, **options)
 
@@ -211,11 +196,6 @@ class Lazy:
         Returns
         -------
         list of Episode
-
-        Raises
-        ------
-        Exception
-            What the inner one raises, or opening it.
         """
         return cast("list[Episode]", await (await self.inner()).recall(query, **options))
 
@@ -231,11 +211,6 @@ class Lazy:
         Returns
         -------
         list of EpisodeMatch
-
-        Raises
-        ------
-        Exception
-            What the inner one raises, or opening it.
         """
         return await scored_of(await self.inner(), query, options)
 
@@ -252,11 +227,6 @@ class Lazy:
         -------
         object
             What the inner one gives: how many
-
-        Raises
-        ------
-        Exception
-            What the inner one raises, or opening it.
         """
         return await (await self.inner()).forget(*args, **options)
 

@@ -1,1 +1,1 @@
-"""What a store takes and returns: episodes, facts, matches, as plain data."""
+"""Arguments and results of a store as plain data: episodes, facts, matches."""

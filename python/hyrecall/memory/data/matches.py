@@ -156,7 +156,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Found:
+class RecallReport:
     """How a recall was answered; its attributes are those of :class:`Matches`."""
 
     reasons: tuple[Degradation, ...] = ()
@@ -223,7 +223,7 @@ class Matches(list[EpisodeMatch]):
     def __init__(
         self,
         matches: Iterable[EpisodeMatch] = (),
-        found: Found | None = None,
+        found: RecallReport | None = None,
         *,
         hits: Ranked | None = None,
         places: tuple[int, ...] = (),
@@ -233,7 +233,7 @@ class Matches(list[EpisodeMatch]):
         Parameters
         ----------
         matches : iterable of EpisodeMatch, default ()
-        found : Found, optional
+        found : RecallReport, optional
             How they came about.
         hits : Ranked, optional
             What the index gave, which is the origin of each match.
@@ -241,7 +241,7 @@ class Matches(list[EpisodeMatch]):
             Those of the matches among the hits.
         """
         super().__init__(matches)
-        self._found = found = Found() if found is None else found
+        self._found = found = RecallReport() if found is None else found
         self._ranked, self._places = hits, places
         if hits is None and found.lexical_mode == "substring":
             for match in self:

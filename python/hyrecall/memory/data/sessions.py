@@ -1,4 +1,4 @@
-"""Keeps what each conversation has met between its recalls; here in the memory of the process."""
+"""Keeps the documents that each conversation has received, in the memory of the process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SessionName(NamedTuple):
 
 @runtime_checkable
 class SessionTracker(Protocol):
-    """Keeps what conversations were given; any object with these members is one.
+    """Keeps the documents that conversations received; any object with these members fits.
 
     It may raise or hang: a recall then goes on without it, and says so.
     """

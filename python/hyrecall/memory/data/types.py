@@ -247,7 +247,7 @@ def _new_id(kind: str) -> Any:
     return Field(default_factory=lambda: f"{kind}_{secrets.token_hex(16)}")
 
 
-class _Kept(BaseModel):
+class _StoredItem(BaseModel):
     """What everything that is kept has: an id, and the cell it lies in.
 
     An unknown field is refused: a misspelt one would be lost without a word.
@@ -261,7 +261,7 @@ class _Kept(BaseModel):
     visibility: Visibility = "private"
 
 
-class Episode(_Kept):
+class Episode(_StoredItem):
     """One memory: what was said or learnt, when, and whose it is.
 
     Parameters
@@ -352,7 +352,7 @@ class Episode(_Kept):
         return "\n".join(part for part in (self.input, self.output) if part.strip())
 
 
-class Fact(_Kept):
+class Fact(_StoredItem):
     """Something that holds for a time: subject, predicate and object.
 
     It is valid in [valid_from, valid_to). When the same user learns another object for the same
@@ -459,8 +459,8 @@ class Participant(BaseModel):
     role: Label = None
 
 
-class Edge(_Kept):
-    """What connects memories: two make an edge, more a hyperedge; the order of them is kept.
+class Edge(_StoredItem):
+    """An edge between two memories, or a hyperedge between more; their order is kept.
 
     Parameters
     ----------
@@ -516,7 +516,7 @@ class Version:
 
 
 class MatchParts(BaseModel):
-    """What the score of a match is made of; None: the recipe has no such part.
+    """The parts of a match's score; None: the recipe has no such part.
 
     Parameters
     ----------

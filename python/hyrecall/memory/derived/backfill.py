@@ -47,7 +47,7 @@ _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING, EmbedF
 
 
 class WritePage(Protocol):
-    """Writes the vectors of a page in one transaction: a store's way to do so."""
+    """A function of a store that writes the vectors of a page in one transaction."""
 
     def __call__(
         self,
@@ -72,7 +72,7 @@ class RowError:
 
 @dataclass(frozen=True)
 class Reembedded:
-    """What a backfill did."""
+    """The result of a backfill."""
 
     scanned: int
     embedded: int

@@ -46,7 +46,7 @@ MOST_JOINED = 32
 
 @dataclass(frozen=True)
 class Wish:
-    """What an index is to be built from: layout, model, length of vectors."""
+    """The wanted settings of an index: layout, model, length of vectors."""
 
     layout: Layout
     model: str | None
@@ -68,7 +68,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Derived:
-    """An index and a graph with every change up to ``sequence`` and erasure up to ``erasures``."""
+    """An index and a graph with all changes up to the numbers ``sequence`` and ``erasures``."""
 
     # Both indexes change in place; a new one of these says that they did. ``holds_erased``: rows
     # that an erasure removed are deleted here, but their bytes are in the segments until
@@ -83,7 +83,7 @@ class Derived:
 
 
 @dataclass(frozen=True)
-class Changes:
+class IndexChanges:
     """The changes of transactions, as rows for an index."""
 
     # They follow the change ``after`` and end with the change ``last``. No document and no edge is
@@ -92,10 +92,10 @@ class Changes:
     wish: Wish
     after: int
     last: int
-    documents: projection.Batch | None
-    edges: projection.Batch | None
+    documents: projection.ChangeTables | None
+    edges: projection.ChangeTables | None
 
-    def followed_by(self, next_: Changes) -> Changes | None:
+    def followed_by(self, next_: IndexChanges) -> IndexChanges | None:
         """Return both as one, or None if they must be read from the database again."""
         # That is so where they do not follow each other, change one document twice, or are too
         # many.
@@ -108,10 +108,12 @@ class Changes:
         if not all(_may_join(*pair) for pair in pairs):
             return None
         documents, edges = (_joined(first, second) for first, second, _ in pairs)
-        return Changes(self.wish, self.after, next_.last, documents, edges)
+        return IndexChanges(self.wish, self.after, next_.last, documents, edges)
 
 
-def _may_join(first: projection.Batch | None, second: projection.Batch | None, key: str) -> bool:
+def _may_join(
+    first: projection.ChangeTables | None, second: projection.ChangeTables | None, key: str
+) -> bool:
     if first is None or second is None:
         return True
     is_small = first.n_read + second.n_read <= MOST_JOINED
@@ -119,11 +121,11 @@ def _may_join(first: projection.Batch | None, second: projection.Batch | None, k
 
 
 def _joined(
-    first: projection.Batch | None, second: projection.Batch | None
-) -> projection.Batch | None:
+    first: projection.ChangeTables | None, second: projection.ChangeTables | None
+) -> projection.ChangeTables | None:
     if first is None or second is None:
         return first or second
-    return projection.Batch(
+    return projection.ChangeTables(
         pa.concat_tables([first.live, second.live]),
         [*first.gone, *second.gone],
         second.last,
@@ -132,17 +134,17 @@ def _joined(
     )
 
 
-def _names(batch: projection.Batch, key: str) -> set[tuple[object, ...]]:
+def _names(batch: projection.ChangeTables, key: str) -> set[tuple[object, ...]]:
     """Return id and cell of every document in a batch."""
     columns = (batch.live.column(name).to_pylist() for name in (key, *CELL))
     return {*zip(*columns, strict=True), *((name, *cell) for name, cell in batch.gone)}
 
 
-def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | None:
+def project(connection: apsw.Connection, wish: Wish, after: int) -> IndexChanges | None:
     """Return the changes after a sequence as rows for an index."""
     # It fails where an index could not take the changes. None: they are too many to be kept.
     last = int(meta(connection, "sequence"))
-    kept: list[projection.Batch | None] = []
+    kept: list[projection.ChangeTables | None] = []
     is_small = True
     for batches in (
         projection.documents(connection, wish.layout, model=wish.model, dim=wish.dim, after=after),
@@ -153,7 +155,7 @@ def project(connection: apsw.Connection, wish: Wish, after: int) -> Changes | No
         is_small &= first is None or first.n_read <= MOST_KEPT
         for _ in batches:  # each is made, and none of them is kept
             is_small = False
-    return Changes(wish, after, last, *kept) if is_small else None
+    return IndexChanges(wish, after, last, *kept) if is_small else None
 
 
 def build(
@@ -190,14 +192,14 @@ def build(
 
 
 def apply(
-    connection: apsw.Connection, held: Derived, made: Changes | None = None
+    connection: apsw.Connection, held: Derived, made: IndexChanges | None = None
 ) -> tuple[Derived, int, int]:
     """Bring an index to the state that this transaction sees."""
     # What fails half-way may be applied again: that changes nothing that was right.
     wish = held.wish
     now = wish.header(connection)
-    documents: Iterable[projection.Batch | None]
-    edges: Iterable[projection.Batch | None]
+    documents: Iterable[projection.ChangeTables | None]
+    edges: Iterable[projection.ChangeTables | None]
     # The wishes must be equal, or the index would get columns of another recipe.
     if made is not None and (made.wish, made.after, made.last) == (
         wish,

@@ -22,8 +22,8 @@ from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived import derived_index as derived
 from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.derived_index import (
-    Changes,
     Derived,
+    IndexChanges,
     Wish,
     drop_snapshot,
     keep_snapshot,
@@ -80,7 +80,7 @@ class Follower:
         self._lock = threading.Lock()  # around every change of the index: it takes one writer
         self._held: Derived | None = None
         self._offering = threading.Lock()
-        self._offered: Changes | None = None
+        self._offered: IndexChanges | None = None
         self._saved = 0
         self._is_later = False
         self._failed: tuple[float, str] | None = None
@@ -207,13 +207,13 @@ class Follower:
 
     # ---- following ----
 
-    def project(self, connection: apsw.Connection, *, after: int) -> Changes | None:
+    def project(self, connection: apsw.Connection, *, after: int) -> IndexChanges | None:
         """Return a transaction's changes as rows for the index, before its commit."""
         # They are for :meth:`offer`; None: there are too many. It fails where an index could not
         # take the changes.
         return derived.project(connection, self._wish, after)
 
-    def offer(self, changes: Changes | None) -> None:
+    def offer(self, changes: IndexChanges | None) -> None:
         """Accept the rows of committed changes, so that they need not be read again."""
         with self._offering:
             held, offered = self._held, self._offered
@@ -224,7 +224,7 @@ class Follower:
             else:
                 self._offered = offered.followed_by(changes)
 
-    def _take_offered(self) -> Changes | None:
+    def _take_offered(self) -> IndexChanges | None:
         with self._offering:
             offered, self._offered = self._offered, None
             return offered

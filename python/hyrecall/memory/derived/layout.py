@@ -51,7 +51,7 @@ _TAGS = pa.list_(_TEXT)
 
 
 @dataclass(frozen=True)
-class Column:
+class IndexColumn:
     """A column of an index, and the SQL that reads it from a store."""
 
     # ``sql`` speaks of a document d, its head version v, its cell c and its fact f (nulls if it is
@@ -70,35 +70,35 @@ _BOTH = """CASE WHEN trim(v.input) = '' THEN v.output WHEN trim(v.output) = '' T
   ELSE v.input || char(10) || v.output END"""
 
 _COLUMNS = {
-    "id": Column("d.id", _TEXT),
-    "key": Column("d.id", _TEXT),
-    **{name: Column(f"c.{column}", _TEXT) for name, column in CELL.items()},
-    "input": Column("v.input", _TEXT),
-    "output": Column("v.output", _TEXT),
-    "text": Column(_BOTH, _TEXT),
-    "description": Column(_BOTH, _TEXT),
-    "tag_words": Column(
+    "id": IndexColumn("d.id", _TEXT),
+    "key": IndexColumn("d.id", _TEXT),
+    **{name: IndexColumn(f"c.{column}", _TEXT) for name, column in CELL.items()},
+    "input": IndexColumn("v.input", _TEXT),
+    "output": IndexColumn("v.output", _TEXT),
+    "text": IndexColumn(_BOTH, _TEXT),
+    "description": IndexColumn(_BOTH, _TEXT),
+    "tag_words": IndexColumn(
         """CASE WHEN json_valid(v.tags) THEN
           ifnull((SELECT group_concat(value, ' ' ORDER BY key) FROM json_each(v.tags)), '') END""",
         _TEXT,
     ),
-    "data": Column("v.metadata", _TEXT),
-    "row": Column("v.row", pa.int64()),
-    "kind": Column("v.kind", _TEXT),
-    "source": Column(f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')", _TEXT),
-    "session_id": Column("v.session_id", _TEXT),
-    "occurred_at": Column("v.occurred_at", _TIME),
-    "created_at": Column("v.occurred_at", _TIME),
-    "stored_at": Column(STORED, _TIME),
-    "updated_at": Column("v.recorded_at", _TIME),
-    "last_accessed": Column("ifnull(d.last_accessed, v.occurred_at)", _TIME),
-    "importance": Column("v.importance", pa.float64()),
-    "pinned": Column("d.pinned", pa.bool_(), bool),
-    "tags": Column("v.tags", _TAGS, json.loads),
-    "valid_from": Column("f.valid_from", _TIME),
-    "valid_to": Column("f.valid_to", _TIME),
-    "version": Column("d.version", pa.int64()),
-    METADATA: Column("v.metadata", _TAGS, metadata_tokens),
+    "data": IndexColumn("v.metadata", _TEXT),
+    "row": IndexColumn("v.row", pa.int64()),
+    "kind": IndexColumn("v.kind", _TEXT),
+    "source": IndexColumn(f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')", _TEXT),
+    "session_id": IndexColumn("v.session_id", _TEXT),
+    "occurred_at": IndexColumn("v.occurred_at", _TIME),
+    "created_at": IndexColumn("v.occurred_at", _TIME),
+    "stored_at": IndexColumn(STORED, _TIME),
+    "updated_at": IndexColumn("v.recorded_at", _TIME),
+    "last_accessed": IndexColumn("ifnull(d.last_accessed, v.occurred_at)", _TIME),
+    "importance": IndexColumn("v.importance", pa.float64()),
+    "pinned": IndexColumn("d.pinned", pa.bool_(), bool),
+    "tags": IndexColumn("v.tags", _TAGS, json.loads),
+    "valid_from": IndexColumn("f.valid_from", _TIME),
+    "valid_to": IndexColumn("f.valid_to", _TIME),
+    "version": IndexColumn("d.version", pa.int64()),
+    METADATA: IndexColumn("v.metadata", _TAGS, metadata_tokens),
 }
 
 _ATTRIBUTES = (
@@ -114,19 +114,19 @@ FILTERED = {name: _COLUMNS[name] for name in _ATTRIBUTES}
 """The columns that a filter may ask; of the metadata's tokens, its keys."""
 
 EDGES = {
-    "id": Column("e.id", _TEXT),
+    "id": IndexColumn("e.id", _TEXT),
     **{name: _COLUMNS[name] for name in CELL},
-    "relationship": Column("e.relationship", _TEXT),
-    "description": Column("e.description", _TEXT),
-    "participants": Column(
+    "relationship": IndexColumn("e.relationship", _TEXT),
+    "description": IndexColumn("e.description", _TEXT),
+    "participants": IndexColumn(
         # The cast is needed because damage may turn a name into a BLOB, which JSON refuses.
         """(SELECT json_group_array(CAST(node AS TEXT) ORDER BY ordinal) FROM participants p
             WHERE p.cell = e.cell AND p.edge = e.id)""",
         _TAGS,
         json.loads,
     ),
-    "recorded_at": Column("e.recorded_at", _TIME),
-    "changed": Column("e.changed", pa.int64()),
+    "recorded_at": IndexColumn("e.recorded_at", _TIME),
+    "changed": IndexColumn("e.changed", pa.int64()),
 }
 """The columns of an index of edges."""
 
@@ -169,7 +169,7 @@ class Layout:
         return _EDGE_SCHEMA
 
     @cached_property
-    def columns(self) -> dict[str, Column]:
+    def columns(self) -> dict[str, IndexColumn]:
         """The columns of a table of documents by name, but for those made of the embedding."""
         names = (self.key, *CELL, *self.texts, *_ATTRIBUTES, *self.stored)
         return {name: _COLUMNS[name] for name in dict.fromkeys(names)}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.embed.protocol import norms
-from hyrecall.memory.derived.layout import CELL, EDGES, UNEMBEDDED, Column, Layout
+from hyrecall.memory.derived.layout import CELL, EDGES, UNEMBEDDED, IndexColumn, Layout
 from hyrecall.memory.sql.codec import (
     CHECKED,
     N_CHECKED,
@@ -49,7 +49,7 @@ def load_arrow() -> None:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ChangeTables:
     """A batch of changes as Arrow tables."""
 
     live: pa.Table
@@ -68,7 +68,7 @@ def documents(
     after: int = 0,
     only_live: bool = False,
     cells: Collection[int] | None = None,
-) -> Iterator[Batch]:
+) -> Iterator[ChangeTables]:
     """Return the documents that changed after a number, in batches; none if nothing has changed."""
     reader = _document_reader(layout)
     select = reader.select_live if only_live else reader.select
@@ -93,7 +93,7 @@ def documents(
 
 def edges(
     connection: apsw.Connection, *, after: int = 0, only_live: bool = False
-) -> Iterator[Batch]:
+) -> Iterator[ChangeTables]:
     """Return the edges that changed after a number, in batches; none if nothing has changed."""
     # ``only_live`` gives one batch at least, as for documents.
     select = _EDGE_READER.select_live if only_live else _EDGE_READER.select
@@ -132,12 +132,12 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind))
 
 
-class _Reader:
-    """How the rows of one SELECT become a table: made once, since a commit reads few rows."""
+class _SelectReader:
+    """Turns the rows of one SELECT into an Arrow table; made once and used often."""
 
     def __init__(
         self,
-        columns: Mapping[str, Column],
+        columns: Mapping[str, IndexColumn],
         key: str,
         tables: str,
         *,
@@ -176,8 +176,8 @@ class _Reader:
 
 
 @lru_cache(maxsize=8)
-def _document_reader(layout: Layout) -> _Reader:
-    return _Reader(
+def _document_reader(layout: Layout) -> _SelectReader:
+    return _SelectReader(
         layout.columns,
         layout.key,
         _DOCUMENTS,
@@ -188,7 +188,7 @@ def _document_reader(layout: Layout) -> _Reader:
     )
 
 
-_EDGE_READER = _Reader(
+_EDGE_READER = _SelectReader(
     EDGES,
     "id",
     _EDGES,
@@ -201,10 +201,10 @@ _EDGE_READER = _Reader(
 
 def _batch(
     found: Sequence[tuple[Any, ...]],
-    reader: _Reader,
+    reader: _SelectReader,
     after: int,
     is_whole: Callable[[Sequence[Any]], bool],
-) -> tuple[Batch, list[tuple[Any, ...]]]:
+) -> tuple[ChangeTables, list[tuple[Any, ...]]]:
     """Return rows as a batch, and those of them that are live."""
     # A damaged row is gone for an index; where its cell or its id is damaged, nothing names it.
     sound_cells: dict[tuple[Any, ...], bool] = {}
@@ -229,7 +229,7 @@ def _batch(
     # Damage may have changed the id of a row to that of another.
     gone = [name for name in gone if name not in kept]
     last = found[-1][0] if found else after
-    return Batch(reader.table(live), gone, last, len(found), n_damaged), live
+    return ChangeTables(reader.table(live), gone, last, len(found), n_damaged), live
 
 
 def _are_numbers(row: Sequence[Any], places: Sequence[int]) -> bool:

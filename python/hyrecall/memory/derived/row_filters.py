@@ -20,7 +20,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory.data.metadata import COLUMN, PREFIX, filter_on_key, metadata_tokens, paths_of
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.derived.layout import FILTERED, Column
+from hyrecall.memory.derived.layout import FILTERED, IndexColumn
 from hyrecall.memory.sql.codec import CHECKED, is_sound, rows, to_json
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
 from hyrecall.table.attributes import attribute_column
@@ -125,7 +125,7 @@ def _passing(found: Sequence[tuple[object, ...]], names: Sequence[str], wanted: 
     return set(compress(held[0], mask.tolist()))
 
 
-def _column(name: str, wanted: Filter) -> Column:
+def _column(name: str, wanted: Filter) -> IndexColumn:
     """Return a column; of the metadata, one with only the keys that a filter asks."""
     column = FILTERED[name]
     if name != COLUMN:

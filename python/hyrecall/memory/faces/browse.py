@@ -136,7 +136,7 @@ _EMPTY: Final = "%"
 
 @dataclass(frozen=True)
 class Place:
-    """What a path names, whether or not it exists."""
+    """The parts of a path, whether or not the path exists."""
 
     kind: PlaceKind
     top: str = ""
@@ -269,7 +269,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Seen:
-    """One reading transaction of the store, and what its caller may see."""
+    """One read transaction, with the cells that its caller may see."""
 
     connection: apsw.Connection
     audience: Audience

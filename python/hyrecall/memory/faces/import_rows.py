@@ -177,7 +177,7 @@ class FeedbackLine(BaseModel):
         return Cell(self.org, self.workspace, self.owner, self.visibility, self.table)
 
 
-class Line(BaseModel):
+class ExportLine(BaseModel):
     """One line: exactly one of its fields is there."""
 
     model_config = _STRICT

@@ -22,7 +22,7 @@ from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, 
 from hyrecall.index import Index
 from hyrecall.memory.data.types import Edge, Episode, Participant
 from hyrecall.memory.derived.layout import CELL
-from hyrecall.memory.faces.import_rows import FORMAT, Line, VersionLine
+from hyrecall.memory.faces.import_rows import FORMAT, ExportLine, VersionLine
 from hyrecall.memory.faces.transfer import File, write_lines
 from hyrecall.memory.sql.codec import Cell
 from hyrecall.memory.sql.database import DATABASE, Database
@@ -58,7 +58,7 @@ def rescue_lines(folder: Path) -> Iterator[str]:
     except (StaleError, HyrecallError, OSError) as fault:
         raise error(CorruptStoreError, str(saved), "an undamaged saved index", fault) from None
     with nodes, edges:
-        yield Line(format=FORMAT).model_dump_json(exclude_defaults=True)
+        yield ExportLine(format=FORMAT).model_dump_json(exclude_defaults=True)
         kept = _kept(folder, header)
         if kept is None:
             return
@@ -66,11 +66,11 @@ def rescue_lines(folder: Path) -> Iterator[str]:
         data = tuple({"data"} & set(nodes.schema.row_columns))  # of recipe hypergraph
         for row in _rows(nodes, "updated_at", (*_OF_ROWS, *data)):
             if row["version"] > versions.get(_identity(row), 0):
-                line = Line(version=_version(row))
+                line = ExportLine(version=_version(row))
                 yield line.model_dump_json(exclude_defaults=True)
         for row in _rows(edges, "recorded_at", _OF_EDGES):
             if _identity(row) not in known_edges:
-                yield Line(edge=_edge(row)).model_dump_json(exclude_defaults=True)
+                yield ExportLine(edge=_edge(row)).model_dump_json(exclude_defaults=True)
 
 
 def _kept(folder: Path, header: Header) -> tuple[dict[Identity, int], set[Identity]] | None:

@@ -30,7 +30,13 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.memory.data.types import check_id
-from hyrecall.memory.faces.import_rows import FORMAT, AgentLine, FeedbackLine, Line, VersionLine
+from hyrecall.memory.faces.import_rows import (
+    FORMAT,
+    AgentLine,
+    ExportLine,
+    FeedbackLine,
+    VersionLine,
+)
 from hyrecall.memory.sql.codec import (
     CHECKED,
     N_CHECKED,
@@ -76,7 +82,7 @@ class Imported:
     errors: tuple[LineError, ...]
 
 
-Numbered: TypeAlias = tuple[int, Line | LineError]
+Numbered: TypeAlias = tuple[int, ExportLine | LineError]
 """A line, or what is wrong with it, after its number in the file."""
 
 
@@ -92,7 +98,7 @@ def export_lines(
     vectors: bool = True,
 ) -> Iterator[str]:
     """Yield the contents of cells as lines, in the order of their last changes."""
-    yield _told(Line(format=FORMAT))
+    yield _told(ExportLine(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
     for org, workspace, agent in dict.fromkeys(cell[:3] for cell in homes.values()):
@@ -102,19 +108,19 @@ def export_lines(
             line = _made(AgentLine, {**where, **policy._asdict()})
             n_bad += line is None
             if line is not None:
-                yield _told(Line(agent=line))
+                yield _told(ExportLine(agent=line))
     for row in _versions(connection, cells, history=history):
         version = _version_line(homes, row, vectors=vectors)
         n_bad += version is None
         if version is not None:
-            yield _told(Line(version=version))
+            yield _told(ExportLine(version=version))
     warn_of_damage(n_bad)
     for edge in edges_in(connection, cells):
-        yield _told(Line(edge=edge))
+        yield _told(ExportLine(edge=edge))
     for row in feedback_on(connection, cells):
         feedback = _feedback_line(homes, row) if askers(row.asker) else None
         if feedback is not None:
-            yield _told(Line(feedback=feedback))
+            yield _told(ExportLine(feedback=feedback))
 
 
 def _feedback_line(homes: dict[int, Cell], row: FeedbackRow) -> FeedbackLine | None:
@@ -136,7 +142,7 @@ def _made(kind: type[_Part], fields: dict[str, Any]) -> _Part | None:
         return None
 
 
-def _told(line: Line) -> str:
+def _told(line: ExportLine) -> str:
     return line.model_dump_json(exclude_defaults=True)
 
 
@@ -229,7 +235,7 @@ def read_lines(lines: Iterable[str]) -> Iterator[Numbered]:
         yield at, line
 
 
-def _parsed(text: str) -> Line:
+def _parsed(text: str) -> ExportLine:
     try:
         text.encode()
         found = json.loads(text)
@@ -237,7 +243,7 @@ def _parsed(text: str) -> Line:
         raise error(OptionError, "line", "UTF-8", "other bytes") from None
     except (ValueError, RecursionError) as fault:
         raise error(OptionError, "line", "JSON", type(fault).__name__) from None
-    return Line.model_validate(found)
+    return ExportLine.model_validate(found)
 
 
 def why(fault: Exception) -> str:
@@ -307,7 +313,7 @@ def _lines(connection: apsw.Connection, path: str) -> Iterator[Numbered]:
             yield at, _checked(at, str(row[1]), partial(_link, *row))
 
 
-def _checked(at: int, name: str, make: Callable[[], Line]) -> Line | LineError:
+def _checked(at: int, name: str, make: Callable[[], ExportLine]) -> ExportLine | LineError:
     try:
         return make()
     except ValidationError as fault:
@@ -329,7 +335,7 @@ def _memory(
     verified_at: object,
     embedding: object,
     model: str,
-) -> Line:
+) -> ExportLine:
     metadata: dict[str, Any] = {"origin": origin} if origin else {}
     if verified_at:
         metadata["verified_at"] = _time("verified_at", verified_at).isoformat()
@@ -348,10 +354,12 @@ def _memory(
         },
         **_embedding(embedding, model),
     }
-    return Line.model_validate({"version": version})
+    return ExportLine.model_validate({"version": version})
 
 
-def _link(from_scope: str, from_key: str, to_scope: str, to_key: str, relationship: str) -> Line:
+def _link(
+    from_scope: str, from_key: str, to_scope: str, to_key: str, relationship: str
+) -> ExportLine:
     if from_scope != to_scope:
         raise error(OptionError, "to_scope", f"that of the link ({from_scope!r})", repr(to_scope))
     edge = {
@@ -360,7 +368,7 @@ def _link(from_scope: str, from_key: str, to_scope: str, to_key: str, relationsh
         "participants": [{"id": from_key, "role": "from"}, {"id": to_key, "role": "to"}],
         "relationship": relationship,
     }
-    return Line.model_validate({"edge": edge})
+    return ExportLine.model_validate({"edge": edge})
 
 
 def _time(argument: str, milliseconds: object) -> datetime:

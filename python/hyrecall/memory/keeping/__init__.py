@@ -1,1 +1,1 @@
-"""Who keeps a store open for its handles: writes, index searches and upkeep go through it."""
+"""The owner of an open store, which does the writes, index searches and upkeep of its handles."""

@@ -25,13 +25,13 @@ from hyrecall.errors import HyrecallError
 from hyrecall.index import Index
 from hyrecall.memory.changes import Change, SetVectors
 from hyrecall.memory.data.types import Episode
-from hyrecall.memory.derived.derived_index import Changes
+from hyrecall.memory.derived.derived_index import IndexChanges
 from hyrecall.memory.derived.follower import INDEX, Background, Follower
 from hyrecall.memory.derived.layout import ARE_UNEMBEDDED as UNEMBEDDED
 from hyrecall.memory.derived.layout import EVERYWHERE, IndexNotReadyError, Layout, OpenReport
 from hyrecall.memory.keeping.tasks import SCRUB, TakeVectors, Task, scrub
-from hyrecall.memory.recall.call import FoundRows, Question
-from hyrecall.memory.recall.index_search import IndexSearch, Joining
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
+from hyrecall.memory.recall.index_search import IndexSearch, JoinedCalls
 from hyrecall.memory.sql.codec import encode_vector, every_cell
 from hyrecall.memory.sql.connecting import DAMAGING, sqlite_named
 from hyrecall.memory.sql.database import Database, Outcome
@@ -250,14 +250,14 @@ GATHERING_STEP = 0.0002
 Reply = TypeVar("Reply")
 
 
-class _Waiting:
+class _WaitingChange:
     """A change that a thread waits for."""
 
     __slots__ = ("_woken", "change", "fault", "group", "now", "reply", "write_id")
 
     def __init__(self, change: Change[Any], write_id: bytes | None, now: datetime | None) -> None:
         self.change, self.write_id, self.now = change, write_id, now
-        self.group: _Group | None = None
+        self.group: _ChangeGroup | None = None
         self.reply: object = None
         self.fault: Exception | None = None
         self._woken = threading.Lock()
@@ -278,14 +278,14 @@ class _Waiting:
         return self._woken.acquire(timeout=LOOK_SECONDS)
 
 
-class _Group(Outcome):
+class _ChangeGroup(Outcome):
     """The changes of one transaction."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.members: Sequence[_Waiting] = ()
+        self.members: Sequence[_WaitingChange] = ()
         self.fault: Exception | None = None
-        self.changes: Changes | None = None
+        self.changes: IndexChanges | None = None
         self.is_offered = False
 
     @property
@@ -295,7 +295,7 @@ class _Group(Outcome):
 
 
 class _ApartError(Exception):
-    """The changes of a group must be made one by one: one of them took the others down."""
+    """One change of a group made the group fail: the others are to be retried one by one."""
 
 
 class GroupCommit:
@@ -316,7 +316,7 @@ class GroupCommit:
         self._poke = poke
         self._clock = clock
         self._leads = threading.Lock()  # held by the thread that makes changes
-        self._waiting: dict[_Waiting, None] = {}  # in the order in which they came
+        self._waiting: dict[_WaitingChange, None] = {}  # in the order in which they came
         self._n_last = 1  # how many changes the last group had, with those that waited behind it
         self._last_seconds = 0.0  # how long that group took
 
@@ -325,7 +325,7 @@ class GroupCommit:
     ) -> Reply:
         """Commit a change, as :meth:`hyrecall.memory.keeping.tasks.Keeper.write`."""
         self._database.check_may_write()
-        mine = _Waiting(change, write_id, now)
+        mine = _WaitingChange(change, write_id, now)
         try:
             self._waiting[mine] = None
             while not mine.is_settled:
@@ -346,7 +346,7 @@ class GroupCommit:
             self._waiting.pop(mine, None)
         return cast("Reply", _reply_of(mine))
 
-    def _next(self) -> _Waiting | None:
+    def _next(self) -> _WaitingChange | None:
         """Return the first of those that wait and are not settled."""
         return next((one for one in list(self._waiting) if not one.is_settled), None)
 
@@ -356,9 +356,9 @@ class GroupCommit:
         if one is not None:
             one.wake()
 
-    def _lead(self, mine: _Waiting) -> None:
+    def _lead(self, mine: _WaitingChange) -> None:
         """Make the changes of all that wait."""
-        group = _Group()
+        group = _ChangeGroup()
         self._gather()
         began = time.monotonic()
         try:
@@ -366,7 +366,7 @@ class GroupCommit:
             self._last_seconds = time.monotonic() - began
             self._n_last = len(self._waiting)
         except _ApartError:
-            members, group = group.members, _Group()
+            members, group = group.members, _ChangeGroup()
             for one in members:
                 self._commit_alone(one)
         except Exception as fault:
@@ -383,21 +383,23 @@ class GroupCommit:
         while len(self._waiting) < self._n_last and time.monotonic() < until:
             time.sleep(GATHERING_STEP)
 
-    def _commit_alone(self, one: _Waiting) -> None:
-        group = _Group()
+    def _commit_alone(self, one: _WaitingChange) -> None:
+        group = _ChangeGroup()
         try:
             self._commit(group, one)
         except Exception as fault:
             _fail(group, (one,), fault)
         one.wake()
 
-    def _commit(self, group: _Group, alone: _Waiting | None) -> None:
+    def _commit(self, group: _ChangeGroup, alone: _WaitingChange | None) -> None:
         self._database.commit(lambda connection: self._make(connection, group, alone), group)
         if group.is_offered:
             self._follower.offer(group.changes)
             self._poke()
 
-    def _make(self, connection: apsw.Connection, group: _Group, alone: _Waiting | None) -> None:
+    def _make(
+        self, connection: apsw.Connection, group: _ChangeGroup, alone: _WaitingChange | None
+    ) -> None:
         """Make the changes of a group inside its transaction; only now it is known who waits."""
         waiting = list(self._waiting) if alone is None else [alone]
         members = [one for one in waiting if not one.is_settled]
@@ -422,7 +424,7 @@ class GroupCommit:
                 raise _ApartError from None
             group.is_offered = True
 
-    def _try(self, connection: apsw.Connection, one: _Waiting) -> None:
+    def _try(self, connection: apsw.Connection, one: _WaitingChange) -> None:
         """Make a change that is undone alone if it is refused."""
         connection.execute("SAVEPOINT member")
         try:
@@ -435,7 +437,7 @@ class GroupCommit:
             one.fault = fault
         connection.execute("RELEASE member")
 
-    def _run(self, connection: apsw.Connection, one: _Waiting) -> object:
+    def _run(self, connection: apsw.Connection, one: _WaitingChange) -> object:
         now = self._clock() if one.now is None else one.now
         if one.write_id is None:
             return one.change.run(connection, now)
@@ -447,14 +449,14 @@ class GroupCommit:
         return reply
 
 
-def _fail(group: _Group, members: Sequence[_Waiting], fault: Exception) -> None:
+def _fail(group: _ChangeGroup, members: Sequence[_WaitingChange], fault: Exception) -> None:
     group.members = members
     for one in members:
         one.group = group
     group.fault = fault
 
 
-def _reply_of(one: _Waiting) -> object:
+def _reply_of(one: _WaitingChange) -> object:
     """Return the reply to a settled change, or raise why it was refused."""
     group = one.group
     assert group is not None
@@ -490,7 +492,7 @@ class Owner:
         model: str | None,
         dim: int,
         clock: Callable[[], datetime],
-        joining: Joining,
+        joining: JoinedCalls,
         snapshot_every: int = 10_000,
         device: str = "cpu",
         threads: int | None = None,
@@ -538,7 +540,7 @@ class Owner:
             check_write_id(write_id)
         return self._group.write(change, write_id=write_id, now=now)
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
         return self._search(question)
 

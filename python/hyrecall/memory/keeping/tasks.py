@@ -16,19 +16,19 @@ from hyrecall.memory.changes import Change
 from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.follower import Background, Follower
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, told_unembedded
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sql.database import Database
-from hyrecall.memory.sql.doctor import Check
+from hyrecall.memory.sql.doctor import DoctorCheck
 from hyrecall.memory.sql.erasing import check_write_id, erase
 from hyrecall.memory.sql.writing import Selection
 
-# ---- What a store asks of whoever keeps it open: the owner in this process, or a way to another's
+# ---- The interface of a store's owner, in this process or in another
 
 Reply = TypeVar("Reply")
 
 
 class Tells(Protocol):
-    """Work in the background that says how far it came."""
+    """Background work that reports its progress."""
 
     def told(self) -> str:
         """Say it, without a text of anybody's."""
@@ -48,7 +48,7 @@ class Parts(Protocol):
         """What embeds by itself; None: this process cannot."""
         ...
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`Keeper.search_index`."""
         ...
 
@@ -70,7 +70,7 @@ class Keeper(Protocol):
         """Commit a change: it is on the disk when this returns."""
         ...
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank the rows that a caller may see."""
         ...
 
@@ -244,39 +244,39 @@ class AwaitIndex(Task[IndexState]):
 
 
 @dataclass(frozen=True)
-class CheckIndex(Task[tuple[Check, ...]]):
+class CheckIndex(Task[tuple[DoctorCheck, ...]]):
     """Check the index; replies with checks for the report of ``doctor``."""
 
     full: bool
 
-    def run(self, owner: Parts) -> tuple[Check, ...]:
+    def run(self, owner: Parts) -> tuple[DoctorCheck, ...]:
         """Bring the index up to date and report on it."""
         found = owner.database.problem_of_files()
-        files = Check("files", not found, f"not what was opened: {found}" if found else "")
+        files = DoctorCheck("files", not found, f"not what was opened: {found}" if found else "")
         if found:  # what stands in them says nothing
             return (files,)
         of_index = _index(owner)
         is_left = owner.follower.may_hold_erased(full=self.full)
         told = "what was erased may be in the saved index: hyrecall doctor --repair"
         told += ", or hyrecall pull for a replica"
-        erased = Check("erased", not is_left, told if is_left else "")
+        erased = DoctorCheck("erased", not is_left, told if is_left else "")
         return files, of_index, erased, embeddings(owner)
 
 
 @dataclass(frozen=True)
-class CheckEmbeddings(Task[Check]):
+class CheckEmbeddings(Task[DoctorCheck]):
     """Check whether every memory has a vector that a query's can be compared with."""
 
-    def run(self, owner: Parts) -> Check:
+    def run(self, owner: Parts) -> DoctorCheck:
         """Count those that have none, and say how far embedding them came."""
         return embeddings(owner)
 
 
-def embeddings(owner: Parts) -> Check:
+def embeddings(owner: Parts) -> DoctorCheck:
     """Check the vectors of all memories: not ok while one has none, if there is an embedder."""
     counts = None if owner.follower.model is None else owner.follower.unembedded()
     if counts is None or not counts[0]:
-        return Check("embeddings", True)
+        return DoctorCheck("embeddings", True)
     filling = owner.filling
     if filling is not None:
         told = filling.told()
@@ -284,17 +284,19 @@ def embeddings(owner: Parts) -> Check:
         told = "open for reading only"
     else:
         told = "the process that owns the store has no embedder"
-    return Check("embeddings", False, "; ".join(filter(None, (told_unembedded(*counts), told))))
+    return DoctorCheck(
+        "embeddings", False, "; ".join(filter(None, (told_unembedded(*counts), told)))
+    )
 
 
-def _index(owner: Parts) -> Check:
+def _index(owner: Parts) -> DoctorCheck:
     try:
         owner.follower.catch_up()
         report = owner.follower.report()
     except IndexNotReadyError as fault:
-        return Check("index", False, str(fault))
+        return DoctorCheck("index", False, str(fault))
     except HyrecallError as fault:
-        return Check("index", False, type(fault).__name__)
+        return DoctorCheck("index", False, type(fault).__name__)
     behind, failed = report.get("behind"), report.get("failed")
     told = f"it could not be made: {failed}" if failed else ""
-    return Check("index", not failed and not behind, told or json.dumps(report, default=str))
+    return DoctorCheck("index", not failed and not behind, told or json.dumps(report, default=str))

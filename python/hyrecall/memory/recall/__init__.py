@@ -1,1 +1,1 @@
-"""One recall of a store: who asks, what is asked, and what comes back."""
+"""One recall of a store: caller, question and answer."""

@@ -1,4 +1,4 @@
-"""Turns a caller and its read policy into cells. In doubt it sees less, never more."""
+"""Turns a caller and its read policy into the cells it may see; in doubt into fewer."""
 
 from __future__ import annotations
 

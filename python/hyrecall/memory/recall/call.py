@@ -249,7 +249,7 @@ _MOST: Final = 2**31 - 1  # what a depth may be
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class RecallArguments:
     """The checked arguments of one recall."""
 
     query: str
@@ -296,7 +296,7 @@ class Ask:
             parts.append(self.own_filter)
         return reduce(and_, parts) if parts else None
 
-    def of_what_holds(self, now: datetime) -> Ask:
+    def of_what_holds(self, now: datetime) -> RecallArguments:
         """Return the call without facts that do not hold; a time of its own decides instead."""
         if self.include_ended or self.valid_at is not None:
             return self
@@ -355,7 +355,7 @@ def read_ask(
     now: datetime | None = None,
     include_ended: bool = False,
     deepen: bool = False,
-) -> Ask:
+) -> RecallArguments:
     """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit."""
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
@@ -380,7 +380,7 @@ def read_ask(
     )
     recipe = balanced(by_words, alpha)
     check_floors(recipe, min_score)
-    return Ask(
+    return RecallArguments(
         query=text,
         by=by,
         recipe=recipe,
@@ -499,14 +499,14 @@ def _in_utc(end: object, of_day: time) -> datetime | None:
     return in_utc(end)
 
 
-# ---- What a recall asks of the index, and what the index found: plain data, which may
+# ---- The search of the index and its result: plain data, which may
 # cross processes
 # :mod:`hyrecall.memory.recall.index_search` answers it, beside the index.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Question:
-    """What a recall asks of the index."""
+class IndexQuestion:
+    """A search of the index, as checked plain data."""
 
     query: str
     cells: tuple[tuple[int, Cell], ...]

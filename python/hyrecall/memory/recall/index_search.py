@@ -22,7 +22,7 @@ from hyrecall.hits.trace import Trace
 from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import BEHIND, ComparableVectors, Ready
-from hyrecall.memory.recall.call import FoundRows, Hints, Question, hints_arm
+from hyrecall.memory.recall.call import FoundRows, Hints, IndexQuestion, hints_arm
 from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
@@ -46,8 +46,8 @@ Reply_ = TypeVar("Reply_")
 
 
 @dataclass
-class Joining:
-    """How calls are joined, and how many were."""
+class JoinedCalls:
+    """How many calls may be joined, and how many were."""
 
     # A store has one of them, whichever process owns it: so it outlives a take-over.
 
@@ -65,7 +65,7 @@ class _Batch(Generic[Reply_]):
         self.replies: Sequence[Reply_] | None = None
 
 
-class _Waiting(Generic[Call_, Reply_]):
+class _WaitingSearch(Generic[Call_, Reply_]):
     """A call that a thread waits for."""
 
     __slots__ = ("_woken", "batch", "call", "place")
@@ -103,16 +103,18 @@ class JoinedSearch(Generic[Call_, Reply_]):
     """Runs calls of several threads, those that wait together as one batch."""
 
     def __init__(
-        self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: Joining
+        self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: JoinedCalls
     ) -> None:
         """Run nothing yet."""
         self._run, self.joining = run, joining
         self._leads = threading.Lock()  # held by the thread that runs a batch
-        self._waiting: dict[_Waiting[Call_, Reply_], None] = {}  # in the order in which they came
+        self._waiting: dict[
+            _WaitingSearch[Call_, Reply_], None
+        ] = {}  # in the order in which they came
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
         """Return the reply of a call; blocks."""
-        mine = _Waiting[Call_, Reply_](call)
+        mine = _WaitingSearch[Call_, Reply_](call)
         try:
             self._waiting[mine] = None
             while not mine.is_settled:
@@ -136,19 +138,21 @@ class JoinedSearch(Generic[Call_, Reply_]):
         reply = mine.reply
         return reply[0] if reply else self._run([call])[0]
 
-    def _next(self, but: _Waiting[Call_, Reply_] | None = None) -> _Waiting[Call_, Reply_] | None:
+    def _next(
+        self, but: _WaitingSearch[Call_, Reply_] | None = None
+    ) -> _WaitingSearch[Call_, Reply_] | None:
         """Return the first of those that wait and are not settled."""
         waiting = list(self._waiting)
         return next((one for one in waiting if one is not but and not one.is_settled), None)
 
-    def _wake_next(self, but: _Waiting[Call_, Reply_] | None = None) -> None:
+    def _wake_next(self, but: _WaitingSearch[Call_, Reply_] | None = None) -> None:
         """Wake the thread that leads next, if one waits."""
         one = self._next(but)
         if one is not None:
             one.wake()
 
     def _lead(
-        self, mine: _Waiting[Call_, Reply_], may_join: Callable[[Call_, Call_], bool]
+        self, mine: _WaitingSearch[Call_, Reply_], may_join: Callable[[Call_, Call_], bool]
     ) -> None:
         """Run a batch of a call and of those that wait and may join it."""
         others = [one for one in list(self._waiting) if one is not mine and not one.is_settled]
@@ -177,32 +181,32 @@ GRAPH = "graph"  # what recipes call it
 EDGES = "edges"  # the arm over edges' texts, as recipes call it
 
 
-class _Asked(NamedTuple):
-    """A question, and the index that it waited for: as long as its own budget allows."""
+class _ReadyQuestion(NamedTuple):
+    """A question, and the index it runs on, if that was ready within its time."""
 
-    question: Question
+    question: IndexQuestion
     ready: Ready
 
 
 class IndexSearch:
     """Searches the index that a follower keeps. Threads may share it."""
 
-    def __init__(self, follower: Follower, joining: Joining) -> None:
+    def __init__(self, follower: Follower, joining: JoinedCalls) -> None:
         """Hold the follower."""
         self._follower = follower
         self._usable = ComparableVectors()
-        self.joined: JoinedSearch[_Asked, FoundRows] = JoinedSearch(self._search, joining)
+        self.joined: JoinedSearch[_ReadyQuestion, FoundRows] = JoinedSearch(self._search, joining)
 
-    def __call__(self, question: Question) -> FoundRows:
+    def __call__(self, question: IndexQuestion) -> FoundRows:
         """Rank the rows that a caller may see, as :meth:`Keeper.search_index`."""
         # A question that can be answered together with others joins those that wait. Before that it
         # waits for the changes by itself, so that no batch waits and no budget is another's.
-        asked = _Asked(question, self._follower.ready(budget=question.budget))
+        asked = _ReadyQuestion(question, self._follower.ready(budget=question.budget))
         if self.joined.joining.most > 1 and _joins(question):
             return self.joined(asked, _may_join)
         return self._search([asked])[0]
 
-    def _search(self, asked: Sequence[_Asked]) -> list[FoundRows]:
+    def _search(self, asked: Sequence[_ReadyQuestion]) -> list[FoundRows]:
         """Rank the rows for questions that differ in what is asked and by whom alone."""
         questions = [one.question for one in asked]
         first, ready = asked[0]
@@ -235,7 +239,7 @@ class IndexSearch:
         ]
 
     def _of_question(
-        self, ready: Ready, question: Question, hits: QueryHits, trace: Trace, has_vector: bool
+        self, ready: Ready, question: IndexQuestion, hits: QueryHits, trace: Trace, has_vector: bool
     ) -> FoundRows:
         """Return what was found for one question, with what the index could not do for it."""
         if reply_of(hits).n_queries > 1:
@@ -256,19 +260,19 @@ class IndexSearch:
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
 
 
-def _vector(question: Question, dim: int) -> npt.NDArray[np.float32] | None:
+def _vector(question: IndexQuestion, dim: int) -> npt.NDArray[np.float32] | None:
     """Return a question's vector if the index can compare it."""
     vector = question.vector
     return None if vector is None or len(vector) != dim else vector
 
 
-def _joins(question: Question) -> bool:
+def _joins(question: IndexQuestion) -> bool:
     """Say whether a question may be searched together with others."""
     first, second = question.recipe, question.by_words
     return is_joinable(first) and (second is first or is_joinable(second))
 
 
-def _may_join(one: _Asked, other: _Asked) -> bool:
+def _may_join(one: _ReadyQuestion, other: _ReadyQuestion) -> bool:
     """Say whether two questions can be one batch: what they differ in, the index takes by query."""
     first, second = one.question, other.question
     return (

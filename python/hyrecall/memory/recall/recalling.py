@@ -30,7 +30,7 @@ from hyrecall.base.threads import warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
-from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Found, Matches
+from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Matches, RecallReport
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import (
     Edge,
@@ -43,7 +43,7 @@ from hyrecall.memory.data.types import (
 )
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
-from hyrecall.memory.recall.call import Ask, FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion, RecallArguments
 from hyrecall.memory.recall.without_index import answer, within_budget
 from hyrecall.memory.sql.codec import Cell, cell_of
 from hyrecall.memory.sql.database import Database
@@ -108,7 +108,7 @@ def matches_of(
         )
         for at, part in zip(places, parts, strict=True)
     ]
-    found = Found(
+    found = RecallReport(
         reasons=tuple(dict.fromkeys(reasons)),
         now=now,
         origins=tuple(["fill" if ranked.fills[at] else "hit" for at in places]),
@@ -289,10 +289,10 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Means:
-    """The parts of a store that a recall uses."""
+    """The components of a store that a recall uses: database, index, embedder, sessions."""
 
     database: Database
-    search_index: Callable[[Question], FoundRows]
+    search_index: Callable[[IndexQuestion], FoundRows]
     touch: Callable[[tuple[int, ...], datetime], object]
     guard: Guard
     sessions: SessionTracker
@@ -304,7 +304,7 @@ class Means:
     patience: float
 
 
-def recall(means: Means, ask: Ask) -> Matches:
+def recall(means: Means, ask: RecallArguments) -> Matches:
     """Answer one recall."""
     now = means.clock() if ask.now is None else ask.now
     with means.database.reading() as connection:
@@ -326,7 +326,7 @@ def recall(means: Means, ask: Ask) -> Matches:
     return matches.with_reasons(*reasons)
 
 
-def recall_facts(means: Means, ask: Ask) -> Facts:
+def recall_facts(means: Means, ask: RecallArguments) -> Facts:
     """Answer one recall of facts."""
     matches = recall(means, ask)
     rows = matches._found.rows
@@ -347,7 +347,7 @@ def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
 
 def _ranked(
     means: Means,
-    ask: Ask,
+    ask: RecallArguments,
     seen: Audience,
     vector: Vector | None,
     session: Session | None,
@@ -389,16 +389,16 @@ def _ranked(
 
 def _question(
     means: Means,
-    ask: Ask,
+    ask: RecallArguments,
     seen: Audience,
     vector: Vector | None,
     session: Session | None,
     now: datetime,
-) -> Question:
+) -> IndexQuestion:
     recipe, by_words = ask.recipe, ask.by_words
     if ask.holds_at is not None:
         recipe, by_words = _with_more_context(recipe), _with_more_context(by_words)
-    return Question(
+    return IndexQuestion(
         query=ask.query,
         cells=tuple(seen.cells.items()),
         recipe=recipe,
@@ -418,7 +418,11 @@ def _question(
 
 
 def _page(
-    connection: apsw.Connection, rows: Sequence[int], ask: Ask, seen: Audience, now: datetime
+    connection: apsw.Connection,
+    rows: Sequence[int],
+    ask: RecallArguments,
+    seen: Audience,
+    now: datetime,
 ) -> Sequence[int]:
     """Return the places of the rows that a call asks for; an ended fact is behind its successor."""
     if not ask.include_ended:
@@ -427,7 +431,7 @@ def _page(
     return places[ask.offset : ask.offset + ask.limit]
 
 
-def _context(ask: Ask) -> Context | None:
+def _context(ask: RecallArguments) -> Context | None:
     """Return how the recipe adds hits' neighbours in the graph, if it does."""
     return next((one for one in ask.recipe.expansion if isinstance(one, Context)), None)
 
@@ -448,7 +452,7 @@ def _has_declined(means: Means) -> bool:
     return means.guard.off is not None and means.guard.off.is_choice
 
 
-def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None:
+def _vector(means: Means, ask: RecallArguments, reasons: list[Degradation]) -> Vector | None:
     """Return the query's vector, or the reason why it is missing."""
     if not ask.uses_vector or ask.vector is not None or _has_declined(means):
         return ask.vector if ask.uses_vector else None
@@ -465,7 +469,7 @@ def _vector(means: Means, ask: Ask, reasons: list[Degradation]) -> Vector | None
     return row
 
 
-def _name(ask: Ask) -> SessionName:
+def _name(ask: RecallArguments) -> SessionName:
     assert ask.session_id is not None
     user = ask.by.user if isinstance(ask.by.user, str) else None
     return SessionName(ask.by.org, ask.by.workspace, user, ask.session_id)
@@ -482,7 +486,9 @@ def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) 
         return None
 
 
-def _session(means: Means, ask: Ask, now: datetime, reasons: list[Degradation]) -> Session | None:
+def _session(
+    means: Means, ask: RecallArguments, now: datetime, reasons: list[Degradation]
+) -> Session | None:
     if not ask.wants_session:
         return None
     name = _name(ask)
@@ -509,7 +515,7 @@ def _checked(given: object) -> Session | None:
 
 
 def _record(
-    means: Means, ask: Ask, matches: Matches, now: datetime, reasons: list[Degradation]
+    means: Means, ask: RecallArguments, matches: Matches, now: datetime, reasons: list[Degradation]
 ) -> None:
     """Record the matches in the session, without their context."""
     name = _name(ask)
@@ -523,7 +529,7 @@ def _record(
 def _by_substring(
     means: Means,
     connection: apsw.Connection,
-    ask: Ask,
+    ask: RecallArguments,
     seen: Audience,
     now: datetime,
     reasons: tuple[Degradation, ...],
@@ -545,7 +551,7 @@ def _by_substring(
     ]
     if cut:
         reasons += (Degradation(reasons[-1].reason, cut),)
-    found_by = Found(
+    found_by = RecallReport(
         reasons=tuple(dict.fromkeys((*reasons, *Degradation.of_damage(len(damaged))))),
         lexical_mode="substring",
         now=now,

@@ -18,7 +18,7 @@ from hyrecall.ask.scoring import read_floor
 from hyrecall.ask.shaping import Budget, Gate, Provenance
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.row_filters import passing_in_order
-from hyrecall.memory.recall.call import Ask
+from hyrecall.memory.recall.call import RecallArguments
 from hyrecall.memory.sql.codec import (
     CHECKED,
     content_of,
@@ -50,7 +50,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What narrows a search, as the filters of a recall do; None does not narrow."""
+    """The conditions of a search without an index; None: no condition."""
 
     kind: str | None = None
     since: datetime | None = None
@@ -63,7 +63,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Substrings:
-    """What was found."""
+    """The rows that contain words of the query."""
 
     rows: list[int]
     cut: str = ""
@@ -165,7 +165,7 @@ def _texts(
 def answer(
     connection: apsw.Connection,
     layout: Layout,
-    ask: Ask,
+    ask: RecallArguments,
     cells: Collection[int],
     damaged: set[int] | None = None,
 ) -> tuple[list[int], float, str]:
@@ -201,7 +201,7 @@ def answer(
     return found.rows[ask.offset :], score, found.cut
 
 
-def within_budget(ask: Ask, texts: Mapping[int, str]) -> list[int]:
+def within_budget(ask: RecallArguments, texts: Mapping[int, str]) -> list[int]:
     """Return the rows whose texts fit the call's budget: the first always, then each that fits."""
     budget = next((one for one in ask.by_words.shaping if isinstance(one, Budget)), None)
     if budget is None or budget.tokens is None or not budget.bounds:

@@ -1,4 +1,4 @@
-"""Callables of a client, which the owner calls while it answers that client's request."""
+"""Lets the owner call functions of a client, such as rerankers, during that client's request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Callbacks:
     # raises. Calls of one request take turns.
 
     def __init__(self, frames: Frames, codec: Codec) -> None:
-        """Be ready for the calls of one request."""
         self._frames, self._codec = frames, codec
         self._turn = threading.Lock()
         self._numbers = itertools.count()
@@ -72,11 +71,10 @@ class Callbacks:
         return not is_free
 
 
-class Answering:
+class CallbackCaller:
     """Calls the callables of a request for the owner, on one thread and in the order of calls."""
 
     def __init__(self, frames: Frames, codec: Codec, mine: list[Callable[..., Any]]) -> None:
-        """Be ready for calls of the callables of one request."""
         self._frames, self._codec, self._mine = frames, codec, mine
         self._calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._n_left = 0
@@ -85,7 +83,7 @@ class Answering:
         self._context = contextvars.copy_context()
         self._is_started = False
 
-    def __enter__(self) -> Answering:
+    def __enter__(self) -> CallbackCaller:
         """Return this object."""
         return self
 
@@ -109,7 +107,7 @@ class Answering:
             threads.start(self._run, name="hyrecall-callback", stop=lambda: self._calls.put(None))
 
     def original(self, fault: Exception) -> BaseException:
-        """Return what a callable of this process raised, where that is what an error tells of."""
+        """Return the exception of a callable of this process, if the error stands for one."""
         number = vars(fault).get("callback")
         if isinstance(number, int) and 0 <= number < len(self._raised):
             return self._raised[number]

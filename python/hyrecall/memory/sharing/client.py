@@ -26,7 +26,7 @@ from hyrecall.errors import (
     WriterBusyError,
     error,
 )
-from hyrecall.memory.sharing.calling import Answering
+from hyrecall.memory.sharing.calling import CallbackCaller
 from hyrecall.memory.sharing.wire import (
     CALL,
     FAULT,
@@ -59,7 +59,7 @@ MOST_CONNECTIONS = 16
 Connect = Callable[[], socket.socket]
 
 
-class Link:
+class OwnerConnection:
     """One connection to an owner, after its hello."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
@@ -118,7 +118,7 @@ class Link:
             self._frames.send(data, patience=HUNG_SECONDS)
         except TimeoutError:
             raise hung(self.pid) from None
-        with Answering(self._frames, self._codec, mine) as answering:
+        with CallbackCaller(self._frames, self._codec, mine) as answering:
             while True:
                 try:
                     told = self._codec.decode(self._frames.receive(timeout=LOOK_SECONDS))
@@ -133,7 +133,7 @@ class Link:
                 self.is_clean = answering.is_idle
                 return self._read(told, number, answering)
 
-    def _read(self, told: Any, number: int, answering: Answering) -> Any:
+    def _read(self, told: Any, number: int, answering: CallbackCaller) -> Any:
         if not isinstance(told, list) or len(told) != 3:
             raise error(WireError, "message", "a reply", "another")
         word, of, value = told
@@ -152,13 +152,13 @@ class Connections:
     """A pool of connections to one owner. Threads may share it."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
-        """Connect once, so that an owner that refuses is known at once; raises as :class:`Link`."""
+        """Connect once, so that a refusal is known now; raises as :class:`OwnerConnection`."""
         self._connect, self._codec, self._hello = connect, codec, hello
         self._birth = Birth()
         self._state = threading.Lock()
         self._free = threading.Semaphore(MOST_CONNECTIONS)
         self._is_closed = False
-        first = Link(connect, codec, hello)
+        first = OwnerConnection(connect, codec, hello)
         self.pid, self.about = first.pid, first.welcome.about
         self._idle = [first]
         # A handle that nobody closes leaves no open sockets, at exit neither.
@@ -188,7 +188,7 @@ class Connections:
             link.close()
 
     @contextmanager
-    def _link(self, seconds: float | None) -> Iterator[Link]:
+    def _link(self, seconds: float | None) -> Iterator[OwnerConnection]:
         with self._one_of_most(seconds):
             link = self._take()
             is_kept = False
@@ -218,13 +218,13 @@ class Connections:
         finally:
             self._free.release()
 
-    def _take(self) -> Link:
+    def _take(self) -> OwnerConnection:
         with self._state:
             if self._is_closed:
                 raise ConnectionLost("closed")
             if self._idle:
                 return self._idle.pop()
-        link = Link(self._connect, self._codec, self._hello)
+        link = OwnerConnection(self._connect, self._codec, self._hello)
         if link.pid != self.pid:  # the next owner, to whom this process has not been introduced
             link.close()
             raise ConnectionLost("another owner")
@@ -237,7 +237,7 @@ class Connections:
             self.state()
 
 
-def _close_all(birth: Birth, links: list[Link]) -> None:
+def _close_all(birth: Birth, links: list[OwnerConnection]) -> None:
     """Close connections in the process that made them; a forked child has none."""
     if birth.is_here:
         for link in links:
@@ -246,7 +246,7 @@ def _close_all(birth: Birth, links: list[Link]) -> None:
 
 def state_of(connect: Connect, codec: Codec) -> OwnerState:
     """Ask an owner who it is and who uses the store, as an observer."""
-    link = Link(connect, codec, Hello(os.getpid(), is_observer=True))
+    link = OwnerConnection(connect, codec, Hello(os.getpid(), is_observer=True))
     try:
         until = time.monotonic() + HUNG_SECONDS
 

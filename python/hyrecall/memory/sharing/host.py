@@ -34,12 +34,12 @@ from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionName
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
 from hyrecall.memory.derived.layout import Layout
-from hyrecall.memory.faces.import_rows import AgentLine, FeedbackLine, Line, VersionLine
+from hyrecall.memory.faces.import_rows import AgentLine, ExportLine, FeedbackLine, VersionLine
 from hyrecall.memory.keeping import tasks
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Keeper, Parts, Snapshot, Task
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import (
     Connections,
     connect_to,
@@ -49,26 +49,26 @@ from hyrecall.memory.sharing.client import (
     without_sockets,
 )
 from hyrecall.memory.sharing.server import Server
-from hyrecall.memory.sharing.wire import ClientState, Codec, Hello, Kind, OwnerState
+from hyrecall.memory.sharing.wire import ClassCodec, ClientState, Codec, Hello, OwnerState
 from hyrecall.memory.sql.codec import Cell
-from hyrecall.memory.sql.doctor import Check
+from hyrecall.memory.sql.doctor import DoctorCheck
 from hyrecall.memory.sql.lock import WriterLock
 from hyrecall.memory.sql.store_sessions import Conversation
 from hyrecall.memory.sql.writing import NewVersion, Selection
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
-# ---- What a client of a store asks of its owner, and what both compare before ----
+# ---- Requests of a client to the owner of a store, and the settings that both must share ----
 
 About: TypeAlias = Mapping[str, str | int | None]
 """What a process knows of its store: format, layout, recipe, analyzer, model, dim."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class OwnerRequest:
     """A change to commit, once under its id, or a question of the index, or a task."""
 
-    what: Change[Any] | Question | Task[Any]
+    what: Change[Any] | IndexQuestion | Task[Any]
     write_id: bytes | None = None
     now: datetime | None = None
     layout: About | None = None
@@ -80,12 +80,12 @@ Answered: TypeAlias = Any
 
 def answer(owner: Owner, asked: object) -> Answered:
     """Do what a client asks."""
-    if isinstance(asked, Asked):
+    if isinstance(asked, OwnerRequest):
         what = asked.what
         if isinstance(what, Change):
             return owner.write(what, write_id=asked.write_id, now=asked.now)
         with serving(asked.caller):
-            if isinstance(what, Question):
+            if isinstance(what, IndexQuestion):
                 return replace(owner.search_index(what), ranked=None)
             if isinstance(what, Task):
                 return owner.run(what)
@@ -96,7 +96,7 @@ def answer(owner: Owner, asked: object) -> Answered:
 class ExplainRow(Task[Explanation]):
     """Ask a question again and explain one of its rows, if it still has the same score."""
 
-    question: Question
+    question: IndexQuestion
     place: int
     row: int
     score: float
@@ -121,7 +121,7 @@ class ExplainRow(Task[Explanation]):
 class ExplainDropped(Task[Dropped]):
     """Ask a question again and say what was left out, if it still finds the same rows."""
 
-    question: Question
+    question: IndexQuestion
     rows: tuple[int, ...]
     scores: tuple[float, ...]
     most: int
@@ -140,7 +140,7 @@ class ExplainDropped(Task[Dropped]):
 class RemoteRows:
     """Explains rows that the owner ranked, by asking it again."""
 
-    def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
+    def __init__(self, keeper: Keeper, question: IndexQuestion, found: FoundRows) -> None:
         """Remember what was asked and found."""
         self._keeper, self._question = keeper, question
         self._rows, self._scores = found.rows, found.scores
@@ -173,7 +173,7 @@ def compare(own: About, other: About, pid: int) -> None:
 
 def searches(what: object) -> bool:
     """Return whether something that is asked needs an index of the asker's layout."""
-    return isinstance(what, Question | ExplainRow | ExplainDropped | AwaitIndex)
+    return isinstance(what, IndexQuestion | ExplainRow | ExplainDropped | AwaitIndex)
 
 
 def layout_told(about: About) -> About:
@@ -215,7 +215,7 @@ def _filter(op: object, tests: object, parts: object) -> Filter:
     raise error(OptionError, "filter", "a known operator", repr(op)[:40])
 
 
-def _weighted(of: type, *options: str) -> Kind:
+def _weighted(of: type, *options: str) -> ClassCodec:
     """Return the kind of a fusion, which is made of a mapping of weights."""
 
     def parts(value: Any) -> Iterable[Any]:
@@ -225,15 +225,15 @@ def _weighted(of: type, *options: str) -> Kind:
     def make(weights: Any, *values: Any) -> Any:
         return of(weights, **dict(zip(options, values, strict=True)))
 
-    return Kind(of, parts, make)
+    return ClassCodec(of, parts, make)
 
 
-def _predicate(of: type) -> Kind:
-    return Kind(of, lambda value: value.values, of)
+def _predicate(of: type) -> ClassCodec:
+    return ClassCodec(of, lambda value: value.values, of)
 
 
-OF_RECIPES: Final[tuple[type | Kind, ...]] = (
-    replace(Kind.read(Recipe), is_kept=True),
+OF_RECIPES: Final[tuple[type | ClassCodec, ...]] = (
+    replace(ClassCodec.read(Recipe), is_kept=True),
     *(recipe.Lexical, recipe.Dense, recipe.TieBreak),
     *(recipe.Tables, recipe.Fill, recipe.WithThreads),
     *(arms.EdgeLexical, arms.Listed, arms.Newest, arms.Regex, arms.Tags, Edges),
@@ -249,8 +249,8 @@ OF_RECIPES: Final[tuple[type | Kind, ...]] = (
 )
 """Recipes and what they are made of."""
 
-OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
-    Kind(Filter, lambda value: value._identity(), _filter),
+OF_REQUESTS: Final[tuple[type | ClassCodec, ...]] = (
+    ClassCodec(Filter, lambda value: value._identity(), _filter),
     *map(
         _predicate,
         (
@@ -258,15 +258,15 @@ OF_REQUESTS: Final[tuple[type | Kind, ...]] = (
             *(predicates.AllOf, predicates.IsNull, predicates.NotNull),
         ),
     ),
-    Kind(Scope, lambda value: (value.cells,), Scope),
+    ClassCodec(Scope, lambda value: (value.cells,), Scope),
     Session,
 )
 """What else a request of an index is made of."""
 
-OF_STORES: Final[tuple[type | Kind, ...]] = (
-    *(Asked, ExplainRow, ExplainDropped, Question, FoundRows, OwnerState, ClientState),
+OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
+    *(OwnerRequest, ExplainRow, ExplainDropped, IndexQuestion, FoundRows, OwnerState, ClientState),
     *(changes.Remember, changes.RememberFact, changes.Update, changes.Supersede),
-    *(changes.EndFact, changes.Forget, changes.Pin, changes.Link, changes.Unlink),
+    *(changes.EndFact, changes.Forget, changes.Pin, changes.AddEdge, changes.RemoveEdge),
     changes.SetPolicy,
     *(changes.Touch, changes.RecordConversations, Conversation, changes.SetVectors),
     changes.GiveFeedback,
@@ -275,10 +275,10 @@ OF_STORES: Final[tuple[type | Kind, ...]] = (
     *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
     tasks.CheckEmbeddings,
     *(tasks.TellLayout, Layout),
-    Kind(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
+    ClassCodec(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
-    *(Line, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
-    *(Check, Degradation, DegradedReason, Trace, StageTrace),
+    *(ExportLine, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
+    *(DoctorCheck, Degradation, DegradedReason, Trace, StageTrace),
     *(Explanation, Component, Scaling, Step, Term, SecondLook),
     *(Dropped, StageDrops, DroppedRow, Peer),
 )
@@ -375,7 +375,7 @@ class Host:
                     self.owner.run(Snapshot())
 
     def _answer(self, asked: object) -> Any:
-        if not isinstance(asked, Asked) or not searches(asked.what):
+        if not isinstance(asked, OwnerRequest) or not searches(asked.what):
             return answer(self.owner, asked)
         compare_layouts(self._about, asked.layout, os.getpid())
         reply = answer(self.owner, asked)

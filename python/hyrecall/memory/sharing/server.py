@@ -44,7 +44,7 @@ from hyrecall.memory.sharing.wire import (
 
 @dataclass(frozen=True)
 class Limits:
-    """What an owner does at a time."""
+    """How many requests an owner runs, and how many may wait."""
 
     at_work: int = 64
     waiting: int = 1_000
@@ -52,11 +52,10 @@ class Limits:
     connections: int | None = None
 
 
-class Turns:
+class RequestLimiter:
     """Lets a bounded number of requests run, and a bounded number wait."""
 
     def __init__(self, limits: Limits) -> None:
-        """Let nobody wait yet."""
         self._limits = limits
         self._free = threading.Semaphore(limits.at_work)
         self._counting = threading.Lock()
@@ -132,7 +131,7 @@ class Server:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = 1_000 if soft == resource.RLIM_INFINITY else min(1_000, soft // 2)
         self._most = most if limits.connections is None else limits.connections
-        self._turns = Turns(limits)
+        self._turns = RequestLimiter(limits)
         self._state = threading.Condition()
         self._since = datetime.now(UTC)
         self._peers: dict[int, _Peer] = {}

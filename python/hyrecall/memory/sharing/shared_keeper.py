@@ -1,4 +1,4 @@
-"""Keeps a store that processes share: as its owner, or through the owner, as it turns out.
+"""Opens a store that processes share: as its owner, or as a client of the owner.
 
 A client whose owner is gone takes the lock and becomes the owner in place, or connects to whoever
 was faster. What it was asked meanwhile is asked again; a change carries an id, so that one that
@@ -27,13 +27,13 @@ from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.derived.projection import load_arrow
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import TakeVectors, Task, TellLayout
-from hyrecall.memory.recall.call import FoundRows, Question
+from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import Connections, connect_to, state_of
 from hyrecall.memory.sharing.host import (
     CODEC,
     About,
-    Asked,
     Host,
+    OwnerRequest,
     RemoteRows,
     answer,
     find_owner,
@@ -80,7 +80,7 @@ class Patience:
             self._pause *= 2
 
 
-# ---- Keeps a store that processes share: as its owner, or through the owner, as it turns out ----
+# ---- Opens a store that processes share: as its owner, or as a client of the owner ----
 
 _log = logging.getLogger("hyrecall.memory")
 
@@ -167,16 +167,16 @@ class SharedKeeper:
             return place.owner.write(change, write_id=write_id, now=now)
         self.database.check_usable()
         made = secrets.token_bytes(16) if write_id is None else write_id
-        reply = self._ask(Asked(change, made, self._clock() if now is None else now))
+        reply = self._ask(OwnerRequest(change, made, self._clock() if now is None else now))
         return cast("Reply", reply)
 
-    def search_index(self, question: Question) -> FoundRows:
+    def search_index(self, question: IndexQuestion) -> FoundRows:
         """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
         place = self._place
         if isinstance(place, Host):
             place.claim(self._layout, self._about)
             return place.owner.search_index(question)
-        found: FoundRows = self._ask(Asked(question, layout=self._layout_told))
+        found: FoundRows = self._ask(OwnerRequest(question, layout=self._layout_told))
         if found.ranked is not None:  # this process has become the owner meanwhile
             return found
         return replace(found, ranked=RemoteRows(self, question, found))
@@ -184,7 +184,7 @@ class SharedKeeper:
     def run(self, task: Task[Reply]) -> Reply:
         """Do a task, as :meth:`hyrecall.memory.keeping.tasks.Keeper.run`."""
         layout = self._layout_told if searches(task) else None
-        return cast("Reply", self._ask(Asked(task, layout=layout)))
+        return cast("Reply", self._ask(OwnerRequest(task, layout=layout)))
 
     def state(self) -> OwnerState:
         """Return who owns the store and who uses it."""
@@ -213,11 +213,11 @@ class SharedKeeper:
                 self._place.stop()
             self.database.close()
 
-    def _ask(self, asked: Asked) -> Any:
+    def _ask(self, asked: OwnerRequest) -> Any:
         patience = Patience(self._patience)
         return patience.run(lambda: self._ask_once(asked, patience))
 
-    def _ask_once(self, asked: Asked, patience: Patience) -> Any:
+    def _ask_once(self, asked: OwnerRequest, patience: Patience) -> Any:
         """Ask the owner, and the next one if it is lost."""
         while True:
             self.database.check_usable()
@@ -270,7 +270,7 @@ class SharedKeeper:
             model = self._about.get("model")
             if model is not None and connections.about.get("model") is None:
                 dim = self._about.get("dim") or connections.about.get("dim")
-                connections.ask(Asked(TakeVectors(str(model), int(dim or 0))))
+                connections.ask(OwnerRequest(TakeVectors(str(model), int(dim or 0))))
         except ConnectionLost:
             pass  # the next owner is asked
         except IndexNotReadyError as fault:
@@ -281,13 +281,13 @@ class SharedKeeper:
         told = layout_told(connections.about)
         if told["layout"] == self._about["layout"]:
             return None
-        layout = connections.ask(Asked(TellLayout()))
+        layout = connections.ask(OwnerRequest(TellLayout()))
         is_sound = isinstance(layout, Layout) and layout.hash == told["layout"]
         return (layout, told) if is_sound else None
 
 
-def answer_here(owner: Owner, asked: Asked) -> Any:
+def answer_here(owner: Owner, asked: OwnerRequest) -> Any:
     """Do in this process what would have been asked of another; rows can be explained here."""
-    if isinstance(asked.what, Question):
+    if isinstance(asked.what, IndexQuestion):
         return owner.search_index(asked.what)
     return answer(owner, asked)

@@ -79,8 +79,8 @@ class WireError(HyrecallError, ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
-    """How instances of a class cross."""
+class ClassCodec:
+    """How instances of a class are encoded and made again."""
 
     of: type
     parts: Callable[[Any], Iterable[Any]]
@@ -88,7 +88,7 @@ class Kind:
     is_kept: bool = False
 
     @classmethod
-    def read(cls, of: type) -> Kind:
+    def read(cls, of: type) -> ClassCodec:
         """Return the kind of a dataclass, a named tuple or a pydantic model."""
         if dataclasses.is_dataclass(of):
             names = tuple(field.name for field in dataclasses.fields(of))
@@ -114,23 +114,23 @@ class Kind:
 class Codec:
     """Encodes and decodes messages. Threads may share it."""
 
-    def __init__(self, classes: Iterable[type | Kind]) -> None:
+    def __init__(self, classes: Iterable[type | ClassCodec]) -> None:
         """Read the classes; two of one name are refused."""
-        self._kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, ClassCodec] = {}
         self._enums: dict[str, type[enum.Enum]] = {}
         self._names: dict[type, str] = {}
         self._kept_bytes = lru_cache(_MOST_KEPT)(self._bytes_of_kept)
         self._kept_values = lru_cache(_MOST_KEPT)(self._value_of_kept)
         for one in classes:
-            of = one.of if isinstance(one, Kind) else one
+            of = one.of if isinstance(one, ClassCodec) else one
             if of.__name__ in self._kinds or of.__name__ in self._enums:
                 raise TypeError(f"two classes have the name {of.__name__}")
-            if isinstance(one, Kind):
+            if isinstance(one, ClassCodec):
                 self._kinds[of.__name__] = one
             elif issubclass(of, enum.Enum):
                 self._enums[of.__name__] = of
             else:
-                self._kinds[of.__name__] = Kind.read(of)
+                self._kinds[of.__name__] = ClassCodec.read(of)
             self._names[of] = of.__name__
 
     def encode(self, value: object, name: Naming | None = None) -> bytes:
@@ -396,7 +396,7 @@ _PIECE = 2**18  # bytes received at a time: memory grows with what has come, not
 
 
 class ConnectionLost(Exception):  # noqa: N818
-    """The other side is gone. Raised inside the package only."""
+    """The other process closed the connection. Raised inside the package only."""
 
 
 class Frames:
@@ -515,7 +515,7 @@ _BUILT_IN: Final = {
 _LONGEST_NAME = 200
 
 
-class RemoteError(Exception):
+class UnknownClassError(Exception):
     """Base of an error whose class the other process does not have; its subclass has its name."""
 
 
@@ -535,7 +535,7 @@ def lower_fault(fault: BaseException, codec: Codec) -> dict[str, Any]:
 
 
 def raise_fault(told: object) -> Exception:
-    """Return the error that plain data tells of."""
+    """Make an error of its plain data again."""
     if not isinstance(told, dict) or set(told) != {"kind", "args", "more"}:
         return error(WireError, "fault", "one of hyrecall", type(told).__name__)
     name, args, more = told["kind"], told["args"], told["more"]
@@ -546,7 +546,7 @@ def raise_fault(told: object) -> Exception:
     kind = _OURS.get(name) or _BUILT_IN.get(name)
     if kind is None:
         is_name = name.isidentifier() and len(name) <= _LONGEST_NAME
-        kind = type(name if is_name else "RemoteError", (RemoteError,), {})
+        kind = type(name if is_name else "RemoteError", (UnknownClassError,), {})
     made: Exception = kind(*args)
     for attribute, value in more.items():
         if isinstance(attribute, str) and not attribute.startswith("_"):
@@ -562,7 +562,7 @@ def _crosses(value: object, codec: Codec) -> bool:
     return True
 
 
-# ---- What is said between the owner of a store and a client: hello, requests, replies, callbacks
+# ---- The protocol between the owner of a store and a client: hello, requests, replies, callbacks
 # A frame is a list that begins with a word. After the hello, the client sends one request at a time
 # on a connection. Before the reply the owner may call the callables that the request named; the
 # client answers each call.

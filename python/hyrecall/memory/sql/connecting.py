@@ -340,7 +340,7 @@ _HEAD_BYTES = 2 * 4096
 
 @dataclass(frozen=True)
 class _Content:
-    """What says of which state the bytes are."""
+    """Sizes and header bytes that show whether a database has changed."""
 
     size: int
     head: bytes

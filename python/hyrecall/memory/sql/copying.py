@@ -33,7 +33,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True)
 class StoreState:
-    """Which store a database is of, and how many changes and erasures it has seen."""
+    """The store that a database belongs to, and its numbers of changes and erasures."""
 
     store_id: str
     sequence: int

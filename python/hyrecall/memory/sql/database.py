@@ -60,7 +60,7 @@ _SECONDS_FOR_A_LOOK = 0.1
 
 
 class Outcome:
-    """What became of a transaction, also if its thread was interrupted."""
+    """The result of a transaction, also if its thread was interrupted."""
 
     def __init__(self) -> None:
         """Start before the transaction."""
@@ -540,7 +540,7 @@ class MemoryDatabase(Database):
         """Hold nothing yet; use :meth:`make`."""
         super().__init__(Path(IN_MEMORY), None, None, is_writer=True)
         self._file = f"/hyrecall-{next(_numbers)}"
-        self._turns = _Turns()
+        self._turns = _ReadersOrWriter()
         self._keeper: apsw.Connection | None = None
 
     @property
@@ -616,7 +616,7 @@ class MemoryDatabase(Database):
             return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
 
 
-class _Turns:
+class _ReadersOrWriter:
     """Any number of readings, or one change."""
 
     def __init__(self) -> None:

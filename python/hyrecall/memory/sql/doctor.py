@@ -54,7 +54,7 @@ _NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", 
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """The result of one check."""
 
     name: str
@@ -66,7 +66,7 @@ class Check:
 class Report:
     """The results of all checks, and counts."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[DoctorCheck, ...]
     counts: dict[str, int]
 
     @property
@@ -79,12 +79,12 @@ def examine(
     database: Database,
     *,
     full: bool = False,
-    more: Iterable[Check] = (),
+    more: Iterable[DoctorCheck] = (),
     empty_log: Callable[[], bool] | None = None,
 ) -> Report:
     """Run all checks on a store."""
     problems = database.problems(full=full)
-    checks = [Check("database", not problems, "; ".join(problems[:3]))]
+    checks = [DoctorCheck("database", not problems, "; ".join(problems[:3]))]
     if database.folder is not None:
         checks += [
             _log(database, database.folder, empty_log or partial(database.checkpoint, wait=1.0)),
@@ -145,12 +145,12 @@ _COUNTS = {
 }
 
 
-def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> Check:
+def _none(connection: apsw.Connection, name: str, sql: str, told: str) -> DoctorCheck:
     n_found = connection.execute(sql).get
-    return Check(name, not n_found, f"{n_found} {told}" if n_found else "")
+    return DoctorCheck(name, not n_found, f"{n_found} {told}" if n_found else "")
 
 
-def _facts(connection: apsw.Connection) -> Check:
+def _facts(connection: apsw.Connection) -> DoctorCheck:
     """Count the pairs of facts of one value that hold at the same time."""
     ends: dict[tuple[int, str, str], list[int]] = defaultdict(list)
     n_pairs = 0
@@ -161,10 +161,10 @@ def _facts(connection: apsw.Connection) -> Check:
         n_pairs += len(held)
         heappush(held, end)
     told = f"{n_pairs} pairs of facts hold at the same time for one subject and predicate"
-    return Check("facts", not n_pairs, told if n_pairs else "")
+    return DoctorCheck("facts", not n_pairs, told if n_pairs else "")
 
 
-def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
+def _vectors(connection: apsw.Connection, *, full: bool) -> DoctorCheck:
     """Count the damaged vectors, whose rows only words find."""
     if full:
         select = (
@@ -178,7 +178,7 @@ def _vectors(connection: apsw.Connection, *, full: bool) -> Check:
     else:
         bad = "length(embedding) % 4 <> 0 OR length(embedding) = 0"
         n_bad = connection.execute(f"SELECT count(*) FROM versions WHERE {bad}").get
-    return Check("vectors", not n_bad, f"{n_bad} are no vectors: reembed" if n_bad else "")
+    return DoctorCheck("vectors", not n_bad, f"{n_bad} are no vectors: reembed" if n_bad else "")
 
 
 def _is_sound_fact(columns: Sequence[Any]) -> bool:
@@ -201,7 +201,7 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
 }
 
 
-def _rows(connection: apsw.Connection, *, full: bool) -> Check:
+def _rows(connection: apsw.Connection, *, full: bool) -> DoctorCheck:
     """Return the numbers of damaged rows; without ``full``, of cells only."""
     # Cells are few, and one damaged row of them hides all that its user has.
     told = []
@@ -214,13 +214,13 @@ def _rows(connection: apsw.Connection, *, full: bool) -> Check:
             more = ", ..." if len(found) > _MOST_NAMED else ""
             which = f"{', '.join(found[:_MOST_NAMED])}{more}"
             told.append(f"{len(found)} of {table} are damaged (their {number}: {which})")
-    return Check("rows", not told, "; ".join(told))
+    return DoctorCheck("rows", not told, "; ".join(told))
 
 
-def _conversations(connection: apsw.Connection, *, full: bool) -> Check:
+def _conversations(connection: apsw.Connection, *, full: bool) -> DoctorCheck:
     n_bad = count_damaged(connection, full=full)
     told = f"{n_bad} cannot be read: each counts as new, and its next recall replaces it"
-    return Check("conversations", not n_bad, told if n_bad else "")
+    return DoctorCheck("conversations", not n_bad, told if n_bad else "")
 
 
 def _is_vector(blob: bytes) -> bool:
@@ -231,33 +231,35 @@ def _is_vector(blob: bytes) -> bool:
     return True
 
 
-def _log(database: Database, folder: Path, empty_log: Callable[[], bool]) -> Check:
+def _log(database: Database, folder: Path, empty_log: Callable[[], bool]) -> DoctorCheck:
     """Check whether erased rows may still be in the write-ahead log."""
     with database.reading() as connection:
         n_erasures = meta(connection, "erasures")
     path = folder / f"{DATABASE}-wal"
     if not n_erasures or not path.exists() or not path.stat().st_size:
-        return Check("log", True)
+        return DoctorCheck("log", True)
     if not database.read_only and empty_log():
-        return Check("log", True)
+        return DoctorCheck("log", True)
     told = "what was erased may be in the log until its readers leave and the writer is next closed"
-    return Check("log", database.read_only, told)
+    return DoctorCheck("log", database.read_only, told)
 
 
-def _modes(folder: Path) -> Check:
+def _modes(folder: Path) -> DoctorCheck:
     open_to_others = [
         path.name or str(path)
         for path in (folder, *folder.glob(f"{DATABASE}*"), *folder.glob(SOCKET))
         if stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
     told = f"others may read {', '.join(sorted(open_to_others))}" if open_to_others else ""
-    return Check("modes", not open_to_others, told)
+    return DoctorCheck("modes", not open_to_others, told)
 
 
-def _file_system(folder: Path) -> Check:
+def _file_system(folder: Path) -> DoctorCheck:
     kind = file_system_of(folder)
     is_shared = kind.startswith(_NETWORK)
-    return Check("file system", not is_shared, f"{kind} is shared by machines" if is_shared else "")
+    return DoctorCheck(
+        "file system", not is_shared, f"{kind} is shared by machines" if is_shared else ""
+    )
 
 
 def file_system_of(

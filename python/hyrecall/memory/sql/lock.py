@@ -38,7 +38,7 @@ _LINE = re.compile(r"pid (\d+), since ([0-9: -]+ UTC)(?:, (.+))?")
 
 @dataclass(frozen=True)
 class Holder:
-    """What LOCK says of its holder, or of its last one."""
+    """The process that holds the file LOCK, or held it last."""
 
     pid: int | None = None
     since: str = ""

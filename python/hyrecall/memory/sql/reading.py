@@ -54,7 +54,7 @@ _LISTED = "(SELECT value FROM json_each(?))"
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
 
 
-class Change(NamedTuple):
+class ChangedDocument(NamedTuple):
     """A document that changed, and the row of its live version; None: it is not live any more."""
 
     changed: int
@@ -63,8 +63,8 @@ class Change(NamedTuple):
     row: int | None
 
 
-class Counts(NamedTuple):
-    """How much there is: live memories in all and by kind, versions, sessions, pins."""
+class StoreCounts(NamedTuple):
+    """Numbers of live memories in all and by kind, of versions, sessions and pins."""
 
     live: int
     by_kind: dict[str, int]
@@ -82,14 +82,14 @@ class Accesses(NamedTuple):
     written: datetime
 
 
-def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[Change]:
+def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[ChangedDocument]:
     """Return the documents that changed after a number, in the order of their last change."""
     # After number 0: all there are.
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
     )
-    return [Change(*row) for row in rows(connection, select, (sequence, limit))]
+    return [ChangedDocument(*row) for row in rows(connection, select, (sequence, limit))]
 
 
 def episodes_of_rows(
@@ -150,14 +150,14 @@ def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
 
 def last_changes(
     connection: apsw.Connection, cells: Collection[int], key: str
-) -> dict[int, Change]:
+) -> dict[int, ChangedDocument]:
     """Return how an id changed last in each of some cells that knows it, by cell."""
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
         f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
     )
     found = rows(connection, select, (to_json(tuple(cells)), key))
-    return {cell: Change(changed, cell, *rest) for changed, cell, *rest in found}
+    return {cell: ChangedDocument(changed, cell, *rest) for changed, cell, *rest in found}
 
 
 def episode_by_id(
@@ -341,7 +341,7 @@ def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[t
     yield from rows(connection, select, tuple(given))
 
 
-def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
+def counts(connection: apsw.Connection, cells: Collection[int]) -> StoreCounts:
     """Count what is in cells; what is deleted or superseded counts as versions only."""
     wanted, given = _wanted(cells)
     select = (
@@ -351,7 +351,7 @@ def counts(connection: apsw.Connection, cells: Collection[int]) -> Counts:
     kinds = list(rows(connection, select, tuple(given)))
     sessions = f"SELECT count(DISTINCT v.session_id) FROM {_HEAD} WHERE {wanted}"
     versions = f"SELECT count(*) FROM versions v WHERE v.cell IN {_LISTED}"
-    return Counts(
+    return StoreCounts(
         live=sum(n for _, n, _, _ in kinds),
         by_kind={kind: n for kind, n, _, _ in kinds if is_text(kind)},
         versions=connection.execute(versions, (to_json(tuple(cells)),)).get,

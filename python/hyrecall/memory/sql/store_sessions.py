@@ -25,7 +25,7 @@ MOST_OF_A_USER = 1_000
 
 
 class Conversation(NamedTuple):
-    """What a conversation met, as it is to be written."""
+    """The documents that a conversation has received, ready to be written."""
 
     name: SessionName
     last: datetime

@@ -66,7 +66,7 @@ _LAST_SESSION = (
 
 @dataclass(frozen=True)
 class Selection:
-    """Which documents: those of cells, narrowed by whatever else is given."""
+    """The documents of some cells that meet all other given conditions."""
 
     cells: Collection[int]
     ids: Collection[str] | None = None

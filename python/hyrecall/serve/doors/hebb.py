@@ -49,11 +49,11 @@ Rating = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Content = Annotated[Text, Field(max_length=MOST_CHARACTERS)]
 
 
-class _Body(BaseModel):
+class _HebbBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class SearchBody(_Body):
+class SearchBody(_HebbBody):
     """A search.
 
     Parameters
@@ -111,7 +111,7 @@ class SearchBody(_Body):
         }
 
 
-class NewMemory(_Body):
+class NewMemory(_HebbBody):
     """A memory to keep.
 
     Parameters
@@ -148,7 +148,7 @@ class NewMemory(_Body):
         }
 
 
-class ChangedMemory(_Body):
+class ChangedMemory(_HebbBody):
     """What changes of a memory; what is not named stays."""
 
     content: Content | None = None

@@ -53,7 +53,7 @@ DEFAULT = "default"
 WITHOUT_PROJECTS = "a store has no projects: the directory had no effect"
 
 
-class _Body(BaseModel):
+class _HoneycombBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, alias_generator=to_camel, populate_by_name=False
     )
@@ -77,7 +77,7 @@ class HalfLives(BaseModel):
         return {name: timedelta(days=one) for name, one in days.items() if one is not None}
 
 
-class RecencyBody(_Body):
+class RecencyBody(_HoneycombBody):
     """How much age counts: half-lives, and an exponent of the factor."""
 
     half_life_days_by_class: HalfLives | None = None
@@ -102,7 +102,7 @@ class RecencyBody(_Body):
         )
 
 
-class RecallBody(_Body):
+class RecallBody(_HoneycombBody):
     """A recall.
 
     Parameters
@@ -147,7 +147,7 @@ class RecallBody(_Body):
         )
 
 
-class NewMemory(_Body):
+class NewMemory(_HoneycombBody):
     """A memory to keep; ``visibility`` "global" lets other agents of the workspace read it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"content": "CI runs on Debian 12"}]})
@@ -160,7 +160,7 @@ class NewMemory(_Body):
     visibility: Literal["private", "global"] = "private"
 
 
-class Modified(_Body):
+class Modified(_HoneycombBody):
     """Another text of a memory, and why."""
 
     content: Text
@@ -168,7 +168,7 @@ class Modified(_Body):
     agent_id: str | None = Field(default=None, min_length=1, max_length=512)
 
 
-class Forgotten(_Body):
+class Forgotten(_HoneycombBody):
     """Why a memory is forgotten."""
 
     reason: str = Field(min_length=1, max_length=512)

@@ -50,11 +50,11 @@ Asked: TypeAlias = Annotated[str | None, Query(min_length=1, max_length=512)]
 Scalar: TypeAlias = str | int | float | bool
 
 
-class _Body(BaseModel):
+class _Mem0Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Message(_Body):
+class Message(_Mem0Body):
     """A message of a conversation; ``name`` is who said it."""
 
     role: str = Field(min_length=1, max_length=512)
@@ -62,7 +62,7 @@ class Message(_Body):
     name: Id = None
 
 
-class Identifiers(_Body):
+class Identifiers(_Mem0Body):
     """Whose memories are meant: at least one of the three, unless the token says it."""
 
     user_id: Id = None
@@ -112,7 +112,7 @@ class SearchBody(Identifiers):
         return Asks(**names, org=self.org, workspace=self.workspace, metadata=rest)
 
 
-class ChangedMemory(_Body):
+class ChangedMemory(_Mem0Body):
     """Another text of a memory, and other metadata."""
 
     text: Text = Field(validation_alias=AliasChoices("text", "memory", "data"))

@@ -1,4 +1,4 @@
-"""What the doors share of their requests and replies."""
+"""Request and reply helpers that several doors use."""
 
 from __future__ import annotations
 

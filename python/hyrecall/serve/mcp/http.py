@@ -17,7 +17,7 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
 from hyrecall.serve import errors, metrics
-from hyrecall.serve.guards import Guard
+from hyrecall.serve.guards import ServiceGuard
 from hyrecall.serve.json_shape import check_message
 from hyrecall.serve.mcp.server import CALLER, create_server
 from hyrecall.serve.options import Caller, ServiceOptions
@@ -103,7 +103,7 @@ def http_app(
     metrics.count_store(state.metrics, memory, options)
     errors.install(app)
     app.router.routes.extend([*health.router.routes, Route(PATH, _Endpoint(manager, state.tokens))])
-    app.add_middleware(Guard, options=options, state=state)
+    app.add_middleware(ServiceGuard, options=options, state=state)
     return app
 
 

@@ -1,4 +1,4 @@
-"""Tools that connect memories, that say which helped, and that read them as files."""
+"""Tools that link memories, give feedback, and read memories as files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from hyrecall.serve.mcp.memory_tools import Link, edge_shape
-from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import (
     Arguments,
     Id,
     Ids,
     Previews,
     Query,
-    Reply,
-    Stored,
+    StoredTexts,
     Structure,
     Tool,
+    ToolReply,
     fenced,
 )
 
@@ -97,7 +97,7 @@ class Entries(Structure):
     entries: list[str]
 
 
-class File(Stored):
+class File(StoredTexts):
     """The text of a file; "" if it is not there."""
 
     path: str
@@ -118,41 +118,41 @@ class Lines(Previews):
     lines: list[OneLine]
 
 
-async def _link(session: Session, given: _Link) -> Reply:
+async def _link(session: CallerSession, given: _Link) -> ToolReply:
     edge = await session.link(
         given.nodes, given.relationship, description=given.description, data=given.metadata,
         visibility=given.visibility,
     )  # fmt: skip
-    return Reply(edge_shape(edge), f"Linked as {edge.id}.")
+    return ToolReply(edge_shape(edge), f"Linked as {edge.id}.")
 
 
-async def _unlink(session: Session, given: _Unlink) -> Reply:
+async def _unlink(session: CallerSession, given: _Unlink) -> ToolReply:
     removed = await session.unlink(given.id, given.reason)
-    return Reply(Removed(removed=removed), "Removed." if removed else "There was no such link.")
+    return ToolReply(Removed(removed=removed), "Removed." if removed else "There was no such link.")
 
 
-async def _feedback(session: Session, given: _Feedback) -> Reply:
+async def _feedback(session: CallerSession, given: _Feedback) -> ToolReply:
     n_new = await session.feedback(given.used, given.query)
-    return Reply(Noted(new=n_new), f"Noted, {n_new} new.")
+    return ToolReply(Noted(new=n_new), f"Noted, {n_new} new.")
 
 
-async def _ls(session: Session, given: _Ls) -> Reply:
+async def _ls(session: CallerSession, given: _Ls) -> ToolReply:
     found = await session.browse("ls", given.path, limit=given.limit)
-    return Reply(Entries(entries=found), "\n".join(found) or "Nothing is there.")
+    return ToolReply(Entries(entries=found), "\n".join(found) or "Nothing is there.")
 
 
-async def _cat(session: Session, given: _Cat) -> Reply:
+async def _cat(session: CallerSession, given: _Cat) -> ToolReply:
     text = await session.browse("cat", given.path)
     told = fenced([({"path": given.path}, text)]) if text else "There is no such file."
-    return Reply(File(path=given.path, text=text), told)
+    return ToolReply(File(path=given.path, text=text), told)
 
 
-async def _grep(session: Session, given: _Grep) -> Reply:
+async def _grep(session: CallerSession, given: _Grep) -> ToolReply:
     found = await session.browse(
         "grep", given.pattern, given.path, regex=given.regex, limit=given.limit
     )
     lines = [OneLine(path=one.path, number=one.number, text=one.text) for one in found]
-    return Reply(Lines(lines=lines), _text_of_lines if lines else "Nothing was found.")
+    return ToolReply(Lines(lines=lines), _text_of_lines if lines else "Nothing was found.")
 
 
 def _text_of_lines(data: dict[str, Any]) -> str:
@@ -160,9 +160,9 @@ def _text_of_lines(data: dict[str, Any]) -> str:
     return fenced([({}, "\n".join(lines))])
 
 
-async def _find(session: Session, given: _Find) -> Reply:
+async def _find(session: CallerSession, given: _Find) -> ToolReply:
     found = await session.browse("find", given.pattern, given.path, limit=given.limit)
-    return Reply(Entries(entries=found), "\n".join(found) or "Nothing was found.")
+    return ToolReply(Entries(entries=found), "\n".join(found) or "Nothing was found.")
 
 
 TOOLS: Final = (

@@ -15,18 +15,18 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory import Edge, Episode, Matches, Remembered, Version
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
-from hyrecall.serve.mcp.session import Session, missing
+from hyrecall.serve.mcp.session import CallerSession, missing
 from hyrecall.serve.mcp.tool import (
     Arguments,
     Id,
     Limit,
     Previews,
     Query,
-    Reply,
-    Stored,
+    StoredTexts,
     Structure,
     Text,
     Tool,
+    ToolReply,
     fenced,
 )
 
@@ -319,7 +319,7 @@ class _Get(Arguments):
     id: Id
 
 
-class OneFound(Stored):
+class OneFound(StoredTexts):
     """A memory and its edges."""
 
     memory: ListedMemory
@@ -337,7 +337,7 @@ class _List(Arguments):
     until: _Until = None
 
 
-class Listed(Previews):
+class MemoryList(Previews):
     """Memories, newest first."""
 
     memories: list[ListedMemory]
@@ -393,7 +393,7 @@ class Policy(Structure):
     policy_group: str | None
 
 
-class Forgotten(Structure):
+class ForgottenCount(Structure):
     """How many memories were forgotten: 1, or 0 if there was none."""
 
     forgotten: int
@@ -405,7 +405,7 @@ class History(Previews):
     versions: list[OneVersion]
 
 
-async def _save(session: Session, given: _Save) -> Reply:
+async def _save(session: CallerSession, given: _Save) -> ToolReply:
     fields = {
         "id": given.id, "kind": given.kind, "tags": tuple(given.tags), "metadata": given.metadata,
         "importance": given.importance, "pinned": given.pinned, "session_id": given.session_id,
@@ -415,10 +415,10 @@ async def _save(session: Session, given: _Save) -> Reply:
     kept = await session.remember(
         given.text, **{name: one for name, one in fields.items() if one is not None}
     )
-    return Reply(saved_shape(kept), f"Saved as {kept.id}.")
+    return ToolReply(saved_shape(kept), f"Saved as {kept.id}.")
 
 
-async def _search(session: Session, given: _Search) -> Reply:
+async def _search(session: CallerSession, given: _Search) -> ToolReply:
     times = _times(given)
     if times is not None and given.query.strip() in ("", "*"):
         return await _of_a_time(session, given)
@@ -432,10 +432,10 @@ async def _search(session: Session, given: _Search) -> Reply:
     found = Found(
         matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
     )
-    return Reply(found, text_of_matches)
+    return ToolReply(found, text_of_matches)
 
 
-async def _of_a_time(session: Session, given: _Search) -> Reply:
+async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
     """List what happened in a time, because there is nothing to rank by."""
     for name in (
         "session_id",
@@ -456,29 +456,29 @@ async def _of_a_time(session: Session, given: _Search) -> Reply:
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes
     )
     matches = list(map(match_shape, found, await session.ends(found)))
-    return Reply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
+    return ToolReply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
 
 
-async def _get(session: Session, given: _Get) -> Reply:
+async def _get(session: CallerSession, given: _Get) -> ToolReply:
     found = await session.get(given.id)
     if found is None:
         raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
     (memory,) = listed_shapes([found], await session.ends([found]))
     one = OneFound(memory=memory, links=links)
-    return Reply(one, lambda data: text_of_memories([data["memory"]]))
+    return ToolReply(one, lambda data: text_of_memories([data["memory"]]))
 
 
-async def _list(session: Session, given: _List) -> Reply:
+async def _list(session: CallerSession, given: _List) -> ToolReply:
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
         pinned=given.pinned, filter=_narrowed(given),
     )  # fmt: skip
-    listed = Listed(memories=listed_shapes(found, await session.ends(found)))
-    return Reply(listed, lambda data: text_of_memories(data["memories"]))
+    listed = MemoryList(memories=listed_shapes(found, await session.ends(found)))
+    return ToolReply(listed, lambda data: text_of_memories(data["memories"]))
 
 
-async def _update(session: Session, given: _Update) -> Reply:
+async def _update(session: CallerSession, given: _Update) -> ToolReply:
     fields = given.model_dump(exclude={"id", "reason", "text", "occurred_at"}, exclude_none=True)
     if given.text is not None:
         fields["output"] = given.text
@@ -487,33 +487,35 @@ async def _update(session: Session, given: _Update) -> Reply:
     if not fields:
         raise error(OptionError, "text", "a field to change", "none")
     kept = await session.update(given.id, given.reason, fields)
-    return Reply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
+    return ToolReply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
 
 
-async def _forget(session: Session, given: _Forget) -> Reply:
+async def _forget(session: CallerSession, given: _Forget) -> ToolReply:
     n = await session.forget(given.id, given.reason)
-    return Reply(Forgotten(forgotten=n), "Forgotten." if n else "There was no such memory.")
+    return ToolReply(
+        ForgottenCount(forgotten=n), "Forgotten." if n else "There was no such memory."
+    )
 
 
-async def _end_fact(session: Session, given: _EndFact) -> Reply:
+async def _end_fact(session: CallerSession, given: _EndFact) -> ToolReply:
     kept = await session.end_fact(given.id, read_time("at", given.at), given.reason)
-    return Reply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
+    return ToolReply(saved_shape(kept), f"Version {kept.version} of {kept.id} was written.")
 
 
-async def _get_policy(session: Session, given: _GetPolicy) -> Reply:
-    return Reply(Policy(**(await session.policy(given.agent))._asdict()))
+async def _get_policy(session: CallerSession, given: _GetPolicy) -> ToolReply:
+    return ToolReply(Policy(**(await session.policy(given.agent))._asdict()))
 
 
-async def _set_policy(session: Session, given: _SetPolicy) -> Reply:
+async def _set_policy(session: CallerSession, given: _SetPolicy) -> ToolReply:
     await session.set_policy(given.agent, given.policy, given.policy_group)
-    return Reply(Policy(policy=given.policy, policy_group=given.policy_group))
+    return ToolReply(Policy(policy=given.policy, policy_group=given.policy_group))
 
 
-async def _history(session: Session, given: _Get) -> Reply:
+async def _history(session: CallerSession, given: _Get) -> ToolReply:
     versions = [version_shape(one) for one in await session.history(given.id)]
     if not versions:
-        return Reply(History(versions=[]), "There is no such memory.")
-    return Reply(History(versions=versions), _text_of_history)
+        return ToolReply(History(versions=[]), "There is no such memory.")
+    return ToolReply(History(versions=versions), _text_of_history)
 
 
 def _text_of_history(data: dict[str, Any]) -> str:
@@ -554,7 +556,8 @@ TOOLS: Final = (
     ),
     Tool("get", "Get a memory", "Return a memory by its id, with its links to others.",
          _Get, OneFound, "reads", _get),
-    Tool("list", "List memories", "Return memories, newest first.", _List, Listed, "reads", _list),
+    Tool("list", "List memories", "Return memories, newest first.",
+         _List, MemoryList, "reads", _list),
     Tool(
         "update", "Update a memory",
         "Change fields of a memory; the earlier version stays in its history. Fields that are not "
@@ -564,7 +567,7 @@ TOOLS: Final = (
     Tool(
         "forget", "Forget a memory",
         "Take a memory out of recall. Its history is kept.",
-        _Forget, Forgotten, "removes", _forget, is_repeatable=True,
+        _Forget, ForgottenCount, "removes", _forget, is_repeatable=True,
     ),
     Tool(
         "end_fact", "End a fact",

@@ -34,8 +34,8 @@ from hyrecall.errors import (
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
 from hyrecall.serve.mcp import link_tools, memory_tools, system_tools
-from hyrecall.serve.mcp.session import DEFAULT_USER, Session, served_recipes
-from hyrecall.serve.mcp.tool import NOTICE, Reply, Tool, with_previews
+from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
+from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
 
 # ---- Bounds the calls at work and those that wait, and the time of each ----
@@ -48,8 +48,8 @@ class BusyError(Exception):
 
 
 @dataclass
-class Gate:
-    """Lets so many calls in at a time, lets so many more wait, and refuses others.
+class CallLimiter:
+    """Limits the running and the waiting calls; refuses further ones.
 
     Parameters
     ----------
@@ -60,7 +60,6 @@ class Gate:
     options: ServiceOptions
 
     def __post_init__(self) -> None:
-        """Let nobody in yet."""
         self._room = asyncio.Semaphore(self.options.max_running)
         self._n_inside = 0
 
@@ -112,7 +111,7 @@ def address(episode: Episode) -> str:
     return f"{_BEGIN}{user_name(episode.user_id)}/{quote(episode.id, safe='')}"
 
 
-async def listed(session: Session, cursor: str | None) -> types.ListResourcesResult:
+async def listed(session: CallerSession, cursor: str | None) -> types.ListResourcesResult:
     """Return a page of the pinned memories, newest first.
 
     Raises
@@ -137,7 +136,7 @@ async def listed(session: Session, cursor: str | None) -> types.ListResourcesRes
     )
 
 
-async def read(session: Session, uri: str) -> types.ReadResourceResult:
+async def read(session: CallerSession, uri: str) -> types.ReadResourceResult:
     """Return the text of a memory of the caller.
 
     Raises
@@ -248,7 +247,7 @@ def create_server(
         caller = Caller(user_id=default_user(memory), rights=frozenset(("read", "write")))
     options = ServiceOptions() if options is None else options
     tools = {tool.name: tool for tool in _tools(memory, systems)}
-    answers = _Answers(memory, caller, tools, readonly, options, Gate(options))
+    answers = _Answers(memory, caller, tools, readonly, options, CallLimiter(options))
     return Server(
         "hyrecall",
         version=__version__,
@@ -298,7 +297,7 @@ class _Answers:
     tools: dict[str, Tool]
     readonly: bool
     options: ServiceOptions
-    gate: Gate
+    gate: CallLimiter
 
     @cached_property
     def _schemas(self) -> dict[str, dict[str, Any]]:
@@ -356,7 +355,7 @@ class _Answers:
             text = json.dumps(data, ensure_ascii=False)
         return types.CallToolResult(content=[_text(text)], structured_content=data)
 
-    async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> Reply:
+    async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> ToolReply:
         tool = self.tools.get(params.name)
         if tool is None:
             raise error(OptionError, "name", f"one of {', '.join(self.tools)}", "another tool")
@@ -397,13 +396,13 @@ class _Answers:
         except Exception as fault:
             raise _protocol_error(fault, "resources/read") from None
 
-    def _session(self, context: _Context) -> Session:
+    def _session(self, context: _Context) -> CallerSession:
         """Return the session of who calls: a request over HTTP may bring its own caller."""
         scope = getattr(context.request, "scope", {})
         caller: Caller = scope.get(CALLER, self.caller)
         if self.readonly:
             caller = replace(caller, rights=caller.rights - {"write"})
-        return Session(self.memory, caller)
+        return CallerSession(self.memory, caller)
 
 
 def _text(text: str) -> types.TextContent:

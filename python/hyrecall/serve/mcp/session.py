@@ -1,7 +1,7 @@
 """Carries out the calls of one caller on a store: every read and write goes through here.
 
-A `Session` adds the caller's user, agent and partition to each call, so that no tool can forget
-them, and checks the right to write.
+A `CallerSession` adds the caller's user, agent and partition to each call, so that no tool can
+forget them, and checks the right to write.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def served_recipes(memory: Memory) -> dict[str, Recipe]:
 
 
 @dataclass(frozen=True)
-class Session:
+class CallerSession:
     """A store and a caller.
 
     Attributes
@@ -60,7 +60,7 @@ class Session:
         """Whether a call may name any user of the partition."""
         return "user_id" in free_names(self.caller)
 
-    def narrowed(self, asked: Mapping[str, Any]) -> Session:
+    def narrowed(self, asked: Mapping[str, Any]) -> CallerSession:
         """Return the session of the user, org and workspace that a call names.
 
         Raises
@@ -75,9 +75,9 @@ class Session:
             if name not in free:
                 raise error(ScopeError, name, "the caller's own, or none", "another")
             check_id(name, value)
-        return Session(self.memory, replace(self.caller, **asked)) if asked else self
+        return CallerSession(self.memory, replace(self.caller, **asked)) if asked else self
 
-    def of_user(self, user_id: str) -> Session:
+    def of_user(self, user_id: str) -> CallerSession:
         """Return the session of a user that a call names as its scope.
 
         Raises

@@ -116,7 +116,7 @@ async def _serve(server: Server[Any], lines: AsyncIterator[_Line], write: Any) -
 
 
 class _Pending:
-    """A write stream that knows which requests have no reply yet."""
+    """A write stream that tracks requests without a reply."""
 
     def __init__(self, write: Any) -> None:
         self._write = write

@@ -30,14 +30,14 @@ from hyrecall.serve.documented import (
     shown,
 )
 from hyrecall.serve.mcp.memory_tools import reasons_of
-from hyrecall.serve.mcp.session import DEFAULT_USER, Session, missing
-from hyrecall.serve.mcp.tool import Arguments, Id, Query, Reply, Structure, Text, Tool, fenced
+from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, missing
+from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Text, Tool, ToolReply, fenced
 
 _MostHits = Annotated[int, Field(ge=1, le=MOST, description="The most hits to return.")]
 _Reason = Annotated[str, Field(min_length=1, max_length=512, description="Why.")]
 
 
-class _Search(Arguments):
+class _HoneycombSearch(Arguments):
     query: Annotated[Query, Field(min_length=1)]
     limit: _MostHits = LIMIT
     token_budget: Annotated[
@@ -65,7 +65,7 @@ class Hit(Structure):
     memory_type: str = Field("", alias="memoryType", description="Not there: raw dialogue.")
 
 
-class Hits(Structure):
+class HitList(Structure):
     """Hits, best first."""
 
     hits: list[Hit]
@@ -79,11 +79,11 @@ class _Store(Arguments):
     type: MemoryType = "fact"
 
 
-class _Get(Arguments):
+class _HoneycombGet(Arguments):
     id: Id
 
 
-class _List(Arguments):
+class _HoneycombList(Arguments):
     limit: _MostHits = LIMIT
     offset: Annotated[int, Field(ge=0)] = 0
 
@@ -94,7 +94,7 @@ class _Modify(Arguments):
     reason: _Reason
 
 
-class _Forget(Arguments):
+class _HoneycombForget(Arguments):
     id: Id
     reason: _Reason
 
@@ -138,7 +138,7 @@ class Stored(Structure):
     action: Literal["stored"]
 
 
-class Modified(Structure):
+class ModifiedMemory(Structure):
     """The memory whose text was replaced; the reason is in its history."""
 
     id: str
@@ -146,7 +146,7 @@ class Modified(Structure):
     audited: Literal[True]
 
 
-class Forgotten(Structure):
+class ForgottenMemory(Structure):
     """The memory that was taken out of recall; the reason is in its history."""
 
     id: str
@@ -154,85 +154,92 @@ class Forgotten(Structure):
     audited: Literal[True]
 
 
-class File(Structure):
+class MemoryFile(Structure):
     """The text of a file; "" if it is not there."""
 
     path: str
     text: str
 
 
-async def _search(session: Session, given: _Search) -> Reply:
+async def _search(session: CallerSession, given: _HoneycombSearch) -> ToolReply:
     found = await session.search(
         given.query, recipe=honeycomb.name, limit=given.limit, token_budget=given.token_budget
     )
-    return Reply(as_recall(found))
+    return ToolReply(as_recall(found))
 
 
-async def _store(session: Session, given: _Store) -> Reply:
+async def _store(session: CallerSession, given: _Store) -> ToolReply:
     kept = await session.remember(given.content, kind=given.type, source="memory")
-    return Reply(as_stored(kept.id))
+    return ToolReply(as_stored(kept.id))
 
 
-async def _get(session: Session, given: _Get) -> Reply:
+async def _get(session: CallerSession, given: _HoneycombGet) -> ToolReply:
     found = await session.get(given.id)
     if found is None:
         raise missing()
-    return Reply({"memory": as_memory(found)})
+    return ToolReply({"memory": as_memory(found)})
 
 
-async def _list(session: Session, given: _List) -> Reply:
+async def _list(session: CallerSession, given: _HoneycombList) -> ToolReply:
     found = await session.newest(limit=given.limit, offset=given.offset)
-    return Reply({"memories": [as_memory(one) for one in found]})
+    return ToolReply({"memories": [as_memory(one) for one in found]})
 
 
-async def _modify(session: Session, given: _Modify) -> Reply:
+async def _modify(session: CallerSession, given: _Modify) -> ToolReply:
     kept = await session.update(given.id, given.reason, {"output": given.content, "input": ""})
-    return Reply(as_changed(kept.id, "modified"))
+    return ToolReply(as_changed(kept.id, "modified"))
 
 
-async def _forget(session: Session, given: _Forget) -> Reply:
+async def _forget(session: CallerSession, given: _HoneycombForget) -> ToolReply:
     if not await session.forget(given.id, given.reason):
         raise missing()
-    return Reply(as_changed(given.id, "forgotten"))
+    return ToolReply(as_changed(given.id, "forgotten"))
 
 
-async def _read(session: Session, given: _Read) -> Reply:
+async def _read(session: CallerSession, given: _Read) -> ToolReply:
     text = await session.browse("cat", given.path)
     told = fenced([({"path": given.path}, text)]) if text else "There is no such file."
-    return Reply(File(path=given.path, text=text), told)
+    return ToolReply(MemoryFile(path=given.path, text=text), told)
 
 
-async def _index(session: Session, _: _Index) -> Reply:
+async def _index(session: CallerSession, _: _Index) -> ToolReply:
     return await _read(session, _Read(path="/index.md"))
 
 
 def _searches(name: str) -> Tool:
     told = "Recall memories, summaries and dialogue, best first; facts weigh more than dialogue."
     return Tool(
-        name, "Recall memories", told, _Search, Hits, "reads", _search, recipe=honeycomb.name
+        name,
+        "Recall memories",
+        told,
+        _HoneycombSearch,
+        HitList,
+        "reads",
+        _search,
+        recipe=honeycomb.name,
     )
 
 
 def _reads(name: str) -> Tool:
     return Tool(name, "Read a file", "Return the text of a file of memories.",
-                _Read, File, "reads", _read)  # fmt: skip
+                _Read, MemoryFile, "reads", _read)  # fmt: skip
 
 
 HONEYCOMB_TOOLS: Final = (
     _searches("memory_search"),
     Tool("memory_store", "Store a memory", "Keep a memory.", _Store, Stored, "adds", _store),
     Tool("memory_get", "Get a memory", "Return a memory by its id.",
-         _Get, Got, "reads", _get),
+         _HoneycombGet, Got, "reads", _get),
     Tool("memory_list", "List memories", "Return memories, newest first.",
-         _List, Memories, "reads", _list),
+         _HoneycombList, Memories, "reads", _list),
     Tool("memory_modify", "Modify a memory", "Replace the text of a memory, and say why.",
-         _Modify, Modified, "changes", _modify),
+         _Modify, ModifiedMemory, "changes", _modify),
     Tool("memory_forget", "Forget a memory", "Take a memory out of recall, and say why.",
-         _Forget, Forgotten, "removes", _forget),
+         _HoneycombForget, ForgottenMemory, "removes", _forget),
     _searches("honeycomb_search"),
     _reads("honeycomb_read"),
     Tool("honeycomb_index", "Read the index", "Return the list of the newest memories.",
-         _Index, File, "reads", _index),
+         _Index, MemoryFile, "reads", _index),
     _searches("hivemind_search"),
     _reads("hivemind_read"),
 )  # fmt: skip
@@ -290,7 +297,7 @@ class Results(Structure):
     related: list[HebbMemory]
 
 
-async def _write(session: Session, given: _Write) -> Reply:
+async def _write(session: CallerSession, given: _Write) -> ToolReply:
     kept = await session.remember(
         given.content, kind=PARTITION, tags=tuple(given.tags), importance=float(given.importance)
     )
@@ -298,14 +305,14 @@ async def _write(session: Session, given: _Write) -> Reply:
     if found is None:  # another call has forgotten it
         raise missing()
     (made,) = await shown(session, [found])
-    return Reply(made)
+    return ToolReply(made)
 
 
-async def _hebb_search(session: Session, given: _HebbSearch) -> Reply:
+async def _hebb_search(session: CallerSession, given: _HebbSearch) -> ToolReply:
     if not given.query.strip():
-        return Reply(NOTHING)
+        return ToolReply(NOTHING)
     found = await session.search(given.query, recipe=hebb.name, limit=given.top_k)
-    return Reply(await as_results(session, found))
+    return ToolReply(await as_results(session, found))
 
 
 HEBB_TOOLS: Final = (
@@ -384,14 +391,14 @@ class Recalled(Structure):
     metadata: Metadata
 
 
-async def _recall(session: Session, given: _Recall) -> Reply:
+async def _recall(session: CallerSession, given: _Recall) -> ToolReply:
     one = session.caller
     found = await ahm_recall(
         session.memory, given.query, given.session_id, given.max_results, given.force_regex,
         user_id=one.user_id if one.agent is None else None, org=one.org, workspace=one.workspace,
         agent=one.agent,
     )  # fmt: skip
-    return Reply(Recalled.model_validate(found))
+    return ToolReply(Recalled.model_validate(found))
 
 
 HYPERGRAPH_TOOLS: Final = (
@@ -415,7 +422,7 @@ _Scope = Annotated[
 ]
 
 
-class _Save(Arguments):
+class _L0Save(Arguments):
     key: Annotated[str, Field(min_length=1, max_length=512, description="A short, stable name.")]
     value: Annotated[Text, Field(description="What to keep; it replaces an earlier value.")]
     scope: _Scope = ""
@@ -468,7 +475,7 @@ class NotesFound(Structure):
     degraded: list[str] = Field(default=[], description="Why notes may be missing or misplaced.")
 
 
-async def _save(session: Session, given: _Save) -> Reply:
+async def _save(session: CallerSession, given: _L0Save) -> ToolReply:
     scope = given.scope or session.user_id or (DEFAULT_USER if session.is_free else "")
     of_scope = session.of_user(scope) if scope else session
     tags = given.tags if isinstance(given.tags, list) else given.tags.split(",")
@@ -489,12 +496,12 @@ async def _save(session: Session, given: _Save) -> Reply:
         changes = {"output": given.value, **wanted, "metadata": found.metadata | metadata}
         kept = await of_scope.update(given.key, "memory_save", changes)
     saved = SavedNote(key=kept.id, scope=scope, version=kept.version, embedded=kept.embedded)
-    return Reply(saved, f"Saved {scope}/{kept.id}." if scope else f"Saved {kept.id}.")
+    return ToolReply(saved, f"Saved {scope}/{kept.id}." if scope else f"Saved {kept.id}.")
 
 
-async def _l0_search(session: Session, given: _L0Search) -> Reply:
+async def _l0_search(session: CallerSession, given: _L0Search) -> ToolReply:
     if not given.query.strip():
-        return Reply(NotesFound(results=[]), "[]")
+        return ToolReply(NotesFound(results=[]), "[]")
     options: dict[str, Any] = {"kind": KIND, "limit": given.limit}
     if given.scope or not session.is_free:
         one = session.of_user(given.scope) if given.scope else session
@@ -502,7 +509,7 @@ async def _l0_search(session: Session, given: _L0Search) -> Reply:
     else:
         users = await _scopes(session)
         if not users:
-            return Reply(NotesFound(results=[]), "[]")
+            return ToolReply(NotesFound(results=[]), "[]")
         found = await session.memory.search(
             given.query, recipe=l0, partitions=[_partition(session, user) for user in users],
             **options,
@@ -516,7 +523,7 @@ async def _l0_search(session: Session, given: _L0Search) -> Reply:
         )
         for match, time in zip(found, times, strict=True)
     ]
-    return Reply(NotesFound(results=notes, degraded=reasons_of(found)), _text_of_notes)
+    return ToolReply(NotesFound(results=notes, degraded=reasons_of(found)), _text_of_notes)
 
 
 def _text_of_notes(data: dict[str, Any]) -> str:
@@ -524,7 +531,7 @@ def _text_of_notes(data: dict[str, Any]) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-async def _scopes(session: Session) -> list[str]:
+async def _scopes(session: CallerSession) -> list[str]:
     """Return all scopes with notes, for a caller that may choose any of them."""
     one = session.caller
     every = await session.memory.list(
@@ -533,11 +540,11 @@ async def _scopes(session: Session) -> list[str]:
     return list(dict.fromkeys(note.user_id for note in every if note.user_id is not None))
 
 
-def _partition(session: Session, user: str) -> Partition:
+def _partition(session: CallerSession, user: str) -> Partition:
     return Partition(user, org=session.caller.org, workspace=session.caller.workspace)
 
 
-async def _updated(session: Session, note: Episode) -> datetime:
+async def _updated(session: CallerSession, note: Episode) -> datetime:
     """Return when a note was last written."""
     owner = session.of_user(note.user_id or "") if session.is_free else session
     versions = await owner.history(note.id)
@@ -562,7 +569,7 @@ L0_TOOLS: Final = (
     Tool(
         "memory_save", "Save a note",
         "Keep a value under a key in a scope. A key that is there gets the new value.",
-        _Save, SavedNote, "changes", _save,
+        _L0Save, SavedNote, "changes", _save,
     ),
     Tool(
         "memory_search", "Search notes",

@@ -17,7 +17,7 @@ from hyrecall.base.arguments import unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
 from hyrecall.serve.bodies import Text
-from hyrecall.serve.mcp.session import Session
+from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.options import Right, ServiceOptions
 
 __all__ = [
@@ -30,11 +30,11 @@ __all__ = [
     "Limit",
     "Previews",
     "Query",
-    "Reply",
-    "Stored",
+    "StoredTexts",
     "Structure",
     "Text",
     "Tool",
+    "ToolReply",
     "check_page",
     "check_shape",
     "fenced",
@@ -180,13 +180,7 @@ _AROUND: Final = 2
 
 
 def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
-    """Refuse arguments with too many levels, or a list with too many entries.
-
-    Raises
-    ------
-    OptionError
-        The argument is named.
-    """
+    """Refuse arguments with too many levels, or a list with too many entries."""
     for name, value in given.items():
         most = options.max_levels - _AROUND - 1
         rest = [(value, 1)]
@@ -205,13 +199,7 @@ def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
 
 
 def check_page(options: ServiceOptions, given: object) -> None:
-    """Refuse a query that is too long, or a page that is too large or too far down.
-
-    Raises
-    ------
-    OptionError
-        The argument is named.
-    """
+    """Refuse a query that is too long, or a page that is too large or too far down."""
     query = getattr(given, "query", "")
     n_bytes = len(query.encode("utf-8", "surrogatepass"))
     if n_bytes > options.max_query:
@@ -311,13 +299,13 @@ class Structure(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
-class Stored(Structure):
+class StoredTexts(Structure):
     """Base of what tools return of texts that the store holds."""
 
     notice: str = NOTICE
 
 
-class Previews(Stored):
+class Previews(StoredTexts):
     """Base of lists of these."""
 
     is_cut: Annotated[
@@ -341,8 +329,8 @@ _SCOPE: Final = {
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The answer of a tool: data of its output schema, and the same as a short text.
+class ToolReply:
+    """The answer of a tool: structured data, and the same as a short text.
 
     A dict is already as JSON shows it, as the documents of a system have it.
     """
@@ -378,7 +366,7 @@ class Tool:
     takes: type[Arguments]
     returns: type[Structure]
     effect: Effect
-    answer: Callable[[Session, Any], Awaitable[Reply]]
+    answer: Callable[[CallerSession, Any], Awaitable[ToolReply]]
     is_repeatable: bool = False
     shows: bool = False
     recipe: str | None = None

@@ -1,4 +1,4 @@
-"""Serves the page: HTML, style sheets, modules of JavaScript, and an icon, as they lie here.
+"""Serves the files of the page: HTML, style sheets, JavaScript modules and an icon.
 
 The page asks the routes under ``/v1`` and nothing else; it holds no data of a store, so it needs no
 token. A fixed list of files is served, so a path never reaches the disk.
@@ -47,15 +47,15 @@ HEADERS = {
 """Of every reply: scripts come from here only, and no text can become a script."""
 
 
-class _File(NamedTuple):
+class _PageFile(NamedTuple):
     body: bytes
     media_type: str
     etag: str
 
 
-def _read(name: str, media_type: str) -> _File:
+def _read(name: str, media_type: str) -> _PageFile:
     body = files(__name__).joinpath(name).read_bytes()
-    return _File(body, media_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    return _PageFile(body, media_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
 
 def router() -> APIRouter:
@@ -77,7 +77,7 @@ def router() -> APIRouter:
     return made
 
 
-def _reply(request: Request, file: _File) -> Response:
+def _reply(request: Request, file: _PageFile) -> Response:
     headers = {**HEADERS, "ETag": file.etag}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)

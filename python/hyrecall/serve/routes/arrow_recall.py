@@ -66,8 +66,8 @@ _Fits = Callable[[pa.DataType], bool]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a column holds."""
+class ColumnKind:
+    """The accepted types of a column of queries."""
 
     wish: str
     fits: _Fits
@@ -111,25 +111,25 @@ def _is_vector(kind: pa.DataType) -> bool:
     return _is_list_of(_is_number)(kind.storage_type if tensor else kind)
 
 
-TEXT = Kind("strings", _is_text)
-JSON = Kind("strings of JSON", _is_text, is_json=True)
-NUMBER = Kind("numbers", _is_number)
-FLOORS = Kind(
+TEXT = ColumnKind("strings", _is_text)
+JSON = ColumnKind("strings of JSON", _is_text, is_json=True)
+NUMBER = ColumnKind("numbers", _is_number)
+FLOORS = ColumnKind(
     "numbers, or strings of JSON", lambda kind: _is_number(kind) or _is_text(kind), is_json=True
 )
-FLAG = Kind("booleans", pa.types.is_boolean)
-TIME = Kind("timestamps or strings", _is_time)
-PLAIN = Kind("strings, numbers, booleans or times", _is_plain)
-TEXTS = Kind("lists of strings", _is_list_of(_is_text))
-TIMES = Kind("lists of timestamps or strings", _is_list_of(_is_time))
-NUMBERS = Kind("lists of numbers", _is_vector)
-CELLS = Kind(
+FLAG = ColumnKind("booleans", pa.types.is_boolean)
+TIME = ColumnKind("timestamps or strings", _is_time)
+PLAIN = ColumnKind("strings, numbers, booleans or times", _is_plain)
+TEXTS = ColumnKind("lists of strings", _is_list_of(_is_text))
+TIMES = ColumnKind("lists of timestamps or strings", _is_list_of(_is_time))
+NUMBERS = ColumnKind("lists of numbers", _is_vector)
+CELLS = ColumnKind(
     "cells (plain values, or structs of them), or lists of cells",
     lambda kind: _is_cell(kind) or _is_list_of(_is_cell)(kind),
 )
 
 
-def _check_types(schema: pa.Schema, wanted: Mapping[str, Kind]) -> None:
+def _check_types(schema: pa.Schema, wanted: Mapping[str, ColumnKind]) -> None:
     names = schema.names
     if len(set(names)) < len(names) or not set(names) <= wanted.keys():
         wish = ", ".join(sorted(wanted))
@@ -144,7 +144,9 @@ def _check_types(schema: pa.Schema, wanted: Mapping[str, Kind]) -> None:
 # ---- the stream ----
 
 
-def read_table(body: bytes, wanted: Mapping[str, Kind], sizes: ServiceOptions, most: int) -> Any:
+def read_table(
+    body: bytes, wanted: Mapping[str, ColumnKind], sizes: ServiceOptions, most: int
+) -> Any:
     """Read and check a stream; nothing that it says of sizes is believed."""
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
@@ -192,7 +194,9 @@ def _batches(
 # ---- lengths ----
 
 
-def _check_lengths(name: str, column: pa.ChunkedArray, kind: Kind, sizes: ServiceOptions) -> None:
+def _check_lengths(
+    name: str, column: pa.ChunkedArray, kind: ColumnKind, sizes: ServiceOptions
+) -> None:
     if _is_text(column.type):
         check_size(name, longest(column), sizes.max_body, "bytes")
         if kind.is_json:
@@ -227,7 +231,7 @@ def _list_lengths(column: pa.ChunkedArray) -> tuple[int, int]:
     return pc.max(lengths).as_py() or 0, pc.sum(lengths).as_py() or 0
 
 
-def check_count(table: pa.Table, wanted: Mapping[str, Kind], sizes: ServiceOptions) -> None:
+def check_count(table: pa.Table, wanted: Mapping[str, ColumnKind], sizes: ServiceOptions) -> None:
     """Refuse columns whose lists and JSON hold too many values in all to become Python's
     objects.
     """
@@ -253,7 +257,7 @@ def values_of(column: pa.ChunkedArray | pa.Table, name: str) -> list[Any]:
 
 # ---- Batches as Arrow IPC streams: a table of queries comes in, a table of hits goes out ----
 
-OF_A_STORE: dict[str, Kind] = {
+OF_A_STORE: dict[str, ColumnKind] = {
     "query": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
     "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
     "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
@@ -300,7 +304,7 @@ _ROUTE: dict[str, Any] = {
 
 
 class BatchOptions(BaseModel):
-    """What holds for every query of an index's batch."""
+    """The options that all queries of an index's batch share."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -375,7 +379,7 @@ def _index_arguments(
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _of_an_index(index: AnyIndex) -> dict[str, Kind]:
+def _of_an_index(index: AnyIndex) -> dict[str, ColumnKind]:
     """Return the columns that an index's table may have."""
     kinds = {"text": TEXT, "vector": NUMBERS}
     own = {f"{kind}.{arm}": kinds[kind] for kind, arms in _arms(index).items() for arm in arms}
@@ -477,7 +481,7 @@ def _table_of(found: Sequence[Matches]) -> pa.Table:
 
 
 async def _read(
-    request: Request, sizes: ServiceOptions, wanted: Mapping[str, Kind], most: int
+    request: Request, sizes: ServiceOptions, wanted: Mapping[str, ColumnKind], most: int
 ) -> pa.Table:
     """Read the table of a request."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != ARROW:
@@ -516,8 +520,8 @@ def _pieces(hits: Hits) -> Iterator[pa.Table]:
         rest.append((part.only(queries < middle), begin, middle))
 
 
-class _Sink(io.RawIOBase):
-    """A file whose content is taken away as it is written."""
+class _ReplyBuffer(io.RawIOBase):
+    """A file object that collects output until the reply sends it."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -536,7 +540,7 @@ class _Sink(io.RawIOBase):
 
 def _stream(pieces: Iterator[pa.Table]) -> Iterator[bytes]:
     """Yield an Arrow stream, a piece at a time."""
-    first, sink = next(pieces), _Sink()
+    first, sink = next(pieces), _ReplyBuffer()
     with pa.ipc.new_stream(sink, first.schema) as writer:
         for piece in chain([first], pieces):
             writer.write_table(piece)

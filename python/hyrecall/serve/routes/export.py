@@ -37,7 +37,7 @@ class _Export(ScopeParams):
 
 
 class _LeftError(Exception):
-    """The client left."""
+    """The client closed the connection."""
 
 
 class _SlowError(Exception):
@@ -160,27 +160,27 @@ browse_router = Router(
 _PATTERN_BYTES = 1024
 
 
-class _Path(ScopeParams):
+class _PathParams(ScopeParams):
     path: str = "/"
     limit: Annotated[int, Query(ge=0)] = 200
 
 
-class _File(ScopeParams):
+class _FileParams(ScopeParams):
     path: str
 
 
-class _Find(_Path):
+class _FindParams(_PathParams):
     pattern: str = "*"
 
 
-class _Grep(_Path):
+class _GrepParams(_PathParams):
     pattern: str
     regex: bool = False
     limit: Annotated[int, Query(ge=0)] = 50
 
 
 @browse_router.get("/ls", summary="List a folder")
-async def ls(request: Request, asked: Annotated[_Path, Query()], who: Reader) -> Response:
+async def ls(request: Request, asked: Annotated[_PathParams, Query()], who: Reader) -> Response:
     """List a folder, newest first; folders end in a slash."""
     check_page(options_of(request), asked.limit)
     store = scoped_store(request, who, asked)
@@ -189,7 +189,7 @@ async def ls(request: Request, asked: Annotated[_Path, Query()], who: Reader) ->
 
 
 @browse_router.get("/cat", summary="Read a file")
-async def cat(request: Request, asked: Annotated[_File, Query()], who: Reader) -> Response:
+async def cat(request: Request, asked: Annotated[_FileParams, Query()], who: Reader) -> Response:
     """Return a file's text; 404 for one that is not there."""
     text = await scoped_store(request, who, asked).run(lambda store: store.browse().cat(asked.path))
     if not text:
@@ -198,7 +198,7 @@ async def cat(request: Request, asked: Annotated[_File, Query()], who: Reader) -
 
 
 @browse_router.get("/find", summary="Find files by name")
-async def find(request: Request, asked: Annotated[_Find, Query()], who: Reader) -> Response:
+async def find(request: Request, asked: Annotated[_FindParams, Query()], who: Reader) -> Response:
     """Return paths of memories whose file name matches a pattern, newest first."""
     check_page(options_of(request), asked.limit)
     store = scoped_store(request, who, asked)
@@ -209,7 +209,7 @@ async def find(request: Request, asked: Annotated[_Find, Query()], who: Reader) 
 
 
 @browse_router.get("/grep", summary="Find lines")
-async def grep(request: Request, asked: Annotated[_Grep, Query()], who: Reader) -> Response:
+async def grep(request: Request, asked: Annotated[_GrepParams, Query()], who: Reader) -> Response:
     """Return lines that hold a text or match a regular expression (RE2), newest memory first."""
     check_page(options_of(request), asked.limit)
     check_size("pattern", len(asked.pattern.encode("utf-8", "replace")), _PATTERN_BYTES, "bytes")

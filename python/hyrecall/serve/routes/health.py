@@ -35,7 +35,7 @@ THREAD_SECONDS = 1.0
 
 
 class Probe:
-    """Asks what may block, on a thread that no request takes."""
+    """Runs checks that may block on a thread of its own."""
 
     # Whoever asks meanwhile shares the answer.
 

@@ -324,7 +324,7 @@ agents_router = Router(prefix="/v1", tags=["agents"], responses=ERRORS)
 POLICY = "/agents/{id:path}/policy"
 
 
-class _Place(BaseModel):
+class _PolicyParams(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     org: str | None = None
@@ -348,7 +348,7 @@ async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Writer
 async def get_policy(
     request: Request,
     id: PathId,  # noqa: A002
-    asked: Annotated[_Place, Query()],
+    asked: Annotated[_PolicyParams, Query()],
     who: Reader,
 ) -> dict[str, Any]:
     """Return what an agent may read; an agent may ask for its own."""

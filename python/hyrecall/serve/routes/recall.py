@@ -27,7 +27,7 @@ from hyrecall.serve.errors import (
     naming_query,
     options_of,
 )
-from hyrecall.serve.guards import Turns
+from hyrecall.serve.guards import FairSemaphore
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
@@ -171,7 +171,7 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     for at, query in enumerate(queries):
         with naming_query(at):
             stores.append(_store_of(request, who, query))
-    places: Turns = request.app.state.of_batches
+    places: FairSemaphore = request.app.state.of_batches
     rest = iter(enumerate(zip(stores, queries, strict=True)))
     found: dict[int, Matches | HyrecallError | ServiceError] = {}
 
