@@ -85,21 +85,20 @@ class FrozenRequest {
 
   // None: what is asked is not of the usual types, or wrong.
   std::unique_ptr<Answer> ask(std::shared_ptr<Snapshot> const& snapshot, py::handle text,
-                              py::handle vectors, py::handle scope,
-                              std::shared_ptr<FilterProgram> const& filter, bool one) const {
+                              py::handle vectors, py::handle scope, py::handle filter,
+                              bool one) const {
     auto request = std::make_shared<BatchRequest>(options_);
     try {
       if (!take_queries(*request, text, vectors, one)) return nullptr;
       if (!take_scopes(*request, scope, one)) return nullptr;
+      if (!take_filters(*request, filter, one)) return nullptr;
     } catch (Error const&) {
       return nullptr;
     } catch (py::error_already_set const&) {
       return nullptr;
+    } catch (py::cast_error const&) {
+      return nullptr;
     }
-    std::vector<std::shared_ptr<FilterProgram const>> filters;
-    if (filter) filters.push_back(filter);
-    std::vector<std::uint32_t> const numbers(request->n_queries, filter ? 0 : kNone32);
-    request->set_filters(std::move(filters), numbers);
     request->settings = read_settings();
     if (host_postings_)
       request->host_postings = request->settings.auto_postings.value_or(*host_postings_);
@@ -188,6 +187,26 @@ class FrozenRequest {
     return request.scope_of.size() == request.n_queries;
   }
 
+  static bool take_filters(BatchRequest& request, py::handle filter, bool one) {
+    std::vector<std::shared_ptr<FilterProgram const>> distinct;
+    std::vector<std::uint32_t> numbers;
+    auto const take = [&](py::handle each) {
+      if (each.is_none()) return kNone32;
+      auto program = py::cast<std::shared_ptr<FilterProgram>>(each);
+      if (distinct.empty() || distinct.back() != program) distinct.push_back(std::move(program));
+      return static_cast<std::uint32_t>(distinct.size() - 1);
+    };
+    if (PyList_CheckExact(filter.ptr())) {
+      auto const each = py::reinterpret_borrow<py::list>(filter);
+      if (one || each.size() != request.n_queries) return false;
+      for (py::handle given : each) numbers.push_back(take(given));
+    } else {
+      numbers.assign(request.n_queries, take(filter));
+    }
+    request.set_filters(std::move(distinct), numbers);
+    return true;
+  }
+
   BatchRequest options_;
   std::optional<std::uint64_t> host_postings_;
   std::vector<std::string> kinds_;
@@ -232,7 +251,8 @@ void bind_frozen(py::module_& m) {
            py::arg("scope_type"), py::arg("dims"), py::arg("blank"), py::arg("exact"))
       .def("ask", &FrozenRequest::ask,
            "Search for the given queries: a str, a float32 array and a scope, or with one=False "
-           "lists of str and of scopes, or a scope for all, and an array of rows. Returns None "
+           "lists of str, of scopes and of filters, or a scope or filter for all, and an array of "
+           "rows. Returns None "
            "for anything else, also for what is wrong.",
            py::arg("snapshot").none(false), py::arg("text"), py::arg("vectors"), py::arg("scope"),
            py::arg("filter"), py::arg("one"));

@@ -578,9 +578,10 @@ class Index:
             expansion, recipe, group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
-        is_usual = is_usual and query_keys is None and now is None
+        is_usual = is_usual and query_keys is None
         if is_usual:
-            known = self._known.ask(self._held, text, vectors, scope, given, filter, one=False)
+            asked = (text, vectors, scope, given, filter, now)
+            known = self._known.ask(self._held, *asked, one=False)
             if known is not None:
                 return Hits(known)
         facts = self._facts
@@ -646,9 +647,10 @@ class Index:
             limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
             expansion, recipe, group, surrounding, columns,
         )  # fmt: skip
-        is_usual = candidates is None and session is None and graphs is None and now is None
+        is_usual = candidates is None and session is None and graphs is None
         if is_usual:
-            known = self._known.ask(self._held, text, vector, scope, given, filter, one=True)
+            asked = (text, vector, scope, given, filter, now)
+            known = self._known.ask(self._held, *asked, one=True)
             if known is not None:
                 return QueryHits(known, 0)
         check_no_list(scope)

@@ -437,7 +437,7 @@ class FrozenRequest:
         text: object,
         vectors: object,
         scope: object,
-        filter: FilterProgram | None,  # noqa: A002
+        filter: FilterProgram | list[FilterProgram | None] | None,  # noqa: A002
         one: bool,
     ) -> Answer | None: ...
 

@@ -6,14 +6,15 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
 from hyrecall.ask.scope import Scope
-from hyrecall.hits.reply import Arrays, BatchReply, Reply
+from hyrecall.base.times import call_time
+from hyrecall.hits.reply import Arrays, ReplyBase, Reply
 from hyrecall.hits.trace import Trace
 from hyrecall.recall.batch import RecallSource, trace_of
 from hyrecall.recall.on_demand import with_columns
@@ -109,6 +110,7 @@ class KnownOptions:
         scope: object,
         given: tuple[object, ...],
         filter: object,  # noqa: A002
+        now: datetime | None,
         *,
         one: bool,
     ) -> Reply | None:
@@ -118,30 +120,26 @@ class KnownOptions:
         forms = self._known.get((text is None, vectors is None, *map(id, given)))
         if forms is None or state is None or "opentelemetry.trace" in sys.modules:
             return None
-        found = forms.get(None)
+        found = forms.get(None) or forms.get(_form(state, scope))
         if found is None:
-            try:
-                found = forms.get(state.threaded_scopes.get(scope))
-            except TypeError:  # a list of scopes, or one that has no hash
-                return None
-            if found is None:
-                return None
-        program = None
+            return None
+        called = call_time(now)
+        programs: Any = None
         if filter is not None:
-            program = known_program(filter, found.shared["facts"].attribute_types)
-            if program is None:
+            programs = _programs(filter, found.shared["facts"].attribute_types)
+            if programs is None:
                 return None
         files = state.files
         files.check()
         try:
-            answer = found.native.ask(state.snapshot, text, vectors, scope, program, one)
+            answer = found.native.ask(state.snapshot, text, vectors, scope, programs, one)
         finally:
             files.check_reads()
         if answer is None:
             return None
         reply = _new(PlainReply)
         vars(reply).update(
-            found.shared, now=datetime.now(UTC), _values={}, _gathered={}, _answer=answer,
+            found.shared, now=called, _values={}, _gathered={}, _answer=answer,
             _frozen=found, _began=began, _state=state,
             _scope=list(scope) if isinstance(scope, list) else scope,
         )  # fmt: skip
@@ -155,7 +153,7 @@ class KnownOptions:
         scope: object,
         given: tuple[object, ...],
         recipe: Any,
-        reply: BatchReply,
+        reply: ReplyBase,
     ) -> None:
         """Remember the options of a call that was answered the long way, if they are plain."""
         key = (text is None, vectors is None, *map(id, given))
@@ -169,15 +167,35 @@ class KnownOptions:
             return
         form = None
         if recipe is not None and recipe.with_threads is not None and reply.facts.schema.thread:
-            try:
-                form = source.state.threaded_scopes.get(scope)
-            except TypeError:
-                return
+            form = _form(source.state, scope)
             if form is None:
                 return
         if len(self._known) >= MOST_KNOWN:
             self._known = {}
         self._known[key] = {**forms, form: _freeze(source.plan, reply, recipe, given, device)}
+
+
+def _form(state: State, scope: object) -> bool | None:
+    """Say whether scopes hold threads; None: it is not known, or they differ."""
+    known = state.threaded_scopes
+    try:
+        if type(scope) is not list:
+            return known.get(scope)
+        found = {known.get(one) for one in scope}
+    except TypeError:  # it has no hash
+        return None
+    return found.pop() if len(found) == 1 else None
+
+
+def _programs(
+    given: object, types: Mapping[str, Any]
+) -> _core.FilterProgram | list[_core.FilterProgram | None] | None:
+    """Return the programs of filters; None: one of them is of another kind, or wrong."""
+    if type(given) is not list:
+        return known_program(given, types)
+    made = [None if one is None else known_program(one, types) for one in given]
+    right = all((one is None) == (other is None) for one, other in zip(given, made, strict=True))
+    return made if right else None
 
 
 def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:

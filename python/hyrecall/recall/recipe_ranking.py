@@ -358,8 +358,8 @@ def sees_threads(facts: IndexFacts, state: State, request: Search) -> bool | npt
         return False
     scope = request.scope
     if _has_no_thread(state, thread):
-        if not isinstance(scope, list):
-            _remember(state, scope, found=False)
+        for one in scope if isinstance(scope, list) else [scope]:
+            _remember(state, one, found=False)
         return False
     if not isinstance(scope, list):
         return _holds_thread(facts, state, scope, thread)
