@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +24,8 @@ import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
 
-MOST_OF_RECALL_ONE = 138
-MOST_OF_A_SEARCH = 725  # beside its matches
+MOST_OF_RECALL_ONE = 10
+MOST_OF_A_SEARCH = 570  # beside its matches
 MOST_OF_A_MATCH = 15
 N_MATCHES = 10
 
@@ -81,19 +82,25 @@ def index() -> hr.Index:
         {
             "id": np.arange(40),
             "user": ["ann", "bob"] * 20,
+            "year": [1, 1, 2, 2] * 10,
             "text": [f"tea number {at}" for at in range(40)],
         }
     )
     rows = rng.normal(size=(40, 8)).astype(np.float32)
-    schema = hr.Schema(key="id", cell="user", text="text", vector="embedding")
+    schema = hr.Schema(key="id", cell="user", text="text", vector="embedding", attributes="year")
     return hr.Index.build(table, schema, vectors={"embedding": rows}, device="cpu")
 
 
-def test_one_hybrid_query_calls_few_python_functions(index: hr.Index) -> None:
+@pytest.mark.parametrize(
+    "options", [{}, {"recipe": hr.recipes.default}, {"filter": hr.Filter(year=1)}], ids=str
+)
+def test_one_hybrid_query_calls_few_python_functions(
+    index: hr.Index, options: dict[str, Any]
+) -> None:
     vector = np.ones(8, np.float32)
 
     def ask() -> object:
-        return index.recall_one(text="tea number", vector=vector, scope="ann")
+        return index.recall_one(text="tea number", vector=vector, scope="ann", **options)
 
     ask()
     assert calls_of(ask) <= MOST_OF_RECALL_ONE
