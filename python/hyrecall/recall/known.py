@@ -77,19 +77,26 @@ class PlainReply(Reply):
             request=answer.request, n_queries=n, scope=self._scope, sessions=(None,) * n
         )
 
+    # ``only()`` makes replies with arrays of their own.
+
     @property
     def n_queries(self) -> int:
         """Queries of the batch."""
-        return self._answer.n_queries if "_answer" in vars(self) else self.trace.n_queries
+        answer: _core.Answer | None = vars(self).get("_answer")
+        return self.trace.n_queries if answer is None else answer.n_queries
 
     @property
     def n_hits(self) -> int:
         """Hits of all queries together."""
-        return self._answer.n_hits if "_answer" in vars(self) else super().n_hits
+        answer: _core.Answer | None = vars(self).get("_answer")
+        return super().n_hits if answer is None else answer.n_hits
 
     def span(self, query: int) -> tuple[int, int]:
         """Return where the hits of a query begin and end."""
-        return (0, self.n_hits) if self.n_queries == 1 else super().span(query)
+        answer: _core.Answer | None = vars(self).get("_answer")
+        if answer is None or answer.n_queries != 1:
+            return super().span(query)
+        return 0, answer.n_hits
 
 
 class KnownOptions:
