@@ -14,7 +14,7 @@ from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
 from hyrecall.ask.scope import Scope
 from hyrecall.base.times import call_time
-from hyrecall.hits.reply import Arrays, ReplyBase, Reply
+from hyrecall.hits.reply import Arrays, Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 from hyrecall.recall.batch import RecallSource, trace_of
 from hyrecall.recall.on_demand import with_columns
