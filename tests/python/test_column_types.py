@@ -44,7 +44,6 @@ STRING_FORMS = [
     pa.dictionary(pa.int32(), pa.large_string()),
     pa.run_end_encoded(pa.int32(), pa.string()),
 ]
-INTEGERS = [getattr(pa, f"{sign}int{width}")() for sign in ("", "u") for width in (8, 16, 32, 64)]
 
 
 def as_type(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -70,23 +69,6 @@ def test_every_string_form_becomes_large_string_in_every_role(kind: pa.DataType,
     assert column.to_pylist() == values
     sliced = only(role, as_type(values, kind)[2:])
     assert sliced.to_pylist() == values[2:]
-
-
-@pytest.mark.parametrize("kind", INTEGERS, ids=str)
-@pytest.mark.parametrize("role", ["key", "cell"])
-def test_every_integer_becomes_int64_as_key_and_cell(kind: pa.DataType, role: str) -> None:
-    column = only(role, pa.array([3, 0, 127], kind))
-    assert column.type == pa.int64()
-    assert column.to_pylist() == [3, 0, 127]
-
-
-def test_keys_at_the_ends_of_int64_and_long_strings_are_kept() -> None:
-    ends = [-(2**63), -1, 0, 2**63 - 1]
-    assert only("key", pa.array(ends)).to_pylist() == ends
-    assert only("key", pa.array([2**63 - 1], pa.uint64())).to_pylist() == [2**63 - 1]
-    assert only("key", ["k" * 100_000, "\0", "💡"]).to_pylist() == ["k" * 100_000, "\0", "💡"]
-    decoded = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array([7, 9], pa.int16()))
-    assert only("key", decoded).to_pylist() == [9, 7]
 
 
 @pytest.mark.parametrize("role", ["key", "cell"])
@@ -131,11 +113,6 @@ def test_strings_that_are_no_utf8_are_refused_with_their_row(role: str) -> None:
 # ---- cells ----
 
 
-def test_cells_may_be_boolean_and_null() -> None:
-    for values in ([True, None, False], ["a", None, "b"], [1, None, -1]):
-        assert only("cell", pa.array(values)).to_pylist() == values
-
-
 @pytest.mark.parametrize(
     ("column", "cure"),
     [
@@ -158,28 +135,6 @@ def test_other_cells_are_refused_with_the_cast(column: pa.Array, cure: str) -> N
 # ---- attributes ----
 
 NOW = dt.datetime(2024, 2, 29, 12, 30)
-KEPT = [
-    pa.array([True, None]),
-    *(pa.array([1, None], kind) for kind in INTEGERS),
-    pa.array(np.array([1.5, 2.5], np.float16)),
-    pa.array([1.5, None], pa.float32()),
-    pa.array([1.5, None, float("nan")], pa.float64()),
-    pa.array([NOW.date(), None], pa.date32()),
-    pa.array([NOW.date(), None], pa.date64()),
-    *(pa.array([NOW, None], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")),
-    pa.array([NOW, None], pa.timestamp("ms", "Europe/Paris")),
-    pa.array([NOW.time(), None], pa.time32("s")),
-    pa.array([NOW.time(), None], pa.time64("us")),
-    pa.array([dt.timedelta(days=1), None], pa.duration("ms")),
-]
-
-
-@pytest.mark.parametrize("column", KEPT, ids=lambda column: str(column.type))
-def test_scalar_attributes_keep_their_type_and_buffers(column: pa.Array) -> None:
-    read = only("attributes", column)
-    assert read.type == column.type
-    assert read.chunk(0).equals(column) or "nan" in str(column)
-    assert read.chunk(0).buffers()[-1].address == column.buffers()[-1].address
 
 
 LIST_FORMS = [
@@ -189,24 +144,6 @@ LIST_FORMS = [
     pa.large_list_view,
     lambda child: pa.list_(child, 2),
 ]
-
-
-@pytest.mark.parametrize("form", LIST_FORMS, ids=lambda form: str(form(pa.int8())))
-@pytest.mark.parametrize(
-    ("child", "plain"),
-    [(pa.string(), pa.large_string()), (pa.string_view(), pa.large_string()), (pa.int16(), None)],
-    ids=str,
-)
-def test_every_list_form_becomes_large_list(form: Any, child: Any, plain: Any) -> None:
-    a, b, c = (1, 2, 3) if plain is None else ("a", "b", "c")
-    values = [[a, b], None, [c, None], [b, c]]
-    if form is not LIST_FORMS[-1]:
-        values[2] = []
-    for first in range(4):
-        column = only("attributes", pa.array(values, form(child))[first:])
-        assert column.type == pa.large_list(plain or child)
-        assert column.to_pylist() == values[first:]
-        column.validate(full=True)
 
 
 def test_a_list_of_dictionaries_is_decoded() -> None:
@@ -273,34 +210,6 @@ def test_other_texts_are_refused_with_the_cast(column: list[Any]) -> None:
         "table['x'].to_pylist()], pa.string())" if is_list else "pc.cast(table['x'], pa.string())"
     )
     assert str(fault).endswith(told)
-
-
-STORED = [
-    (pa.array([Decimal("1.5"), None]), None),
-    (
-        pa.array([{"a": "x", "b": 1}, None]),
-        pa.struct([("a", pa.large_string()), ("b", pa.int64())]),
-    ),
-    (pa.array([b"x", None]), pa.large_binary()),
-    (pa.array([b"x", None], pa.binary_view()), pa.large_binary()),
-    (pa.array([b"xx", None], pa.binary(2)), None),
-    (pa.array([["a"], None]), pa.large_list(pa.large_string())),
-    (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), None),
-    (pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int8())), None),
-    (pa.array([b"0" * 16, None], pa.uuid()), None),
-    (pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((2, 3))), None),
-    (pa.nulls(2), None),
-]
-
-
-@pytest.mark.parametrize(
-    ("column", "kind"), STORED, ids=lambda part: str(getattr(part, "type", ""))
-)
-def test_stored_columns_keep_their_values(column: pa.Array, kind: pa.DataType | None) -> None:
-    read = only("stored", column)
-    assert read.type == (kind or column.type)
-    assert read.to_pylist() == column.to_pylist()
-    assert only("stored", column[1:]).to_pylist() == column[1:].to_pylist()
 
 
 def test_a_dictionary_inside_a_struct_is_decoded_and_inside_a_map_refused() -> None:

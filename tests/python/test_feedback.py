@@ -72,21 +72,6 @@ def test_vectors_of_the_best_rows_move_the_query(index: hr.Index) -> None:
     assert after["c"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_only_rows_that_could_be_hits_are_heard(index: hr.Index) -> None:
-    asked: dict[str, Any] = {"text": ["kettle"], "vectors": vectors(), "scope": "ann"}
-    both = hr.Feedback(rows=3, terms=3)
-
-    def heard(**options: Any) -> tuple[str, ...]:
-        return index.recall(**asked | options, shaping=both).trace.feedback[0].rows
-
-    assert heard() == ("a", "b", "c")
-    assert heard(filter=hr.Filter(kind="note")) == ("a", "b", "d")
-    assert heard(filter=hr.Filter(kind="chat")) == ("c",)
-    assert heard(min_fused=0.5) == ("a", "b")
-    assert heard(scope="bob") == ("f", "g")
-    assert heard(depth=10, limit=1) == ("a", "b", "c")
-
-
 def test_explanations_name_the_rows_and_the_terms(index: hr.Index) -> None:
     asked: dict[str, Any] = {"text": ["kettle"], "vectors": vectors(), "scope": "ann"}
     hits = index.recall(**asked, shaping=hr.Feedback(rows=2, terms=2))
@@ -123,28 +108,6 @@ def test_an_arm_that_does_not_run_is_left_out(index: hr.Index) -> None:
     hits = index.recall(**words, shaping=hr.Feedback(terms=1))
     assert hits.trace.feedback[0].terms
     assert hits.trace.notes == ("dense of Feedback: no effect, no vector arm runs",)
-
-
-def test_a_typed_query_stays_as_it_is(index: hr.Index) -> None:
-    typed = [hr.All("kettle"), hr.Boost("kettle", 2.0), hr.Phrase("kettle"), "?!", None]
-    asked: dict[str, Any] = {"text": typed, "scope": "ann"}
-    plain, hits = index.recall(**asked), index.recall(**asked, shaping=TERMS)
-    assert hits.trace.feedback == {}
-    assert plain.to_arrow().equals(hits.to_arrow())
-
-
-def test_rows_without_a_text_or_a_vector_add_nothing(index: hr.Index) -> None:
-    only = {"scope": "ann", "filter": hr.Filter(kind="none")}
-    both = hr.Feedback(terms=3)
-    hits = index.recall(text=["kettle"], vectors=vectors(), **only, shaping=both)
-    assert (hits.trace.feedback, hits.n_hits) == ({}, 0)
-    zero = index.recall(text=["kettle"], vectors=[None], scope="ann", shaping=both)
-    assert zero.trace.feedback[0].vectors == ()
-    opposite = index.recall(
-        vectors=-vectors(), scope="ann", filter=hr.Filter(kind="note"),
-        shaping=hr.Feedback(rows=1, dense=1.0),
-    )  # fmt: skip
-    assert opposite.trace.feedback[0].rows == ("d",)
 
 
 def test_what_rounding_alone_leaves_of_a_query_is_no_query(index: hr.Index) -> None:

@@ -212,21 +212,8 @@ def test_equal_scores_of_an_arm_share_a_rank_whatever_the_order_of_writing(order
         assert [(hit.rank, hit.arm_rank(arm)) for hit in later] == [(3, 2), (4, 2)]
 
 
-@pytest.mark.parametrize("fusion", [hr.WeightedSum(), hr.Max(), hr.DBSF()], ids=repr)
-def test_equal_hits_of_an_arm_count_in_full(fusion: Any) -> None:
-    for order in ("a", "abc"):
-        hits = equal_rows(order).recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
-        assert [hit.explain().components[0].contribution for hit in hits] == [1.0] * len(order)
-
-
 def test_votes_have_ranks_by_place_as_loom_has() -> None:
     fusion = hr.RRF(alpha=0.5, alpha_mode="votes")
     hits = equal_rows("zabc").recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
     assert [hit.arm_rank("text") for hit in hits] == [1, 2, 3, 4]
     assert [hit.score for hit in hits] == [2 / 61, 2 / 62, 2 / 63, 2 / 64]
-
-
-def test_a_row_behind_equal_ones_has_the_rank_of_its_place() -> None:
-    table = pa.table({"id": list("abcd"), "text": ["tea", "tea", "tea", "tea with milk and more"]})
-    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
-    assert [hit.arm_rank("text") for hit in index.recall_one(text="tea")] == [1, 1, 1, 4]

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from small_index import said
 
 LOW, HIGH = -(2**63), 2**63 - 1
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
@@ -73,75 +71,3 @@ def test_keys_of_narrower_and_unsigned_integers_are_int64() -> None:
     table = rows([0]).set_column(0, "id", pa.array([2**63], pa.uint64()))
     with pytest.raises(hr.OptionError, match=f"^id: expected integers of at most {HIGH}"):
         hr.Index.build(table, SCHEMA)
-
-
-def test_the_same_key_in_many_cells_is_many_documents() -> None:
-    users = [f"user{i}" for i in range(300)]
-    table = pa.table({"id": ["same"] * 300, "user": users, "text": ["tea"] * 300})
-    index = hr.Index.build(table, SCHEMA)
-    assert len(index) == 300
-    hits = index.recall(text=["tea"] * 300, scope=users)
-    assert [(hit.key, hit.cell) for one in hits for hit in one] == [("same", (u,)) for u in users]
-    assert index.delete(["same"] * 10, scope=users[:10]) == 10
-    assert index.delete(["same"], scope=hr.Scope(users)) == 290
-    assert len(index) == 0
-
-
-def test_the_last_write_of_a_key_wins_and_takes_a_new_place() -> None:
-    index = hr.Index.build(rows(["a", "b", "c"]), SCHEMA)
-    for number in range(50):
-        index.upsert(rows(["b"], f"tea v{number}"))
-        assert index.recall_one(text=f"v{number}", scope="ana").keys == ["b"]
-        assert index.recall_one(text=f"v{number - 1}", scope="ana").keys == []
-    index.upsert(rows(["b"]))
-    assert keys_of(index) == ["a", "c", "b"]
-    assert len(index) == 3
-
-
-def test_a_key_twice_in_one_table_is_refused_with_both_rows() -> None:
-    for keys in (["x", "y", "x"], [5, 6, 5]):
-        index = hr.Index.build(rows([keys[1]]), SCHEMA)
-        for write in (index.upsert, index.add):
-            with pytest.raises(hr.KeyConflictError) as caught:
-                write(rows(keys))
-            wish = "id: expected keys unique within a cell, got"
-            known = "id: expected keys that their cells do not hold yet"
-            assert said(caught.value) == f"{wish} {keys[0]!r} in rows 0 and 2" or (
-                write == index.add and str(caught.value).startswith(known)
-            )
-        assert keys_of(index) == [keys[1]]
-    table = pa.concat_tables([rows(["x"]), rows(["x"], user="bob")])
-    assert len(hr.Index.build(table, SCHEMA)) == 2
-
-
-def test_statistics_follow_replaced_and_deleted_keys() -> None:
-    """df, N and the mean length after many writes equal those of a fresh build."""
-    rng = np.random.default_rng(4)
-    index = hr.Index.build(rows(list(range(50))), SCHEMA)
-    live = dict.fromkeys(range(50), "tea")
-    for step in range(60):
-        key = int(rng.integers(0, 70))
-        if key in live and step % 3 == 0:
-            index.delete([key], scope="ana")
-            del live[key]
-        else:
-            text = " ".join(rng.choice(["tea", "milk", "cup"], rng.integers(1, 5)))
-            index.upsert(rows([key], text))
-            live.pop(key, None)
-            live[key] = text
-    keys = list(live)
-    table = pa.table({"id": keys, "user": ["ana"] * len(keys), "text": list(live.values())})
-    fresh = hr.Index.build(table, SCHEMA)
-    for text in ("tea", "milk cup"):
-        one, other = (i.recall(text=[text], scope="ana", limit=100) for i in (index, fresh))
-        assert one.to_arrow().equals(other.to_arrow())
-        parts = [hits[0][0].explain().components[0] for hits in (one, other)]
-        assert parts[0] == parts[1]
-
-
-def test_a_row_that_moves_to_another_cell_is_a_delete_and_an_add() -> None:
-    index = hr.Index.build(rows([1, 2]), SCHEMA)
-    index.upsert(rows([1], user="bob"))
-    assert (keys_of(index), keys_of(index, scope="bob")) == ([1, 2], [1])
-    assert index.delete([1], scope="ana") == 1
-    assert (keys_of(index), keys_of(index, scope="bob")) == ([2], [1])

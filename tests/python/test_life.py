@@ -124,21 +124,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert len(index) == 53
 
 
-def test_an_add_of_a_known_key_changes_nothing_and_upsert_replaces() -> None:
-    index = built(list(range(20)))
-    users = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100).to_arrow()
-    of = dict(zip(users["key"].to_pylist(), users["user"].to_pylist(), strict=True))
-    before = reply(index)
-    again = rows([30, 5, 31], 9, users=["ana", of[5], "ana"])
-    with pytest.raises(hr.KeyConflictError, match=r"got 5 in row 1;"):
-        index.add(**again)
-    assert reply(index) == before
-    index.upsert(**again)
-    assert len(index) == 22
-    assert keys_of(index) == [*range(20), 30, 31]
-    assert reply(index) != before
-
-
 def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
     index = built(list(range(20)))
     index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
@@ -164,21 +149,6 @@ def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
     assert [hit["x"] for hit in nested.recall_one(text="tea")] == [[1], None, [2]]
 
 
-def test_deletes_take_recalls_scope_forms_and_count_what_went() -> None:
-    given = rows([1, 2, 3, 1, 2, 1], 1, users=["ana", "ana", "ana", "bob", "bob", None])
-    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
-    assert index.delete([], scope="ana") == 0
-    assert index.delete([1, 2], scope="nobody") == 0
-    assert index.delete([1, 2], scope=hr.Scope([])) == 0
-    assert index.delete([99, 3, 3], scope="ana") == 1
-    assert index.delete([3], scope="ana") == 0
-    assert index.delete([1, 2], scope=["bob", "ana"]) == 2
-    assert [keys_of(index, "ana"), keys_of(index, "bob")] == [[1], [2]]
-    assert index.delete([1], scope=hr.Scope.matching(user=hr.ANY)) == 2  # ana's and the null cell's
-    assert index.delete((2,), scope=hr.Scope(["ana", "bob"])) == 1
-    assert len(index) == 0
-
-
 def test_a_failing_delete_deletes_nothing() -> None:
     index = built(list(range(30)))
     before = reply(index)
@@ -191,17 +161,6 @@ def test_a_failing_delete_deletes_nothing() -> None:
         with pytest.raises(hr.HyrecallError):
             index.delete(keys, scope=scope)
     assert reply(index) == before
-
-
-def test_a_key_in_another_cell_is_another_document() -> None:
-    given = rows([1, 1, 1], users=["ana", "bob", None])
-    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
-    assert len(index) == 3
-    index.upsert(**rows([1], 5, users=["bob"]))
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1], [1], [1]]
-    index.upsert(**rows([2], 5, users=["ana"]))
-    assert index.delete([1], scope="bob") == 1
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1, 2], [], [1]]
 
 
 def test_an_index_of_no_rows_grows_and_shrinks_to_none_again() -> None:

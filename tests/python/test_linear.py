@@ -351,15 +351,6 @@ def test_a_stage_that_would_be_ignored_is_refused(index: hr.Index, stage: Any) -
     assert index.recall(**asked(shaping=(stage, hr.Linear({name.lower(): 1.0}))))
 
 
-def test_weights_of_one_are_the_stages_own_score(index: hr.Index) -> None:
-    names = ("fused", "neighbour_1", "neighbour_2", "thread", "length", "prior", "provenance")
-    same = index.recall(**asked(shaping=(*BEFORE, hr.Linear(dict.fromkeys(names, 1.0)))))
-    for found, plain in zip(same, index.recall(**asked(shaping=BEFORE)), strict=True):
-        scores = {hit.key: hit.score for hit in plain}
-        assert {hit.key for hit in found} == set(scores)
-        assert all(abs(hit.score - scores[hit.key]) < 1e-12 for hit in found)
-
-
 def test_rows_without_a_thread_or_tags_have_nobody_beside_them() -> None:
     rows = {"id": [1, 2, 3], "chat": [None] * 3, "tags": [[], None, ["x"]], "text": ["tea"] * 3}
     given = pa.table(rows, pa.schema([

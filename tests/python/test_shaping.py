@@ -87,21 +87,6 @@ def test_a_stage_does_what_its_definition_says(stage: Any, expect: Expect, effor
     assert changed or stage == hr.MMR(1.0, relevance=getattr(stage, "relevance", "max"))
 
 
-def test_a_rerank_puts_the_nearest_first_and_leaves_the_places_of_those_without_a_vector(
-    effort: Effort,
-) -> None:
-    for seed in range(effort.cases(quick=3, full=25)):
-        case = corpus(seed)
-        plain = case.ask((), limit=60)
-        for window in (1, 5, 60):
-            for query, hits in enumerate(case.ask(hr.Rerank(window))):
-                cosine = {hit.key: hit.vector_score for hit in plain[query]}
-                expected = oracle.rerank(
-                    case.before(query), lambda doc, c=cosine: c[doc["id"]], window
-                )
-                check(hits, expected[:40])
-
-
 def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
     stages = (
         hr.Provenance("source", WEIGHTS),

@@ -186,23 +186,6 @@ def test_writers_wait_for_each_other_and_readers_go_on() -> None:
     assert index.recall_one(text="slow", scope="ana").keys == ["b"]
 
 
-def test_every_add_of_several_threads_is_stored() -> None:
-    index = hr.Index.build(
-        pa.table({"id": ["first"], "text": ["tea"]}), hr.Schema(key="id", cell=None, text="text")
-    )
-
-    def add(thread: int) -> None:
-        for at in range(20):
-            index.add(pa.table({"id": [f"{thread}-{at}"], "text": ["tea"]}))
-
-    threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(index) == 81
-
-
 def test_a_write_from_within_a_write_is_refused() -> None:
     refused = []
 
