@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -156,24 +155,6 @@ def test_normalized_scores_are_refused_beside_it(index: hr.Index) -> None:
 def test_weights_are_checked(given: dict[str, object], kind: type[Exception]) -> None:
     with pytest.raises(kind):
         hr.Around(**given)
-
-
-def test_a_recipe_with_the_stage_goes_through_json(index: hr.Index) -> None:
-    recipe = Recipe(
-        name="near",
-        arms=(Lexical(),),
-        fusion=hr.WeightedSum(),
-        shaping=(hr.Around((0.5, 0.1, 0.05), thread=0.2), hr.Gate(0.1)),
-    )
-    data = json.loads(recipe.to_json())
-    assert data["shaping"][0] == {
-        "kind": "Around", "neighbours": [0.5, 0.1, 0.05], "thread": 0.2,
-    }  # fmt: skip
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    options = index.recall(
-        text=["key"], scope="ann", fusion=hr.WeightedSum(), shaping=recipe.shaping
-    )
-    assert index.recall(text=["key"], scope="ann", recipe=recipe).to_list() == options.to_list()
 
 
 def test_vectors_alone_have_neighbours_and_a_note(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import hyrecall as hr
 from emulated import Emulator
 from hyrecall.arms import Regex
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.recipe import Dense, Lexical, Recipe
 from laws.engine import ipc_bytes
 from seams import CODEC, SecondLook
 from seams import recall_batch_module as batch
@@ -155,22 +153,6 @@ def test_it_comes_first_and_once(index: hr.Index) -> None:
 def test_a_page_deeper_than_the_depth_is_refused_with_one_arm_too(index: hr.Index) -> None:
     with pytest.raises(OptionError, match="limit: expected <= 2"):
         index.recall(text=["kettle"], scope="ann", depth=2, limit=3, shaping=TERMS)
-
-
-def test_a_recipe_with_it_goes_through_json(index: hr.Index) -> None:
-    both = hr.Feedback(rows=2, terms=5)
-    arms = (Lexical(), Dense())
-    recipe = Recipe(name="look", arms=arms, fusion=hr.WeightedSum(), shaping=both)
-    assert json.loads(recipe.to_json())["shaping"] == [{"kind": "Feedback", "rows": 2, "terms": 5}]
-    again = Recipe.from_json(recipe.to_json())
-    assert again == recipe
-    asked: dict[str, Any] = {"text": ["kettle", "boat"], "vectors": vectors(2), "scope": "ann"}
-    plain = recipe.replace(shaping=())
-    several = index.recall(**asked, recipe=[again, plain])
-    assert list(several.trace.feedback) == [0]
-    alone = index.recall(**asked, recipe=again)
-    assert several.trace.feedback[0] == alone.trace.feedback[0]
-    assert several[0].keys == alone[0].keys
 
 
 def test_pieces_of_a_batch_look_twice_alike(

@@ -144,18 +144,6 @@ def test_a_text_that_nothing_matches_is_as_no_text(fusion: Any, *, normalize: bo
     assert scored(hits[len(NOTHING)]) != expected
 
 
-@pytest.mark.parametrize("fusion", JOINED, ids=repr)
-@pytest.mark.parametrize("floor", [hr.Above(1.0), 1.0])
-def test_vectors_that_a_floor_cuts_whole_are_as_no_vector(fusion: Any, floor: Any) -> None:
-    index = captions()
-    words = {"text": "caption", "fusion": fusion, "limit": 6}
-    cut = index.recall_one(vector=[-1.0, -1.0], min_score={"v": floor}, **words)
-    without = index.recall(text=["caption"], vectors=[None], fusion=fusion, limit=6)[0]
-    assert scored(cut) == scored(without)
-    assert all(hit.arm_rank("v") is None for hit in cut)
-    assert [hit.vector_score for hit in cut if hit.key != "e"] != [None, None]  # completed as ever
-
-
 def test_a_vector_that_no_row_may_answer_is_as_no_vector() -> None:
     index = captions()
     index.delete(list("abcdf"))

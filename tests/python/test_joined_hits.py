@@ -124,21 +124,6 @@ def test_columns_and_arm_scores_are_in_the_order_of_the_table(hits: hr.Hits) -> 
         hits.column("nope")
 
 
-def test_it_is_a_sequence_of_the_queries_hits(hits: hr.Hits) -> None:
-    assert [one.query for one in hits] == list(range(len(hits))) == list(range(24))
-    assert [one.query for one in hits[3:20:5]] == [3, 8, 13, 18]
-    assert said(hits[-1]) == said(hits[23])
-    for out in (24, -25):
-        with pytest.raises(IndexError):
-            hits[out]
-    one = next(one for one in hits if len(one) > 3)
-    assert [hit.rank for hit in one[1:3]] == [2, 3]
-    assert one[-1].key == one.keys[-1]
-    lines = repr(hits).splitlines()
-    assert lines[0] == f"24 queries, {hits.n_hits} hits"
-    assert lines[-1] == f"... {hits.n_hits - 20} more hits"
-
-
 def test_the_trace_covers_all_parts(hits: hr.Hits) -> None:
     trace = hits.trace
     assert trace.n_queries == 24

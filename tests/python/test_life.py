@@ -124,31 +124,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert len(index) == 53
 
 
-def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
-    index = built(list(range(20)))
-    index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
-    index.add(
-        **{
-            **rows([103, 104, 105], 8),
-            "table": changed(id=[103, 104, 105], n=pa.nulls(3, pa.int64()))["table"],
-        }
-    )
-    hits = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100, columns=["n"]).to_arrow()
-    assert hits.schema.field("n").type == pa.int32()
-    of = dict(zip(hits["key"].to_pylist(), hits["n"].to_pylist(), strict=True))
-    assert [of[key] for key in range(100, 106)] == [1, 2, 3, None, None, None]
-    plain = pa.table({"id": [1, 2], "t": ["tea", "tea"], "x": [[1], None]})
-    schema = hr.Schema(key="id", cell=None, text="t", stored="x")
-    nested = hr.Index.build(plain, schema)
-    nested.add(pa.table({"id": [3], "t": ["tea"], "x": pa.array([[2]], pa.list_(pa.int8()))}))
-    for bad in ([["2"]], [2], [{"a": 2}], ["2"]):
-        with pytest.raises(
-            hr.DTypeError, match=r"^x: expected .*list<item: int64>, the index's type"
-        ):
-            nested.add(pa.table({"id": [4], "t": ["tea"], "x": bad}))
-    assert [hit["x"] for hit in nested.recall_one(text="tea")] == [[1], None, [2]]
-
-
 def test_a_failing_delete_deletes_nothing() -> None:
     index = built(list(range(30)))
     before = reply(index)

@@ -280,11 +280,6 @@ def test_others_rows_and_history_change_no_score() -> None:
     assert lists(whole) == lists(built(np.setdiff1d(seqs, seqs[::4])))
 
 
-def test_a_recipe_with_weights_is_plain_data() -> None:
-    recipe = hr.recipes.conversation.replace(shaping=(*BEFORE, hr.Linear(WEIGHTS)))
-    assert hr.Recipe.from_json(recipe.to_json()) == recipe
-
-
 @pytest.mark.parametrize(
     ("weights", "told"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,15 +139,6 @@ def test_without_a_speaker_it_is_refused_in_a_call_and_idle_in_a_recipe() -> Non
     hits = plain.recall(text=["key red"], scope="ann", recipe=recipe)
     assert "Prior has no effect: the schema has no speaker" in hits.trace.notes
     assert "prior_evidence" not in hits.to_arrow().column_names
-
-
-def test_a_recipe_with_a_prior_goes_through_json(index: hr.Index) -> None:
-    prior = hr.Prior(None, {"assistant": -0.1, "user": 0.05})
-    recipe = Recipe(name="p", arms=(Lexical(),), fusion=hr.WeightedSum(), shaping=prior)
-    assert json.loads(recipe.to_json())["shaping"][0]["kind"] == "Prior"
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    found = index.recall(text=["key red"], scope="ann", recipe=recipe)
-    assert found[0].keys == [2, 1, 3]
 
 
 def test_a_speaker_is_an_attribute_and_saved(index: hr.Index, tmp_path: Path) -> None:

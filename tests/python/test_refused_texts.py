@@ -86,14 +86,6 @@ def test_the_other_arms_of_a_refused_text_answer_and_its_score_is_null(index: An
     assert all(row["t_score"] is not None for row in rows_of(hits, 1))
 
 
-def test_the_words_of_others_do_not_change_a_reply(index: Any) -> None:
-    alone = index.recall(text=[hr.Prefix("a")], scope="alice")
-    among = index.recall(text=[hr.Prefix("a")] * 2, scope=["alice", "bob"])
-    assert rows_of(among, 0) == rows_of(alone, 0)
-    assert among[0].trace.degraded == ()
-    assert [row["key"] for row in rows_of(alone, 0)] == ["pie", "cake"]
-
-
 def test_what_no_query_may_be_names_its_number(index: Any) -> None:
     for text, told in (
         (3, r"^text\[2\]: expected a str, .*got int 3"),

@@ -136,6 +136,7 @@ def test_a_reader_never_sees_half_a_write(effort: Effort) -> None:
     assert store.read()[0][1] > 5  # the writer did write
 
 
+@pytest.mark.slow
 def test_a_store_that_changes_in_place_is_caught() -> None:
     for _ in range(10):
         _, halves, errors = count_halves(Unversioned(), 0.3, n_readers=2)
@@ -277,6 +278,7 @@ def test_other_threads_run_during_long_calls() -> None:
             pytest.fail(f"{name} kept other threads from running for {share} of its time")
 
 
+@pytest.mark.slow
 def test_a_call_that_keeps_the_gil_is_noticed() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)  # so that pure Python counts as one long call
