@@ -1,4 +1,4 @@
-"""The life of an index: adds, upserts, deletes and merges, the ones that fail included."""
+"""The life of an index: adds, upserts, deletes and merges, also those that fail; and its keys."""
 
 from collections.abc import Callable
 from typing import Any
@@ -227,3 +227,72 @@ def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) 
     assert reply(index) == reply(fresh)
     index.compact()
     assert reply(index) == reply(fresh)
+
+
+# ---- keys at their ends ----
+
+
+LOW, HIGH = -(2**63), 2**63 - 1
+TEXT_ALONE = hr.Schema(key="id", cell="user", text="text")
+
+INTEGERS = [LOW, LOW + 1, -1, 0, 1, 2**31, 2**32, 2**53 + 1, HIGH - 1, HIGH]
+STRINGS = [
+    "",
+    "a",
+    "A",
+    "a ",
+    "0",
+    "00",
+    "é",
+    "e\u0301",
+    "日本",
+    "👩\u200d👧",
+    "a\0b",
+    "a\0",
+    "null",
+    "k" * 1024,
+    "k" * 1023 + "l",
+    "\n\t",
+    "' OR 1=1 --",
+]
+
+
+def of_keys(keys: list[Any], text: str = "tea", user: str = "ana") -> pa.Table:
+    kind = pa.int64() if isinstance(keys[0], int) else pa.string()
+    n = len(keys)
+    return pa.table({"id": pa.array(keys, kind), "user": [user] * n, "text": [text] * n})
+
+
+def found(index: hr.Index, text: str = "tea", scope: Any = "ana") -> list[Any]:
+    return index.recall_one(text=text, scope=scope, limit=1000).keys
+
+
+@pytest.mark.parametrize("keys", [INTEGERS, STRINGS], ids=["integers", "strings"])
+def test_every_key_is_kept_found_replaced_and_deleted_by_itself(keys: list[Any]) -> None:
+    index = hr.Index.build(of_keys(keys), TEXT_ALONE)
+    assert found(index) == keys
+    for key in keys:
+        with pytest.raises(hr.KeyConflictError) as caught:
+            index.add(of_keys([key]))
+        assert repr(key) in str(caught.value)
+    for number, key in enumerate(keys):
+        index.upsert(of_keys([key], f"milk{number}"))
+        assert found(index, f"milk{number}") == [key]
+        assert found(index) == keys[number + 1 :]
+    for number, key in enumerate(keys):
+        assert index.delete([key], scope="ana") == 1
+        assert index.delete([key], scope="ana") == 0
+        assert len(index) == len(keys) - number - 1
+    index.add(of_keys(keys))  # a key may come again after it went
+    assert found(index) == keys
+
+
+def test_keys_of_narrower_and_unsigned_integers_are_int64() -> None:
+    for kind in (pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.uint64()):
+        table = of_keys([0, 1, 100]).set_column(0, "id", pa.array([0, 1, 100], kind))
+        index = hr.Index.build(table, TEXT_ALONE)
+        assert index.recall(text=["tea"], scope="ana").to_arrow()["key"].type == pa.int64()
+        assert found(index) == [0, 1, 100]
+    table = of_keys([0]).set_column(0, "id", pa.array([2**63], pa.uint64()))
+    with pytest.raises(hr.OptionError, match=f"^id: expected integers of at most {HIGH}"):
+        hr.Index.build(table, TEXT_ALONE)
