@@ -107,33 +107,6 @@ def test_c22_edges_come_and_go_and_a_document_takes_its_edges_along(
     assert len(graph) == 0
 
 
-def test_delete_incident_leaves_the_edges_of_other_cells(people: hr.Index) -> None:
-    table = pa.concat_tables(
-        [edges(0, ("a", ["ann", "bo"])), edges(0, ("b", ["ann", "ed"]), user="v")]
-    )
-    graph = hr.Graph.build(table, SCHEMA, nodes=people)
-    assert graph.delete_incident(["ann"], scope="v") == 1
-    assert graph.distances([["bo"]], scope="u") == [{"ann": 1, "bo": 0}]
-
-
-def test_an_unauthorised_participant_is_no_bridge(people: hr.Index) -> None:
-    """ed belongs to v: for u, ann and di are not connected by way of ed."""
-    table = edges(0, ("knows", ["ann", "ed"]), ("knows", ["ed", "di"]))
-    graph = hr.Graph.build(table, SCHEMA, nodes=people)
-    assert graph.distances([["ann"]], scope="u") == [{"ann": 0}]
-    both = graph.distances([["ann"]], scope=hr.Scope(["u", "v"]))
-    assert both == [{"ann": 0, "di": 2, "ed": 1}]
-    assert graph.neighbours([["ann"]], scope="u") == [[()]]
-
-
-def test_a_key_of_several_cells_stands_for_all_its_documents() -> None:
-    table = pa.table({"id": ["x", "x", "y"], "user": ["u", "v", "u"], "text": ["a", "b", "c"]})
-    index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
-    graph = hr.Graph.build(edges(0, ("link", ["x", "y"])), SCHEMA, nodes=index)
-    hits = index.recall(text=["link"], scope=hr.Scope(["u", "v"]), arms=arms.EdgeLexical(graph))[0]
-    assert [hit.cell for hit in hits] == [("u",), ("v",), ("u",)]
-
-
 def test_two_columns_of_ends_and_integer_keys() -> None:
     nodes = hr.Index.build(
         pa.table({"id": [1, 2, 3], "text": ["a", "b", "c"]}),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import hyrecall as hr
@@ -61,31 +60,6 @@ def signals(graph: object) -> hr.SessionSignals:
 
 def explained(hits: hr.Hits) -> list[str]:
     return [repr(hit.explain()) for one in hits for hit in one]
-
-
-@pytest.mark.parametrize("write", WRITES)
-def test_signals_explain_what_was_scored_whatever_is_written_since(write: Write) -> None:
-    index, graph = world(3)
-    hits = index.recall(
-        text=QUERIES, scope=SCOPES, shaping=signals(graph), session=SESSION, now=NOW, limit=40
-    )
-    before = explained(hits)
-    near = [hit.explain().steps[0].factors["topical"] > 0 for one in hits for hit in one]
-    assert sum(near) > 10
-    write(index, graph)
-    assert explained(hits) == before
-    assert all(hit.explain().score == hit.score for one in hits for hit in one)
-
-
-def test_an_explanation_reads_the_scope_that_was_asked_not_what_its_list_says_later() -> None:
-    index, graph = world(4)
-    scope: list[Any] = list(SCOPES)
-    hits = index.recall(
-        text=QUERIES, scope=scope, shaping=signals(graph), session=SESSION, now=NOW, limit=40
-    )
-    before = explained(hits)
-    scope[:] = ["bob", "cy", said(USERS)]
-    assert explained(hits) == before
 
 
 def during(call: Callable[[], object]) -> hr.RerankBy:
@@ -165,19 +139,6 @@ def test_the_recipes_of_a_batch_read_the_same_graph_and_scope(write: Write) -> N
 
     alone, beside = replies(write, ask)
     assert alone == beside
-
-
-def test_a_reader_of_hits_sees_a_deleted_neighbour_as_long_as_they_say_it_is_there() -> None:
-    people = pa.table({"id": ["ann", "bo", "cy"], "text": ["a cook", "a nurse", "a pilot"]})
-    index = hr.Index.build(people, hr.Schema(key="id", cell=None, text="text"))
-    edges = pa.table({"id": [1], "label": ["flies with"], "who": [["ann", "bo", "cy"]]})
-    schema = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
-    graph = hr.Graph.build(edges, schema, nodes=index)
-    shaping = during(lambda: index.delete(["cy"]))
-    hits = index.recall(text=["cook"], shaping=shaping, expansion=hr.Context(graph))
-    assert [one.key for one in hits[0][0].context] == ["bo", "cy"]
-    after = index.recall(text=["cook"], expansion=hr.Context(graph))
-    assert [one.key for one in after[0][0].context] == ["bo"]
 
 
 NO_GRAPHS: dict[str, Callable[[Any], dict[str, Any]]] = {

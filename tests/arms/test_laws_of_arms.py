@@ -224,17 +224,6 @@ def test_batches_and_threads_change_no_byte() -> None:
     assert len(replies) == 1
 
 
-def test_a_batch_of_several_pieces_keeps_each_querys_list() -> None:
-    docs = Draw(9).docs(40)
-    index, _ = indexes(docs, [])
-    n = 5000  # more than the engine takes at a time
-    keys = [[docs[i % len(docs)].key] for i in range(n)]
-    scopes = [docs[i % len(docs)].user for i in range(n)]
-    hits = index.recall(arms=arms.Listed("hints"), candidates={"hints": keys}, scope=scopes)
-    assert [one.keys for one in hits] == keys
-    assert hits[4999][0].explain().score == hits[4999][0].score == 1.0
-
-
 @pytest.mark.slow
 def test_every_hash_seed_gives_the_same_bytes(effort: Effort) -> None:
     """C27, F08: nothing depends on the order of a set."""

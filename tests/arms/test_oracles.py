@@ -1,7 +1,5 @@
 """Every arm against its definition in plain Python, on random worlds."""
 
-import math
-
 import pytest
 
 import hyrecall as hr
@@ -9,7 +7,6 @@ from arms import world
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said, seen
 from hyrecall import arms
 from laws.effort import Effort
-from seams import newest_rows, reply_of
 
 DEPTH = 7
 PATTERNS = ("o.k", "^n1", "ash|pine", "e+l?m", r"\bfir\b", "note.*yew", "x")
@@ -46,26 +43,6 @@ def test_newest_is_the_top_of_a_sort_by_time(effort: Effort) -> None:
         for query, scope in enumerate(scopes):
             expected = world.newest(seen(docs, scope), DEPTH)
             assert world.ranking(hits[query], "newest") == world.plain(expected)
-
-
-def test_what_fills_a_reply_is_newest_first_and_never_runs_short(effort: Effort) -> None:
-    for seed in worlds(effort):
-        docs, _, index, _ = make(seed)
-        scope = Draw(seed + 10).scope()
-        hits = index.recall(text=["oak"], scope=said(scope))
-        state = index._state
-        for n in (0, 3, 100):
-            offsets, segment, row = newest_rows(
-                index._facts, state, reply_of(hits[0]).source.request, "at", n
-            )
-            mine = seen(docs, scope)
-            mine.sort(key=lambda doc: math.inf if doc.at is None else -doc.at)
-            found = [
-                state.segments[s].rows.column("id")[int(r)].as_py()
-                for s, r in zip(segment, row, strict=True)
-            ]
-            assert offsets.tolist() == [0, len(found)]
-            assert found == [doc.key for doc in mine[:n]]
 
 
 def test_listed_keys_are_found_in_every_cell_of_the_scope_and_nowhere_else(effort: Effort) -> None:
@@ -215,27 +192,3 @@ def test_hops_are_those_of_a_search_over_sets(effort: Effort) -> None:
                     if (h in connected or h == key) and key in world.distances(groups, {h}, hops)
                 ]
                 assert score == max(reached, default=0.0)
-
-
-def test_neighbours_are_one_hop_away_best_edge_first(effort: Effort) -> None:
-    for seed in worlds(effort):
-        docs, edges, index, graph = make(seed)
-        scope = Draw(seed + 10).scope()
-        mine = {doc.key for doc in seen(docs, scope)}
-        own = [edge for edge in edges if edge.user in scope]
-        results = index.recall(text=["oak fir pine"], scope=said(scope), limit=8)[0].keys
-        edge_hits = graph.edges.recall(text=["ash yew"], scope=said(scope), limit=100, depth=100)[0]
-        bm25 = {hit.key: hit.score for hit in edge_hits}
-        for text in (["ash yew"], None):
-            ((*found,),) = graph.neighbours(
-                [results[:5]], scope=said(scope), text=text, exclude=[results]
-            )
-            for key, neighbours in zip(results[:5], found, strict=True):
-                best: dict[str, tuple[float, int]] = {}
-                for edge in own:
-                    score = bm25.get(edge.key, 0.0) if text else 0.0
-                    for other in set(edge.who) & mine - set(results):
-                        if key in edge.who and score > best.get(other, (-1.0, 0))[0]:
-                            best[other] = (score, edge.key)
-                expected = sorted((-score, other, edge) for other, (score, edge) in best.items())
-                assert [(-n.score, n.key, n.edge) for n in neighbours] == expected[:3]

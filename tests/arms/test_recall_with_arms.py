@@ -13,9 +13,6 @@ from hyrecall import arms
 from hyrecall.errors import DTypeError, OptionError, ShapeError
 from small_index import ONE, built, documents, refused
 
-SCHEMA = hr.Schema(
-    key="id", cell="user", text="text", vector="embedding", attributes="kind", stored="text"
-)
 HINTS = arms.Listed("hints")
 
 
@@ -108,14 +105,6 @@ def test_an_arm_that_is_asked_nothing_does_not_run_and_the_trace_says_so() -> No
     )
     table = hits.to_arrow()
     assert table["hints_score"].null_count == table["regex_rank"].null_count == len(table) > 0
-
-
-def test_an_arm_of_weight_0_is_left_out() -> None:
-    hits = recall(
-        text=["tea"], arms=HINTS, candidates={"hints": [["k1"]]}, fusion=hr.RRF({"hints": 0})
-    )
-    assert hits.trace.arms == ("text",)
-    assert hits.trace.notes == ("hints left out: weight 0",)
 
 
 def test_arms_that_ask_nothing_count_queries_by_their_scopes() -> None:

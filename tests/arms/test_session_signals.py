@@ -183,37 +183,6 @@ def test_a_wrong_signal_would_be_seen(bug: type[Definition]) -> None:
         compare(bug(), range(60))
 
 
-def test_a_hit_explains_its_signals_to_the_last_bit() -> None:
-    _, _, index, graph = make(3)
-    hits = index.recall(
-        text=list(QUERIES), arms=arms.EdgeLexical(graph), scope=said(("ann", "bob", "cy")),
-        shaping=(stage(graph), hr.Gate(0.01)),
-        session=[session(seed) for seed in range(4)], now=NOW, limit=40,
-    )  # fmt: skip
-    assert hits.n_hits > 20
-    for one in hits:
-        for hit in one:
-            explanation = hit.explain()
-            assert explanation.score == hit.score
-            factors = explanation.steps[0].factors
-            assert factors["general_weight"] == one.phase.general
-
-
-def test_a_batch_equals_single_calls() -> None:
-    _, _, index, graph = make(4)
-    sessions = [session(seed) for seed in range(4)]
-    scopes = [said(("ann",)), said(("bob",)), said(()), said(("ann", "cy"))]
-    options = {"arms": arms.EdgeLexical(graph), "shaping": stage("g"), "graphs": {"g": graph}}
-    options |= {"now": NOW, "expansion": (hr.Context("g"), hr.SharedTags("tags"))}
-    batch = index.recall(text=list(QUERIES), scope=scopes, session=sessions, **options)
-    for query, text in enumerate(QUERIES):
-        one = index.recall_one(text=text, scope=scopes[query], session=sessions[query], **options)
-        assert [(hit.key, hit.cell, hit.score, hit.context) for hit in one] == [
-            (hit.key, hit.cell, hit.score, hit.context) for hit in batch[query]
-        ]
-        assert one.related == batch[query].related
-
-
 def test_context_and_related_are_what_the_graph_and_the_tags_say() -> None:
     _, _, index, graph = make(6)
     scope = said(("ann", "bob"))

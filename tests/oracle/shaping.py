@@ -120,22 +120,22 @@ def choose(
         return (score - low) / (high - low) if high > low else 1.0
 
     left = list(range(len(ranked)))
-    chosen: list[int] = []
+    nearest = [0.0] * len(ranked)  # the largest similarity to a chosen one
     out: Ranked = []
     spent = 0
-    while left and len(chosen) < n_wanted:
-        values = {}
-        for at in left:
-            near = [similarity(ranked[c][0], ranked[at][0]) for c in chosen] if use_vectors else []
-            values[at] = weight * scaled(scores[at]) - (1 - weight) * max([0.0, *near])
+    while left and len(out) < n_wanted:
+        values = {at: weight * scaled(scores[at]) - (1 - weight) * nearest[at] for at in left}
         fitting = [at for at in left if budget is None or spent + tokens(ranked[at][0]) <= budget]
-        if not chosen:
+        if not out:
             fitting = [0]
         if not fitting:
             break
         best = max(fitting, key=lambda at: (leads(ranked[at][0]), values[at], -at))
-        chosen.append(best)
         left.remove(best)
+        if use_vectors:
+            for at in left:
+                near = similarity(ranked[best][0], ranked[at][0])
+                nearest[at] = max(nearest[at], near)
         spent += tokens(ranked[best][0])
         out.append((ranked[best][0], values[best]))
     return out

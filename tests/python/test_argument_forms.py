@@ -177,30 +177,6 @@ def test_cells_of_several_columns_come_as_a_column_of_structs() -> None:
         index.recall(text=["tea"] * 3, scope=asked)
 
 
-def test_a_graph_takes_a_column_of_scopes() -> None:
-    index = built()
-    schema = hr.GraphSchema(key="id", cell="user", text="text", participants="ends")
-    ends = [["k0", "k1"], ["k3", "k4"]]
-    users = ["ana", "bob"]
-    edges = pa.table({"id": ["e", "f"], "user": users, "text": ["tea"] * 2, "ends": ends})
-    graph = hr.Graph.build(edges, schema, nodes=index)
-    for scope in (users, pa.array(users), np.array(users), pd.Series(users), pl.Series(users)):
-        found = graph.distances([["k0"], ["k4"]], scope=scope)
-        assert found == [{"k0": 0, "k1": 1}, {"k3": 1, "k4": 0}]
-        near = graph.neighbours([["k0"], ["k4"]], scope=scope, text=["tea"] * 2)
-        assert [[one.key for (one,) in query] for query in near] == [["k1"], ["k3"]]
-        around: dict[str, Any] = {
-            "expansion": hr.Context("graph"),
-            "graphs": {"graph": graph},
-            "limit": 1,
-        }
-        hits = index.recall(text=["tea"] * 2, scope=scope, **around)
-        assert [[one.key for one in hit.context] for query in hits for hit in query] == [
-            ["k1"],
-            ["k4"],
-        ]
-
-
 def test_an_array_of_several_axes_or_another_type_is_no_column_of_scopes() -> None:
     index = built()
     with pytest.raises(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from pathlib import Path
 
@@ -42,12 +41,6 @@ def ask(index: hr.Index, around: hr.Around | None = None, **options: object) -> 
     return index.recall(text=["key"], scope="ann", shaping=around, **options)
 
 
-def test_an_answer_without_the_words_of_the_question_is_found_beside_it(index: hr.Index) -> None:
-    assert ask(index)[0].keys == [10]
-    assert ask(index, hr.Around())[0].keys == [10, 11, 12]
-    assert ask(index, hr.Around((0.5,), thread=0, length=0))[0].keys == [10, 11]
-
-
 def test_an_explanation_names_the_row_that_spoke(index: hr.Index) -> None:
     hits = ask(index, hr.Around())[0]
     answer = next(hit for hit in hits if hit.key == 11)
@@ -67,37 +60,6 @@ def test_tables_have_a_column_for_each_part(index: hr.Index) -> None:
         parts = [row[f"{name}_evidence"] or 0.0 for name in ("neighbour", "thread", "length")]
         assert row["score"] == pytest.approx(row["fused_score"] + sum(parts))
     assert rows[12]["neighbour_evidence"] == pytest.approx(0.15 * rows[10]["fused_score"])
-
-
-def test_a_filter_leaves_a_row_its_evidence_but_not_its_hit(index: hr.Index) -> None:
-    with_turns = hr.Index.build(chat(), schema(attributes="turn"))
-
-    def both(turns: tuple[int, int]) -> hr.Hits:
-        narrow = hr.Filter(turn=turns)
-        near = hr.Around((0.5,), 0, 0)
-        return with_turns.recall(text=["key stone"], scope="ann", filter=narrow, shaping=near)
-
-    # Rows 10 and 11 are beside each other; alone, each is the whole pool and worth 1.
-    (first,), (second,) = both((1, 1))[0], both((2, 2))[0]
-    assert (first.key, second.key) == (10, 11)
-    for hit, other in ((first, 11), (second, 10)):
-        (step,) = hit.explain().steps
-        assert step.keys == {"neighbour_1": other}
-        assert hit.score == 1.0 + step.factors["neighbour_1"] > 1.0
-
-
-def test_a_deleted_row_leaves_no_gap(index: hr.Index) -> None:
-    near = hr.Around((0.5,), 0, 0)
-    assert ask(index, near)[0].keys == [10, 11]
-    index.delete([11], scope="ann")
-    assert ask(index, near)[0].keys == [10, 12]
-
-
-def test_evidence_comes_before_the_floor_of_fused_scores(index: hr.Index) -> None:
-    near = hr.Around((0.5,), 0, 0)
-    assert ask(index, near, min_fused=0.5)[0].keys == [10, 11]
-    assert ask(index, near, min_fused=hr.Above(0.5))[0].keys == [10]
-    assert ask(index, hr.Around((), 0, 0), min_fused=0.5)[0].keys == [10]
 
 
 @pytest.mark.parametrize(
@@ -193,24 +155,6 @@ def test_normalized_scores_are_refused_beside_it(index: hr.Index) -> None:
 def test_weights_are_checked(given: dict[str, object], kind: type[Exception]) -> None:
     with pytest.raises(kind):
         hr.Around(**given)
-
-
-def test_a_recipe_with_the_stage_goes_through_json(index: hr.Index) -> None:
-    recipe = Recipe(
-        name="near",
-        arms=(Lexical(),),
-        fusion=hr.WeightedSum(),
-        shaping=(hr.Around((0.5, 0.1, 0.05), thread=0.2), hr.Gate(0.1)),
-    )
-    data = json.loads(recipe.to_json())
-    assert data["shaping"][0] == {
-        "kind": "Around", "neighbours": [0.5, 0.1, 0.05], "thread": 0.2,
-    }  # fmt: skip
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    options = index.recall(
-        text=["key"], scope="ann", fusion=hr.WeightedSum(), shaping=recipe.shaping
-    )
-    assert index.recall(text=["key"], scope="ann", recipe=recipe).to_list() == options.to_list()
 
 
 def test_vectors_alone_have_neighbours_and_a_note(tmp_path: Path) -> None:

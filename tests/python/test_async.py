@@ -133,23 +133,3 @@ def test_the_loop_goes_on_during_a_call(index: hr.Index) -> None:
 
     ticks, _ = run(ask())
     assert ticks >= 20
-
-
-def test_writers_and_awaiting_readers_share_the_index(index: hr.Index) -> None:
-    own = hr.Index.build(
-        pa.table({"id": [0], "user": [9], "text": ["tea"]}),
-        hr.Schema(key="id", cell="user", text="text"),
-    )
-
-    async def ask() -> list[int]:
-        counts = []
-        for number in range(1, 30):
-            reading = asyncio.create_task(own.arecall_one(text="tea", scope=9, limit=100))
-            row = pa.table({"id": [number], "user": [9], "text": ["tea"]})
-            await asyncio.to_thread(own.add, row)
-            counts.append(len(await reading))
-        return counts
-
-    counts = run(ask())
-    assert all(number <= count <= number + 1 for number, count in enumerate(counts, start=1))
-    assert len(own) == 30

@@ -348,15 +348,6 @@ def test_a_length_that_nothing_says_is_refused() -> None:
         hr.Index.build(TABLE.slice(0, 0), SCHEMA, embed=embedder)
 
 
-def test_a_closed_index_asks_no_embedder() -> None:
-    embedder = Faulty()
-    index = embedded(embedder)
-    embedder.asked.clear()
-    index.close()
-    with pytest.raises(hr.OptionError, match="closed"):
-        index.recall(text=["tea"], scope="ann")
-
-
 FORKS = """
 import os
 import pyarrow as pa

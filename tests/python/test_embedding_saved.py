@@ -220,14 +220,6 @@ def test_of_several_arms_the_named_one_gets_a_single_embedder(tmp_path: Path) ->
         hr.Index.open(tmp_path / "plain", embed={"third": HASHES})
 
 
-def test_an_embedder_that_is_switched_off_degrades_an_opened_index(tmp_path: Path) -> None:
-    index = saved(tmp_path)
-    with hr.Index.open(tmp_path, embed="off") as opened:
-        hits = opened.recall(text=["green tea", "milk"], scope="ann")
-        assert hits.trace.degraded == ('embedding did not run: off (embedder="off")',)
-        assert hits.to_arrow().equals(reply(index, vectors=[None, None]))
-
-
 def test_a_variable_that_switches_embedders_off_is_named_as_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,36 +338,3 @@ def test_an_index_of_the_packaged_model_gets_it_again_without_being_told(
         hits = without.recall(text=["green tea"], scope="ann")
         assert (hits.degraded, len(hits.trace.degraded)) == (True, 1)
         assert f"its vectors are of '{local}'" in hits.trace.degraded[0]
-
-
-def test_commands_and_services_embed_queries_with_the_model_of_the_files(
-    tmp_path: Path, local: str
-) -> None:
-    pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
-    import asyncio
-    import json
-
-    from typer.testing import CliRunner
-
-    from hyrecall.serve import create_app
-    from seams import app_app as app
-    from serve_client import calling
-
-    saved(tmp_path / "local", "static")
-    saved(tmp_path / "other", HASHES)
-
-    async def served(folder: Path) -> Any:
-        index = hr.Index.open(folder)
-        if index._embedders is not None:
-            index._embedders.wait_until_loaded(60)
-        async with calling(create_app(index)) as client:
-            return (await client.post("/v1/recall", json={"text": "tea", "scope": "ann"})).json()
-
-    for folder, is_degraded in ((tmp_path / "local", False), (tmp_path / "other", True)):
-        done = CliRunner().invoke(app, ["recall", str(folder), "tea", "--scope", "ann", "--json"])
-        assert done.exit_code == 0, done.stderr
-        told = json.loads(done.stdout)
-        assert ("degraded" in told) is is_degraded
-        assert ("embeds the query" in done.stderr) is not is_degraded
-        assert ("did not run" in done.stderr) is is_degraded
-        assert asyncio.run(served(folder))["degraded"] is is_degraded

@@ -103,82 +103,6 @@ def test_the_row_that_holds_it_whole_is_first_however_many_are_nearer(fusion: An
     assert "comes first" not in str(found[0][1].explain())
 
 
-def test_a_row_that_no_arm_listed_joins_with_its_scores_in_each() -> None:
-    index, query = misleading()
-    floors = BOTH.replace(arms=(Lexical(min_score=1000.0), Dense()))
-    [hit, *others] = index.recall_one(text="A-17", vector=query, recipe=floors)
-    assert (hit.key, hit.arm_rank("text"), hit.arm_rank("v")) == ("k250", None, None)
-    assert hit.bm25_score is not None
-    assert 0 < hit.bm25_score < 1000
-    assert hit.vector_score == pytest.approx(-1.0)
-    assert hit.score == 0.0 < others[0].score  # no arm ranks it
-    assert hit.explain().score == 0.0
-
-
-def test_a_floor_of_the_fusion_drops_it() -> None:
-    index, query = misleading()
-    recipe = BOTH.replace(arms=(Lexical(min_score=1000.0), Dense()), min_fused=0.001)
-    found = index.recall(text=["A-17"], vectors=query[np.newaxis], recipe=recipe)
-    assert "k250" not in found[0].keys
-    assert found.trace.exact == {0: 0}
-
-
-@pytest.mark.parametrize("what", ["scope", "filter"])
-def test_scope_and_filter_hold_for_it(what: str) -> None:
-    texts = ["A-17 of ann", "A-17 of bob", "an order"]
-    index = built(texts, cell=["ann", "bob", "ann"], kind=["x", "y", "x"])
-    options = {"scope": "ann"} if what == "scope" else {
-        "scope": hr.Scope(["ann", "bob"]), "filter": hr.Filter(kind="x")}  # fmt: skip
-    found = index.recall(text=["A-17"], recipe=WORDS, **options)
-    assert found[0].keys == ["k0"]
-    assert found.trace.exact == {0: 1}
-
-
-def test_each_query_of_a_batch_has_its_own_scope_and_filter() -> None:
-    texts = ["A-17 of ann", "A-17 of bob", "an order", "B-1"]
-    index = built(texts, cell=["ann", "bob", "ann", "bob"], kind=["x", "y", "x", "x"])
-    found = index.recall(
-        text=["order", "A-17", "A-17", "B-1"],
-        scope=["ann", "bob", "ann", "bob"],
-        filter=[None, None, hr.Filter(kind="y"), hr.Filter(kind="x")],
-        recipe=WORDS,
-    )
-    assert [one.keys for one in found] == [["k2"], ["k1"], [], ["k3"]]
-    assert found.trace.exact == {1: 1, 2: 0, 3: 1}
-
-
-def test_equal_rows_go_by_the_fused_score_and_more_than_the_depth_all_lead() -> None:
-    texts: list[str | None] = [f"A-1 {'word ' * (at % 7)}" for at in range(40)] + ["a 1"] * 20
-    index = built(texts, np.random.default_rng(2).standard_normal((60, 4)))
-    recipe = BOTH.replace(depth=50, fusion=hr.WeightedSum())
-    options: dict[str, Any] = {"text": ['"a 1 word"'], "vectors": np.ones((1, 4), np.float32)}
-    [hits] = index.recall(**options, limit=50, recipe=recipe)
-    held = [f"A-1 {'word ' * (at % 7)}".startswith("A-1 word") for at in range(40)]
-    n_held = sum(held)
-    assert all(hit.explain().holds for hit in hits[:n_held])
-    assert not any(hit.explain().holds for hit in hits[n_held:])
-    for group in (hits[:n_held], hits[n_held:]):
-        assert [hit.score for hit in group] == sorted((h.score for h in group), reverse=True)
-    few = index.recall(**options, limit=5, recipe=recipe.replace(depth=5))
-    assert few.trace.exact[0] > 5  # those that were looked up, and what the vectors listed beside
-    assert all(hit.explain().holds for hit in few[0])
-
-
-def test_only_arms_that_run_are_looked_through() -> None:
-    index, query = misleading()
-    alone = BOTH.replace(fusion=hr.RRF(alpha=1.0))
-    found = index.recall(text=["A-17"], vectors=query[np.newaxis], recipe=alone)
-    assert found[0].keys[0] != "k250"
-    assert found.trace.exact == {}
-    assert "exact has no effect: no text arm runs" in found.trace.notes
-    quiet = index.recall(text=["order"], vectors=query[np.newaxis], recipe=alone)
-    assert not [note for note in quiet.trace.notes if "exact" in note]
-    by_words = index.recall_one(
-        text="A-17", vector=query, recipe=BOTH.replace(fusion=hr.RRF(alpha=0.0))
-    )
-    assert by_words.keys[0] == "k250"
-
-
 ANALYSED = {
     # One term, several, a compound beside its parts, and scripts without spaces.
     "word": ("A-17", ["a 17 x", "17 a", "a-170", "the A-17!"], ["k3", "k0"]),
@@ -215,27 +139,6 @@ def test_a_text_that_the_analyzer_drops_or_that_is_too_long_for_a_phrase_is_none
     assert [one.keys for one in found] == [[], [], [2], [], [2]]
 
 
-def test_each_text_arm_asks_for_its_own_text() -> None:
-    table = pa.table({
-        "id": ["a", "b", "c", "d"],
-        "title": ["X-1 old", "new", "1 x", "other"],
-        "body": ["nothing", "see X-1", "see 1", "Y-2 here"],
-    })  # fmt: skip
-    schema = hr.Schema(key="id", cell=None, text={"title": "title", "body": "body"})
-    index = hr.Index.build(table, schema, analyzer=hr.Analyzer("word"))
-    recipe = Recipe(name="two", arms=(Lexical(),), fusion=hr.RRF(), exact=True)
-    [same] = index.recall(text=["X-1"], recipe=recipe)
-    assert sorted(same.keys[:2]) == ["a", "b"]
-    assert {hit.key: hit.explain().holds for hit in same[:2]} == {
-        "a": {"title": "X-1"}, "b": {"body": "X-1"}}  # fmt: skip
-    [own] = index.recall(text={"title": ["see x"], "body": ["Y-2"]}, recipe=recipe)
-    assert own.keys[0] == "d"
-    assert own[0].explain().holds == {"body": "Y-2"}
-    left = recipe.replace(arms=(Lexical(arms=("title",)), Lexical(arms=("body",), weight=0.0)))
-    [one] = index.recall(text=["X-1"], recipe=left)
-    assert [hit.key for hit in one if hit.explain().holds] == ["a"]
-
-
 def test_what_runs_where_nothing_matches_does_not_hide_it() -> None:
     index = built(["see A-1", "other"], at=[1, 2])
     recipe = WORDS.replace(arms=(Lexical(min_score=1000.0),), on_no_match=(Newest("at"),))
@@ -254,16 +157,6 @@ def test_fill_and_listed_candidates_come_behind_it() -> None:
     filled = index.recall(text=["A-1"], recipe=WORDS.replace(fill=Fill("at")), limit=4)
     assert filled[0].keys == ["k0", "k3", "k2", "k1"]
     assert filled.to_arrow()["origin"].to_pylist() == ["hit", "fill", "fill", "fill"]
-
-
-def test_queries_without_text_and_calls_without_queries_are_left_alone() -> None:
-    index, query = misleading()
-    found = index.recall(text=[None, "A-17"], vectors=np.stack([query] * 2), recipe=BOTH)
-    plain = index.recall_one(vector=query, recipe=BOTH)
-    assert found[0].keys == plain.keys
-    assert found[1].keys[0] == "k250"
-    assert len(index.recall(text=[], recipe=BOTH)) == 0
-    assert index.recall(vectors=query[np.newaxis], recipe=BOTH).trace.exact == {}
 
 
 def test_recipes_of_one_batch_put_first_what_their_own_queries_hold() -> None:

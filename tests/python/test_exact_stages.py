@@ -140,23 +140,6 @@ def test_what_leads_stays_first_in_every_stage(stage: Any, expect: Expect, effor
     assert mixed
 
 
-def test_a_rerank_moves_rows_that_lead_among_themselves(effort: Effort) -> None:
-    for seed in range(effort.cases(quick=1, full=40)):
-        case = corpus(seed)
-        for texts in batches(case):
-            plain = ask(case, (), texts, limit=60)
-            for window in (1, 5, 60):
-                for query, hits in enumerate(ask(case, hr.Rerank(window), texts)):
-                    cosine = {hit.key: hit.vector_score for hit in plain[query]}
-                    expected = reranked(
-                        before(case, plain[query]),
-                        leads_of(texts[query]),
-                        lambda doc, c=cosine: c[doc["id"]],
-                        window,
-                    )
-                    check(hits, expected[:40])
-
-
 def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
     stages = (
         hr.Provenance("source", WEIGHTS),
@@ -183,24 +166,6 @@ def test_all_stages_together_run_in_their_order(effort: Effort) -> None:
                 )
                 check(hits, r)
                 assert all(hit.explain().score == hit.score for hit in hits[:6])
-
-
-@pytest.mark.parametrize(
-    "stages", [(), hr.Dedup(0.8), (hr.Budget(80), hr.MMR(0.5)), hr.Rerank(7)], ids=repr
-)
-def test_a_shorter_limit_gives_a_prefix_and_a_batch_its_queries(stages: Any) -> None:
-    case = corpus(3)
-    for texts in batches(case):
-        whole = ask(case, stages, texts)
-        for query, hits in enumerate(ask(case, stages, texts, limit=4, offset=3)):
-            assert hits.keys == whole[query].keys[3:7]
-            assert [hit.score for hit in hits] == [hit.score for hit in whole[query][3:7]]
-            alone = case.index.recall_one(
-                text=texts[query], vector=case.vectors[query], scope="ana", limit=40, now=NOW,
-                recipe=PLAIN.replace(shaping=stages),
-            )  # fmt: skip
-            assert alone.keys == whole[query].keys
-            assert [hit.score for hit in alone] == [hit.score for hit in whole[query]]
 
 
 def test_tie_break_columns_order_each_of_both_groups() -> None:

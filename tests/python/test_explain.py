@@ -212,18 +212,3 @@ def test_missing_parts_are_null_not_0(index: hr.Index) -> None:
         assert by_key["a"].components[1].dot == 3.0
         assert by_key["a"].components[1].inverse_norm == float(F(1 / 5))
         assert "not in its list" in str(by_key["c"])
-
-
-def test_statistics_are_those_of_the_scope_and_the_call(index: hr.Index) -> None:
-    asked: dict[str, Any] = {"text": "hot", "scope": hr.Scope(["ana", "bob"])}
-    wide = index.recall_one(**asked)
-    narrow = index.recall_one(text="hot", scope="bob")
-    table = pa.table({"id": ["e"], "user": ["bob"], "text": ["hot"]})
-    index.upsert(table, vectors={"v": np.ones((1, 2), F)})
-    try:
-        assert wide[0].explain().components[0].n_docs == 3
-        assert narrow[0].explain().components[0].n_docs == 1
-        assert index.recall_one(**asked)[0].explain().components[0].n_docs == 4
-    finally:
-        index.delete(["e"], scope="bob")
-    assert index.recall_one(**asked)[0].explain().components[0].n_docs == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import hyrecall as hr
 from emulated import Emulator
 from hyrecall.arms import Regex
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.recipe import Dense, Lexical, Recipe
 from laws.engine import ipc_bytes
 from seams import CODEC, SecondLook
 from seams import recall_batch_module as batch
@@ -72,21 +70,6 @@ def test_vectors_of_the_best_rows_move_the_query(index: hr.Index) -> None:
     assert after["c"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_only_rows_that_could_be_hits_are_heard(index: hr.Index) -> None:
-    asked: dict[str, Any] = {"text": ["kettle"], "vectors": vectors(), "scope": "ann"}
-    both = hr.Feedback(rows=3, terms=3)
-
-    def heard(**options: Any) -> tuple[str, ...]:
-        return index.recall(**asked | options, shaping=both).trace.feedback[0].rows
-
-    assert heard() == ("a", "b", "c")
-    assert heard(filter=hr.Filter(kind="note")) == ("a", "b", "d")
-    assert heard(filter=hr.Filter(kind="chat")) == ("c",)
-    assert heard(min_fused=0.5) == ("a", "b")
-    assert heard(scope="bob") == ("f", "g")
-    assert heard(depth=10, limit=1) == ("a", "b", "c")
-
-
 def test_explanations_name_the_rows_and_the_terms(index: hr.Index) -> None:
     asked: dict[str, Any] = {"text": ["kettle"], "vectors": vectors(), "scope": "ann"}
     hits = index.recall(**asked, shaping=hr.Feedback(rows=2, terms=2))
@@ -123,28 +106,6 @@ def test_an_arm_that_does_not_run_is_left_out(index: hr.Index) -> None:
     hits = index.recall(**words, shaping=hr.Feedback(terms=1))
     assert hits.trace.feedback[0].terms
     assert hits.trace.notes == ("dense of Feedback: no effect, no vector arm runs",)
-
-
-def test_a_typed_query_stays_as_it_is(index: hr.Index) -> None:
-    typed = [hr.All("kettle"), hr.Boost("kettle", 2.0), hr.Phrase("kettle"), "?!", None]
-    asked: dict[str, Any] = {"text": typed, "scope": "ann"}
-    plain, hits = index.recall(**asked), index.recall(**asked, shaping=TERMS)
-    assert hits.trace.feedback == {}
-    assert plain.to_arrow().equals(hits.to_arrow())
-
-
-def test_rows_without_a_text_or_a_vector_add_nothing(index: hr.Index) -> None:
-    only = {"scope": "ann", "filter": hr.Filter(kind="none")}
-    both = hr.Feedback(terms=3)
-    hits = index.recall(text=["kettle"], vectors=vectors(), **only, shaping=both)
-    assert (hits.trace.feedback, hits.n_hits) == ({}, 0)
-    zero = index.recall(text=["kettle"], vectors=[None], scope="ann", shaping=both)
-    assert zero.trace.feedback[0].vectors == ()
-    opposite = index.recall(
-        vectors=-vectors(), scope="ann", filter=hr.Filter(kind="note"),
-        shaping=hr.Feedback(rows=1, dense=1.0),
-    )  # fmt: skip
-    assert opposite.trace.feedback[0].rows == ("d",)
 
 
 def test_what_rounding_alone_leaves_of_a_query_is_no_query(index: hr.Index) -> None:
@@ -192,22 +153,6 @@ def test_it_comes_first_and_once(index: hr.Index) -> None:
 def test_a_page_deeper_than_the_depth_is_refused_with_one_arm_too(index: hr.Index) -> None:
     with pytest.raises(OptionError, match="limit: expected <= 2"):
         index.recall(text=["kettle"], scope="ann", depth=2, limit=3, shaping=TERMS)
-
-
-def test_a_recipe_with_it_goes_through_json(index: hr.Index) -> None:
-    both = hr.Feedback(rows=2, terms=5)
-    arms = (Lexical(), Dense())
-    recipe = Recipe(name="look", arms=arms, fusion=hr.WeightedSum(), shaping=both)
-    assert json.loads(recipe.to_json())["shaping"] == [{"kind": "Feedback", "rows": 2, "terms": 5}]
-    again = Recipe.from_json(recipe.to_json())
-    assert again == recipe
-    asked: dict[str, Any] = {"text": ["kettle", "boat"], "vectors": vectors(2), "scope": "ann"}
-    plain = recipe.replace(shaping=())
-    several = index.recall(**asked, recipe=[again, plain])
-    assert list(several.trace.feedback) == [0]
-    alone = index.recall(**asked, recipe=again)
-    assert several.trace.feedback[0] == alone.trace.feedback[0]
-    assert several[0].keys == alone[0].keys
 
 
 def test_pieces_of_a_batch_look_twice_alike(

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import _core, recipes
-from hyrecall.errors import InternalError
+from hyrecall import recipes
 from seams import Dense, Fill, Lexical, Recipe, fill, reply_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -216,31 +215,3 @@ def test_queries_of_one_scope_look_once_at_documents_of_one_time(
     hits = index.recall(text=["zebra"] * 40, scope=["ann", "bob"] * 20, recipe=recipe, limit=3)
     assert [one.keys for one in hits] == [["k001", "k003", "k005"], ["k000", "k002", "k004"]] * 20
     assert sum(read) < 2 * n
-
-
-def test_which_filled_rows_have_a_text_is_what_each_column_says_of_its_row() -> None:
-    rng = np.random.default_rng(5)
-    schema = hr.Schema(key="id", cell="user", text="text")
-
-    def rows(first: int, n: int) -> pa.Table:
-        texts = [None if one else "a word" for one in rng.random(n) < 0.4]
-        ids = [f"k{first + at}" for at in range(n)]
-        return pa.table(
-            {"id": ids, "user": ["u"] * n, "text": pa.array(texts, pa.string())},
-        )
-
-    index = hr.Index.build(rows(0, 50), schema)
-    index.add(rows(50, 7))
-    columns = [segment.lexical["text"] for segment in index._state.segments]
-    assert len(columns) == 2
-    source = rng.integers(0, 2, 200).astype(np.uint32)
-    row = np.where(source == 0, rng.integers(0, 50, 200), rng.integers(0, 7, 200))
-    row = row.astype(np.uint32)
-    expected = [columns[s].doc_length(int(r)) is not None for s, r in zip(source, row, strict=True)]
-    found = _core.rows.has_text(columns, source, row).view(np.bool_)
-    assert found.tolist() == expected
-    assert 0 < sum(expected) < 200
-    with pytest.raises(InternalError):
-        _core.rows.has_text(columns, np.array([2], np.uint32), row[:1])
-    with pytest.raises(InternalError):
-        _core.rows.has_text(columns, source[:1], np.array([50], np.uint32))

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import multiprocessing
 import os
 import pickle
 import select
@@ -13,7 +12,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -174,29 +172,6 @@ def test_a_fork_beside_busy_analyzers_does_not_hang(effort: Effort) -> None:
     with busy(analyse, analyse, analyse):
         for _ in range(effort.cases(quick=6, full=500)):
             assert in_child(lambda: index.recall_one(text="tea").keys) == [1]
-
-
-def work(index: hr.Index, pipe: Connection) -> None:
-    pipe.send(keys(index))
-    pipe.close()
-
-
-def test_multiprocessing_by_fork(index: hr.Index) -> None:
-    wanted = keys(index)
-    context = multiprocessing.get_context("fork")
-    mine, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=work, args=(index, theirs))
-    with quiet():
-        child.start()
-    try:
-        assert mine.poll(SECONDS), "the child did not answer in time"
-        assert mine.recv() == wanted
-        child.join(SECONDS)
-        assert child.exitcode == 0
-    finally:
-        if child.is_alive():
-            child.kill()
-            child.join()
 
 
 def test_a_child_that_hangs_is_noticed() -> None:

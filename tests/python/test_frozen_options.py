@@ -104,6 +104,8 @@ def test_a_replaced_field_is_checked_and_converted_again() -> None:
 
 def _setting_classes(source: str) -> Iterator[str]:
     """The classes of a module whose methods set fields of a frozen instance."""
+    if not any(name in source for name in SETTERS):
+        return
     for node in ast.parse(source).body:
         if isinstance(node, ast.ClassDef) and any(
             isinstance(one, ast.Name) and one.id in SETTERS for one in ast.walk(node)

@@ -144,18 +144,6 @@ def test_a_text_that_nothing_matches_is_as_no_text(fusion: Any, *, normalize: bo
     assert scored(hits[len(NOTHING)]) != expected
 
 
-@pytest.mark.parametrize("fusion", JOINED, ids=repr)
-@pytest.mark.parametrize("floor", [hr.Above(1.0), 1.0])
-def test_vectors_that_a_floor_cuts_whole_are_as_no_vector(fusion: Any, floor: Any) -> None:
-    index = captions()
-    words = {"text": "caption", "fusion": fusion, "limit": 6}
-    cut = index.recall_one(vector=[-1.0, -1.0], min_score={"v": floor}, **words)
-    without = index.recall(text=["caption"], vectors=[None], fusion=fusion, limit=6)[0]
-    assert scored(cut) == scored(without)
-    assert all(hit.arm_rank("v") is None for hit in cut)
-    assert [hit.vector_score for hit in cut if hit.key != "e"] != [None, None]  # completed as ever
-
-
 def test_a_vector_that_no_row_may_answer_is_as_no_vector() -> None:
     index = captions()
     index.delete(list("abcdf"))
@@ -212,21 +200,8 @@ def test_equal_scores_of_an_arm_share_a_rank_whatever_the_order_of_writing(order
         assert [(hit.rank, hit.arm_rank(arm)) for hit in later] == [(3, 2), (4, 2)]
 
 
-@pytest.mark.parametrize("fusion", [hr.WeightedSum(), hr.Max(), hr.DBSF()], ids=repr)
-def test_equal_hits_of_an_arm_count_in_full(fusion: Any) -> None:
-    for order in ("a", "abc"):
-        hits = equal_rows(order).recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
-        assert [hit.explain().components[0].contribution for hit in hits] == [1.0] * len(order)
-
-
 def test_votes_have_ranks_by_place_as_loom_has() -> None:
     fusion = hr.RRF(alpha=0.5, alpha_mode="votes")
     hits = equal_rows("zabc").recall_one(text="tea", vector=[1.0, 0.0], fusion=fusion)
     assert [hit.arm_rank("text") for hit in hits] == [1, 2, 3, 4]
     assert [hit.score for hit in hits] == [2 / 61, 2 / 62, 2 / 63, 2 / 64]
-
-
-def test_a_row_behind_equal_ones_has_the_rank_of_its_place() -> None:
-    table = pa.table({"id": list("abcd"), "text": ["tea", "tea", "tea", "tea with milk and more"]})
-    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
-    assert [hit.arm_rank("text") for hit in index.recall_one(text="tea")] == [1, 1, 1, 4]

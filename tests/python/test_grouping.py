@@ -69,17 +69,6 @@ def test_rows_around_a_hit_stand_in_their_order_with_what_was_asked_for(index: h
     assert "surrounding" not in hits.to_arrow().column_names
 
 
-def test_a_row_that_stands_around_a_better_hit_is_no_hit_of_its_own(index: hr.Index) -> None:
-    asked: dict[str, Any] = {"text": "key stone", "scope": "ann"}
-    plain = index.recall_one(**asked)
-    assert {1, 2} < set(plain.keys)
-    hits = index.recall_one(**asked, surrounding=1)
-    best = hits[[hit.key in (1, 2) for hit in hits].index(True)]
-    other = 3 - best.key
-    assert other in [row.key for row in best.surrounding]
-    assert other not in hits.keys
-
-
 @pytest.mark.parametrize("tokens", [1, 7, 9, 12, 16, 20, 40])
 @pytest.mark.parametrize("group", [None, "thread"])
 def test_rows_around_hits_take_part_of_the_budget(
@@ -117,13 +106,6 @@ def test_threads_of_a_large_cell_are_ordered_one_by_one(
     large = [(hit.key, steps(hit)) for hit in index.recall_one(**asked, group=group)]
     assert large == small
     assert any(near for _, near in small)
-
-
-def test_pages_follow_each_other(index: hr.Index) -> None:
-    asked: dict[str, Any] = {"text": "key stone day", "scope": "ann", "surrounding": 1}
-    whole = index.recall_one(**asked)
-    pages = [index.recall_one(**asked, limit=1, offset=at)[0] for at in range(len(whole))]
-    assert [(hit.key, steps(hit)) for hit in pages] == [(hit.key, steps(hit)) for hit in whole]
 
 
 def many_threads(n_rows: int = 90) -> hr.Index:
@@ -225,11 +207,6 @@ def test_rows_around_a_hit_stand_in_the_order_that_their_evidence_has(kind: str)
     near = index.recall_one(text="x", shaping=hr.Around((1.0,), 0.0, 0.0))
     spoke = {one.key: one.explain().steps[0].keys["neighbour_1"] for one in near}
     assert spoke == {"a": "d", "b": "e", "c": "a", "d": "e", "e": "b"}
-
-
-def test_a_row_without_a_thread_is_a_hit_of_its_own(index: hr.Index) -> None:
-    hits = index.recall_one(text="note", scope="ann", surrounding=2, group="thread")
-    assert (hits.keys, steps(hits[0])) == ([7], [])
 
 
 @pytest.mark.parametrize(

@@ -78,20 +78,6 @@ def test_the_table_has_the_columns_of_the_design_in_their_order(index: hr.Index)
     table.validate(full=True)
 
 
-def test_what_was_not_computed_is_null(index: hr.Index) -> None:
-    table = index.recall(**ASKED).to_arrow().to_pydict()
-    assert table["text_score"][2] is None  # no text
-    assert table["text_score"][3] == 0.0  # a text that does not match
-    assert table["text_rank"] == [1, 2, None, None, 1]
-    assert table["v_score"][4] is None  # no query vector
-    assert table["v_rank"] == [1, 2, 3, 4, None]
-    dense_only = index.recall(vectors=[[1, 0]], scope=ACME).to_arrow()
-    assert dense_only.schema.names == list(COLUMNS)
-    assert dense_only.column("text_score").null_count == dense_only.num_rows == 4
-    assert dense_only.column("text_rank").null_count == 4
-    assert dense_only.column("score").to_pylist() == dense_only.column("v_score").to_pylist()
-
-
 def test_empty_replies_keep_types_and_columns(index: hr.Index) -> None:
     full = index.recall(**ASKED, columns=("kind", "note")).to_arrow().schema
     for scope in (hr.Scope([]), ("nobody", True)):
@@ -101,16 +87,6 @@ def test_empty_replies_keep_types_and_columns(index: hr.Index) -> None:
         assert (len(hits), hits.n_hits, hits[0].keys, hits.to_list()) == (1, 0, [], [[]])
         assert repr(hits[0]) == "no hits"
         assert repr(hits) == "1 query, 0 hits"
-
-
-def test_ranks_count_in_the_whole_list(index: hr.Index) -> None:
-    whole = index.recall(**ASKED).to_arrow()
-    for offset in range(6):
-        for limit in range(4):
-            part = index.recall(**ASKED, offset=offset, limit=limit).to_arrow()
-            rank = np.array(whole.column("rank"))
-            wanted = whole.filter((rank > offset) & (rank <= offset + limit))
-            assert part.equals(wanted)
 
 
 def test_a_hit_has_its_values_as_attributes(index: hr.Index) -> None:
@@ -233,34 +209,6 @@ def test_the_stream_is_the_table(index: hr.Index) -> None:
     assert pa.RecordBatchReader.from_stream(hits, schema=wanted).schema == wanted
 
 
-def test_to_list_is_a_list_of_dicts_per_query(index: hr.Index) -> None:
-    hits = index.recall(**ASKED, columns=["kind"])
-    assert [len(one) for one in hits.to_list()] == [4, 1]
-    assert [row for one in hits.to_list() for row in one] == hits.to_arrow().to_pylist()
-
-
-@needs("pandas")
-def test_to_pandas(index: hr.Index) -> None:
-    frame = index.recall(**ASKED, columns=["note"]).to_pandas()
-    assert list(frame.columns) == [*COLUMNS, "note"]
-    assert frame["key"].tolist() == ["a", "b", "c", "e", "e"]
-    assert frame["v_score"].isna().tolist() == [False] * 4 + [True]
-
-
-@needs("polars")
-def test_to_polars(index: hr.Index) -> None:
-    import polars as pl
-
-    hits = index.recall(**ASKED, columns=["note"])
-    frame = hits.to_polars()
-    assert frame.columns == [*COLUMNS, "note"]
-    assert frame.schema["text_score"] == pl.Float32
-    assert frame["text_rank"].to_list() == [1, 2, None, None, 1]
-    assert pl.DataFrame(hits).equals(frame)
-    made = pl.from_arrow(hits)  # a frame or a series of structs, as polars' version has it
-    assert (made if isinstance(made, pl.DataFrame) else made.struct.unnest()).equals(frame)
-
-
 def test_a_printed_table_has_ranks_scores_cell_and_the_text_beneath() -> None:
     texts = ["green tea " * 9, "tea\n\x1b[2J of fill", None]
     table = pa.table({"id": ["a", "b", "c"], "user": ["ann"] * 3, "text": texts})
@@ -334,19 +282,6 @@ def test_columns_read_later_are_those_of_the_call(index: hr.Index) -> None:
     index.close()
     assert late.to_arrow().equals(before)
     assert late[1][0].text == "milk"
-
-
-def test_only_authorised_hits_come_back(index: hr.Index) -> None:
-    hits = index.recall(
-        text=["tea"] * 3,
-        vectors=[[1, 0]] * 3,
-        scope=[("acme", True), ("ana", True), ("ana", False)],
-        columns=("note", "text", "kind"),
-    )
-    assert [sorted(one.keys) for one in hits] == [["a", "b", "e"], ["d"], []]
-    shown = str(index.recall(**ASKED, columns=("note",)).to_arrow().to_pylist())
-    assert "secret" not in shown
-    assert "ana" not in shown
 
 
 def test_the_trace_tells_how_it_ran(index: hr.Index) -> None:

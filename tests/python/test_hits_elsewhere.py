@@ -1,8 +1,6 @@
 """Hits in other libraries, in notebooks, in other processes, and under the caller's own names."""
 
-import copy
 import pickle
-import subprocess
 import sys
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -15,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall import recipes
-from seams import Lexical, reply_of
 from seams import hits_Reply as Reply
+from seams import reply_of
 from small_index import ONE, built, refused
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -35,13 +32,6 @@ def hits(index: hr.Index) -> hr.Hits:
     return index.recall(**BATCH, vectors=vectors, columns=["text", "kind"])
 
 
-def joined(index: hr.Index) -> hr.Hits:
-    """A batch of two recipes."""
-    words = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())
-    named = [recipes.default, words, recipes.default]
-    return index.recall(**BATCH, recipe=named, columns=["text"], query_keys=["a", "b", "c"])
-
-
 # ---- data frames ----
 
 
@@ -56,13 +46,6 @@ def test_a_batch_and_a_query_are_data_frames_of_each_library(hits: hr.Hits) -> N
     assert isinstance(hits[0].to_pandas(), pd.DataFrame)
     assert hits[2].to_list() == hits.to_list()[2]
     assert [row["key"] for row in hits[2].to_list()] == hits[2].keys
-
-
-def test_a_query_without_hits_has_a_table_with_the_same_columns(index: hr.Index) -> None:
-    found = index.recall(text=["tea", "nothing"], scope="ana")
-    assert len(found[1]) == 0
-    assert found[1].to_arrow().schema.equals(found.to_arrow().schema)
-    assert found[1].to_list() == []
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -224,17 +207,6 @@ def test_a_query_of_many_and_a_batch_without_hits_are_shown_without_reading_them
     assert len(read) < 10
 
 
-def test_hits_of_several_recipes_are_pickled_too(index: hr.Index) -> None:
-    found = joined(index)
-    kept = again(found)
-    assert type(kept) is type(found)
-    assert kept.to_arrow().equals(found.to_arrow())
-    assert [one.keys for one in kept] == [one.keys for one in found]
-    assert again(found[1]).to_arrow().equals(found[1].to_arrow())
-    with pytest.raises(hr.OptionError, match="unpickled"):
-        kept[0][0].explain()
-
-
 def test_unpickled_hits_say_why_they_cannot_explain(hits: hr.Hits) -> None:
     told = (
         "hits: expected hits as a recall gives them, got unpickled ones, which hold values and "
@@ -271,23 +243,6 @@ def test_options_that_no_pickle_can_hold_are_left_out() -> None:
         text=["tea"], shaping=hr.RerankBy(lambda query, texts: [1.0] * len(texts))
     )
     assert again(found).to_arrow().equals(found.to_arrow())
-
-
-def test_hits_cross_to_another_process(hits: hr.Hits) -> None:
-    code = "import pickle, sys; h = pickle.load(sys.stdin.buffer); print(h[0].keys, h[0][0].text)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=pickle.dumps(hits),
-        capture_output=True,
-        check=True,
-        env={"PYTHONPATH": ":".join(sys.path)},
-    )
-    assert done.stdout.decode().strip() == f"{hits[0].keys} {hits[0][0].text}"
-
-
-def test_copies_keep_the_snapshot(hits: hr.Hits) -> None:
-    for made in (copy.copy(hits), copy.deepcopy(hits)):
-        assert made[0][0].explain().score == hits[0][0].score
 
 
 def test_an_index_and_a_graph_say_how_they_are_shared(index: hr.Index) -> None:

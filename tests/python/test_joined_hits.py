@@ -1,10 +1,7 @@
 """A list of recipes, one per query: each query is answered as if it were alone."""
 
-import re
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -51,14 +48,6 @@ def test_each_query_is_answered_as_if_it_were_alone(effort: Effort) -> None:
         assert hits.now == NOW
     assert n_hits > 500
     assert fell_back >= {("fallback", True), ("fallback", False), ("graph", True), ("forced", True)}
-
-
-def test_the_order_of_a_batch_does_not_matter() -> None:
-    here, asked = world(3), asks(3, 16)
-    hits = here.together(asked)
-    for order in (range(15, -1, -1), np.random.default_rng(3).permutation(16)):
-        turned = here.together([asked[at] for at in order])
-        assert [said(one) for one in turned] == [said(hits[int(at)]) for at in order]
 
 
 # ---- as tables
@@ -135,29 +124,6 @@ def test_columns_and_arm_scores_are_in_the_order_of_the_table(hits: hr.Hits) -> 
         hits.column("nope")
 
 
-def test_pandas_and_polars_get_the_same_table(hits: hr.Hits) -> None:
-    pytest.importorskip("pandas")
-    pytest.importorskip("polars")
-    keys = hits.column("id").to_pylist()
-    assert hits.to_pandas()["key"].tolist() == keys
-    assert hits.to_polars()["key"].to_list() == keys
-
-
-def test_it_is_a_sequence_of_the_queries_hits(hits: hr.Hits) -> None:
-    assert [one.query for one in hits] == list(range(len(hits))) == list(range(24))
-    assert [one.query for one in hits[3:20:5]] == [3, 8, 13, 18]
-    assert said(hits[-1]) == said(hits[23])
-    for out in (24, -25):
-        with pytest.raises(IndexError):
-            hits[out]
-    one = next(one for one in hits if len(one) > 3)
-    assert [hit.rank for hit in one[1:3]] == [2, 3]
-    assert one[-1].key == one.keys[-1]
-    lines = repr(hits).splitlines()
-    assert lines[0] == f"24 queries, {hits.n_hits} hits"
-    assert lines[-1] == f"... {hits.n_hits - 20} more hits"
-
-
 def test_the_trace_covers_all_parts(hits: hr.Hits) -> None:
     trace = hits.trace
     assert trace.n_queries == 24
@@ -169,14 +135,6 @@ def test_the_trace_covers_all_parts(hits: hr.Hits) -> None:
     stages = {stage.stage for stage in trace.stages}
     assert stages == {"Recency", "Budget", "Composite", "SessionSignals"}
     assert not hits.degraded
-
-
-def test_some_of_its_queries_can_be_left_out(hits: hr.Hits) -> None:
-    asked = np.arange(24) % 2 == 0
-    half = hits.only(asked)
-    assert [len(one) for one in half] == [len(one) * int(q % 2 == 0) for q, one in enumerate(hits)]
-    rows = [row for row in hits.to_arrow().to_pylist() if row["query"] % 2 == 0]
-    assert half.to_arrow().to_pylist() == rows
 
 
 def test_each_query_is_drawn_with_the_arms_of_its_recipe(here: World) -> None:
@@ -200,24 +158,3 @@ def test_each_query_is_drawn_with_the_arms_of_its_recipe(here: World) -> None:
     with pytest.raises(IndexError):
         hits.plot(6)
     pyplot.close("all")
-
-
-def test_rich_shows_each_query_with_its_arms(here: World) -> None:
-    pytest.importorskip("rich")
-    from rich.console import Console
-
-    asked = [replace(asks(5, 1, (name,))[0], text="oak") for name in ("both", "words", "listed")]
-    hits = here.together([*asked, asked[0]])
-    console = Console(record=True, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
-    with console.file:
-        console.print(hits)
-    shown = console.export_text()
-    assert f"4 queries, {hits.n_hits} hits" in shown
-    lines = shown.splitlines()
-    assert lines[1].split() == ["query", "rank", "key", "score", "BM25", "cosine", "hints", "user"]
-    rows = [line.split() for line in lines if re.match(r" +\d+ +\d+ ", line)]
-    for query, computed in ((0, {"BM25", "cosine"}), (1, {"BM25"}), (2, {"hints"})):
-        for row in (row for row in rows if row[0] == str(query)):
-            parts = re.findall(r"(-?\d+\.\d+ (?:#\d+|-)|-)(?= |$)", " ".join(row[4:-1]))
-            given = zip(("BM25", "cosine", "hints"), parts, strict=True)
-            assert {arm for arm, part in given if part != "-"} <= computed

@@ -1,4 +1,4 @@
-"""The life of an index: adds, upserts, deletes and merges, the ones that fail included."""
+"""The life of an index: adds, upserts, deletes and merges, also those that fail; and its keys."""
 
 from collections.abc import Callable
 from typing import Any
@@ -124,61 +124,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert len(index) == 53
 
 
-def test_an_add_of_a_known_key_changes_nothing_and_upsert_replaces() -> None:
-    index = built(list(range(20)))
-    users = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100).to_arrow()
-    of = dict(zip(users["key"].to_pylist(), users["user"].to_pylist(), strict=True))
-    before = reply(index)
-    again = rows([30, 5, 31], 9, users=["ana", of[5], "ana"])
-    with pytest.raises(hr.KeyConflictError, match=r"got 5 in row 1;"):
-        index.add(**again)
-    assert reply(index) == before
-    index.upsert(**again)
-    assert len(index) == 22
-    assert keys_of(index) == [*range(20), 30, 31]
-    assert reply(index) != before
-
-
-def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
-    index = built(list(range(20)))
-    index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
-    index.add(
-        **{
-            **rows([103, 104, 105], 8),
-            "table": changed(id=[103, 104, 105], n=pa.nulls(3, pa.int64()))["table"],
-        }
-    )
-    hits = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100, columns=["n"]).to_arrow()
-    assert hits.schema.field("n").type == pa.int32()
-    of = dict(zip(hits["key"].to_pylist(), hits["n"].to_pylist(), strict=True))
-    assert [of[key] for key in range(100, 106)] == [1, 2, 3, None, None, None]
-    plain = pa.table({"id": [1, 2], "t": ["tea", "tea"], "x": [[1], None]})
-    schema = hr.Schema(key="id", cell=None, text="t", stored="x")
-    nested = hr.Index.build(plain, schema)
-    nested.add(pa.table({"id": [3], "t": ["tea"], "x": pa.array([[2]], pa.list_(pa.int8()))}))
-    for bad in ([["2"]], [2], [{"a": 2}], ["2"]):
-        with pytest.raises(
-            hr.DTypeError, match=r"^x: expected .*list<item: int64>, the index's type"
-        ):
-            nested.add(pa.table({"id": [4], "t": ["tea"], "x": bad}))
-    assert [hit["x"] for hit in nested.recall_one(text="tea")] == [[1], None, [2]]
-
-
-def test_deletes_take_recalls_scope_forms_and_count_what_went() -> None:
-    given = rows([1, 2, 3, 1, 2, 1], 1, users=["ana", "ana", "ana", "bob", "bob", None])
-    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
-    assert index.delete([], scope="ana") == 0
-    assert index.delete([1, 2], scope="nobody") == 0
-    assert index.delete([1, 2], scope=hr.Scope([])) == 0
-    assert index.delete([99, 3, 3], scope="ana") == 1
-    assert index.delete([3], scope="ana") == 0
-    assert index.delete([1, 2], scope=["bob", "ana"]) == 2
-    assert [keys_of(index, "ana"), keys_of(index, "bob")] == [[1], [2]]
-    assert index.delete([1], scope=hr.Scope.matching(user=hr.ANY)) == 2  # ana's and the null cell's
-    assert index.delete((2,), scope=hr.Scope(["ana", "bob"])) == 1
-    assert len(index) == 0
-
-
 def test_a_failing_delete_deletes_nothing() -> None:
     index = built(list(range(30)))
     before = reply(index)
@@ -191,17 +136,6 @@ def test_a_failing_delete_deletes_nothing() -> None:
         with pytest.raises(hr.HyrecallError):
             index.delete(keys, scope=scope)
     assert reply(index) == before
-
-
-def test_a_key_in_another_cell_is_another_document() -> None:
-    given = rows([1, 1, 1], users=["ana", "bob", None])
-    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
-    assert len(index) == 3
-    index.upsert(**rows([1], 5, users=["bob"]))
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1], [1], [1]]
-    index.upsert(**rows([2], 5, users=["ana"]))
-    assert index.delete([1], scope="bob") == 1
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1, 2], [], [1]]
 
 
 def test_an_index_of_no_rows_grows_and_shrinks_to_none_again() -> None:
@@ -293,3 +227,72 @@ def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) 
     assert reply(index) == reply(fresh)
     index.compact()
     assert reply(index) == reply(fresh)
+
+
+# ---- keys at their ends ----
+
+
+LOW, HIGH = -(2**63), 2**63 - 1
+TEXT_ALONE = hr.Schema(key="id", cell="user", text="text")
+
+INTEGERS = [LOW, LOW + 1, -1, 0, 1, 2**31, 2**32, 2**53 + 1, HIGH - 1, HIGH]
+STRINGS = [
+    "",
+    "a",
+    "A",
+    "a ",
+    "0",
+    "00",
+    "é",
+    "e\u0301",
+    "日本",
+    "👩\u200d👧",
+    "a\0b",
+    "a\0",
+    "null",
+    "k" * 1024,
+    "k" * 1023 + "l",
+    "\n\t",
+    "' OR 1=1 --",
+]
+
+
+def of_keys(keys: list[Any], text: str = "tea", user: str = "ana") -> pa.Table:
+    kind = pa.int64() if isinstance(keys[0], int) else pa.string()
+    n = len(keys)
+    return pa.table({"id": pa.array(keys, kind), "user": [user] * n, "text": [text] * n})
+
+
+def found(index: hr.Index, text: str = "tea", scope: Any = "ana") -> list[Any]:
+    return index.recall_one(text=text, scope=scope, limit=1000).keys
+
+
+@pytest.mark.parametrize("keys", [INTEGERS, STRINGS], ids=["integers", "strings"])
+def test_every_key_is_kept_found_replaced_and_deleted_by_itself(keys: list[Any]) -> None:
+    index = hr.Index.build(of_keys(keys), TEXT_ALONE)
+    assert found(index) == keys
+    for key in keys:
+        with pytest.raises(hr.KeyConflictError) as caught:
+            index.add(of_keys([key]))
+        assert repr(key) in str(caught.value)
+    for number, key in enumerate(keys):
+        index.upsert(of_keys([key], f"milk{number}"))
+        assert found(index, f"milk{number}") == [key]
+        assert found(index) == keys[number + 1 :]
+    for number, key in enumerate(keys):
+        assert index.delete([key], scope="ana") == 1
+        assert index.delete([key], scope="ana") == 0
+        assert len(index) == len(keys) - number - 1
+    index.add(of_keys(keys))  # a key may come again after it went
+    assert found(index) == keys
+
+
+def test_keys_of_narrower_and_unsigned_integers_are_int64() -> None:
+    for kind in (pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.uint64()):
+        table = of_keys([0, 1, 100]).set_column(0, "id", pa.array([0, 1, 100], kind))
+        index = hr.Index.build(table, TEXT_ALONE)
+        assert index.recall(text=["tea"], scope="ana").to_arrow()["key"].type == pa.int64()
+        assert found(index) == [0, 1, 100]
+    table = of_keys([0]).set_column(0, "id", pa.array([2**63], pa.uint64()))
+    with pytest.raises(hr.OptionError, match=f"^id: expected integers of at most {HIGH}"):
+        hr.Index.build(table, TEXT_ALONE)

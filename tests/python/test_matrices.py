@@ -116,15 +116,6 @@ def test_every_nan_of_float32_stays_one_until_it_is_refused() -> None:
                 check(given_rows, source, target)
 
 
-def test_rows_that_are_not_valid_are_not_looked_at() -> None:
-    rows = np.array([[1.0], [np.nan], [1e300], [2.0], [np.inf]])
-    valid = np.array([True, False, False, True, True])
-    with pytest.raises(OptionError, match="got inf in row 4"):
-        check(rows, "float64", "float32", valid=valid)
-    out = check(rows[:4], "float64", "float32", valid=valid[:4])
-    assert out[valid[:4]].tolist() == [[1.0], [2.0]]
-
-
 def test_the_row_is_named_past_the_first_block() -> None:
     rows = np.zeros((3 << 10, 1024), np.float32)
     rows[2500, 1023] = np.nan

@@ -191,7 +191,17 @@ def with_composite() -> Recipe:
     return made(shaping=stage)
 
 
-@pytest.mark.parametrize("make", [with_every_kind, with_signals, with_composite])
+def with_evidence() -> Recipe:
+    stages = (
+        hr.Feedback(rows=ONE, dense=TENTH, terms=ONE),  # type: ignore[arg-type]
+        hr.Around((TENTH, TENTH), thread=TENTH, length=0),  # type: ignore[arg-type]
+        hr.Prior("n", {ONE: TENTH}), hr.Provenance("n", {ONE: TENTH}),  # type: ignore[arg-type]
+        hr.Linear({"fused": ONE, "prior": TENTH, "provenance": 1, "n=1": TENTH}),  # type: ignore[arg-type]
+    )  # fmt: skip
+    return made(shaping=stages)
+
+
+@pytest.mark.parametrize("make", [with_every_kind, with_signals, with_composite, with_evidence])
 def test_numbers_and_durations_of_any_library_go_through_json(make: Callable[[], Recipe]) -> None:
     recipe = make()
     back = Recipe.from_json(recipe.to_json())

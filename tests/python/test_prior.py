@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,12 +61,6 @@ def test_tables_and_explanations_have_what_it_added(index: hr.Index) -> None:
     assert "prior" in str(hits[0][1].explain())
 
 
-def test_it_comes_before_the_floor_and_the_cut(index: hr.Index) -> None:
-    prior = hr.Prior("stars", {3: 2.5})
-    assert ask(index, prior, min_fused=1.5)[0].keys == [3]
-    assert ask(index, prior, limit=1)[0].keys == [3]
-
-
 @pytest.mark.parametrize("prior", [hr.Prior("stars", {5: 1}), hr.Prior(None, {"user": 0.5})])
 @pytest.mark.parametrize("fusion", [hr.RRF(), hr.WeightedSum(normalize="none")], ids=repr)
 def test_a_recipe_joins_one_arm_alone_by_its_own_fusion_and_floor(
@@ -78,13 +71,6 @@ def test_a_recipe_joins_one_arm_alone_by_its_own_fusion_and_floor(
     (joined,) = ask(index, recipe=recipe.replace(fuse_one_arm=True))
     assert [(hit.key, hit.score) for hit in hits] == [(hit.key, hit.score) for hit in joined]
     assert [hit.key for hit in ask(index, recipe=recipe.replace(min_fused=1e9))[0]] == []
-
-
-def test_a_share_of_the_best_score_whatever_the_fusion(index: hr.Index) -> None:
-    (first, *_), (plain, *_) = (
-        ask(index, stage, fusion=hr.RRF())[0] for stage in (hr.Prior("stars", {5: 1}), None)
-    )
-    assert (first.key, first.score) == (1, 2 * plain.score)
 
 
 def test_later_stages_start_from_it(index: hr.Index) -> None:
@@ -155,15 +141,6 @@ def test_without_a_speaker_it_is_refused_in_a_call_and_idle_in_a_recipe() -> Non
     assert "prior_evidence" not in hits.to_arrow().column_names
 
 
-def test_a_recipe_with_a_prior_goes_through_json(index: hr.Index) -> None:
-    prior = hr.Prior(None, {"assistant": -0.1, "user": 0.05})
-    recipe = Recipe(name="p", arms=(Lexical(),), fusion=hr.WeightedSum(), shaping=prior)
-    assert json.loads(recipe.to_json())["shaping"][0]["kind"] == "Prior"
-    assert Recipe.from_json(recipe.to_json()) == recipe
-    found = index.recall(text=["key red"], scope="ann", recipe=recipe)
-    assert found[0].keys == [2, 1, 3]
-
-
 def test_a_speaker_is_an_attribute_and_saved(index: hr.Index, tmp_path: Path) -> None:
     assert index.schema.attributes == ("stars", "tags", "role")
     index.save(tmp_path / "index")
@@ -174,12 +151,3 @@ def test_a_speaker_is_an_attribute_and_saved(index: hr.Index, tmp_path: Path) ->
     assert hr.Schema.from_dict(schema(speaker=None).to_dict()) == schema(speaker=None)
     with pytest.raises(OptionError, match="speaker"):
         schema(speaker="")
-
-
-def test_rows_of_other_segments_are_weighed_by_their_own_numbering(index: hr.Index) -> None:
-    more = chat().set_column(0, "id", pa.array([5, 6, 7, 8]))
-    more = more.set_column(2, "role", pa.array(["zed", "assistant", "ann", "user"]))
-    index.add(more)
-    hits = ask(index, hr.Prior("role", {"assistant": -0.1, "zed": 0.4}))
-    added = {row["key"]: row["prior_evidence"] for row in hits.to_list()[0]}
-    assert added == {5: 0.4, 2: 0.0, 3: 0.0, 7: 0.0, 1: -0.1, 6: -0.1}

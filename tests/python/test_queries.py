@@ -29,38 +29,6 @@ def found(index: hr.Index, query: Any) -> list[int]:
     return sorted(index.recall_one(text=query, limit=100).keys)
 
 
-MATCHES: list[tuple[Any, list[int]]] = [
-    ("blue green", [0, 1, 2]),
-    (hr.Any("blue", "green"), [0, 1, 2]),
-    (hr.All("blue green"), [0, 1]),
-    (hr.All("blue", "green", "service"), [0]),
-    (hr.Phrase("blue green"), [0]),
-    (hr.Phrase("blue deploy"), [1, 2]),
-    (hr.Phrase("blue deploy", slop=1), [0, 1, 2]),
-    (hr.Phrase("green blue", slop=0), [1]),
-    (hr.Phrase("green blue", slop=2), [0, 1]),
-    (hr.Phrase("deploy"), [0, 1, 2, 6]),
-    (hr.Prefix("postg"), [3, 4]),
-    (hr.Prefix("replic"), [3, 4]),
-    (hr.Prefix("deploy"), [0, 1, 2, 6]),
-    (hr.Prefix("POSTGRESQ"), [4]),
-    (hr.All(hr.Prefix("postg"), hr.Prefix("replica"), "lag"), [3]),
-    (hr.Any(hr.Phrase("blue green"), "lag"), [0, 3]),
-    (hr.All(hr.Any("blue", "lag"), hr.Any("deploy", "postgres")), [0, 1, 2, 3]),
-    (hr.All(""), []),
-    (hr.All("blue", ""), [0, 1, 2]),
-    (hr.All("blue", "absent"), []),
-    (hr.Any("blue", "absent"), [0, 1, 2]),
-    (hr.Boost("blue", 3), [0, 1, 2]),
-    (hr.All(hr.Boost("blue", 3), hr.Boost("service", 0.5)), [0]),
-]
-
-
-@pytest.mark.parametrize(("query", "keys"), MATCHES, ids=lambda value: repr(value)[:60])
-def test_typed_queries_match_what_they_say(index: hr.Index, query: Any, keys: list[int]) -> None:
-    assert found(index, query) == keys
-
-
 def test_operators_in_text_are_words(index: hr.Index) -> None:
     assert found(index, '"blue green"') == [0, 1, 2]
     assert found(index, "blue AND service") == [0, 1, 2, 5]
@@ -69,19 +37,6 @@ def test_operators_in_text_are_words(index: hr.Index) -> None:
     assert found(index, "title:service") == [0, 6]
     assert found(index, "service^99") == found(index, "service")
     assert found(index, "(x) OR -x") == [5, 6]
-
-
-def test_repeated_words_count_again_and_boost_multiplies(index: hr.Index) -> None:
-    once = index.recall_one(text="service")[0].score
-    for query in (hr.Boost("service", 2), "service service", hr.Any("service", "service")):
-        assert index.recall_one(text=query)[0].score == 2 * once
-    nested = hr.Boost(hr.Any("service", hr.Boost("service", 3)), 4)
-    assert index.recall_one(text=nested)[0].score == 16 * once
-
-
-def test_a_prefix_counts_as_one_term(index: hr.Index) -> None:
-    (component,) = index.recall_one(text=hr.Prefix("postg"))[0].explain().components
-    assert [(t.term, t.doc_freq, t.term_freq) for t in component.terms] == [("postg*", 2, 1)]
 
 
 MADE: list[tuple[Any, type[hr.HyrecallError], str]] = [
@@ -174,20 +129,6 @@ def test_deep_nesting_is_refused_not_overflown(index: hr.Index) -> None:
             with pytest.raises(hr.OptionError) as caught:
                 index.recall(text=["blue", query])
             assert str(caught.value) == "text[1]: expected queries nested at most 32 deep, got more"
-
-
-def test_a_prefix_of_too_many_terms_is_not_searched() -> None:
-    words = [f"w{i:04d}" for i in range(1100)]
-    table = pa.table({"id": range(1100), "user": [i % 2 for i in range(1100)], "text": words})
-    index = hr.Index.build(table, hr.Schema(key="id", cell="user", text="text"))
-    assert len(index.recall_one(text=hr.Prefix("w"), scope=0, limit=2000)) == 550
-    both = hr.Scope([0, 1])
-    refused = index.recall_one(text=hr.Prefix("w"), scope=both)
-    told = "text was not searched: a prefix stands for more than 1,024 terms of its scope"
-    assert refused.keys == []
-    assert refused.trace.degraded == (told,)
-    index.delete([i for i in range(1100) if i % 10 == 0], scope=both)
-    assert len(index.recall_one(text=hr.Prefix("w"), scope=both, limit=2000)) == 990
 
 
 def test_queries_are_frozen_and_equal_by_value() -> None:

@@ -44,23 +44,6 @@ def test_an_empty_batch_has_an_empty_reply_with_types(index: hr.Index) -> None:
             assert hits.to_list() == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        ["hot tea", None],
-        ("hot tea", None),
-        np.array(["hot tea", None], object),
-        pa.array(["hot tea", None]),
-        pa.chunked_array([["hot tea"], [None]]),
-        {"text": ["hot tea", None]},
-    ],
-    ids=lambda text: type(text).__name__,
-)
-def test_texts_come_in_any_sequence(index: hr.Index, text: Any) -> None:
-    hits = index.recall(text=text, scope="ana")
-    assert [len(one) for one in hits] == [3, 0]
-
-
 def test_floors_take_numpy_scalars_and_stay_inclusive(index: hr.Index) -> None:
     scores = [hit.bm25_score for hit in index.recall(**TEXT)[0]]
     for floor in (np.float32(scores[0]), np.float64(scores[0]), scores[0]):

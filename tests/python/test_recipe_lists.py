@@ -49,24 +49,6 @@ def test_related_documents_are_those_of_each_part(here: World) -> None:
         arms.related(hits, "nope")
 
 
-def test_only_recipes_that_expand_show_context_and_related(here: World) -> None:
-    recipes = [GRAPH, BOTH, RECIPES["tagged"], GRAPH]
-    hits = ask(here, ["oak", "oak", "fir", "elm"], recipes, vectors=np.repeat(ONE, 4, 0),
-               graphs=net(here))  # fmt: skip
-    shows_context = [any(hit.context for hit in one) for one in hits]
-    assert shows_context == [True, False, False, True]
-    assert all(hit.context == () for one in hits for hit in one[3:])
-    assert [len(one.related) > 0 for one in hits] == [True, False, True, True]
-    assert [one.phase is None for one in hits] == [False, True, True, False]
-    for query in (0, 3):
-        texts = ["oak", "oak", "fir", "elm"]
-        keys = [hits[query].keys]
-        expected = here.graph.neighbours(
-            [keys[0][:3]], scope="ann", text=[texts[query]], exclude=keys, n=2
-        )
-        assert [hit.context for hit in hits[query][:3]] == expected[0]
-
-
 # ---- where nothing was found
 
 
@@ -130,18 +112,6 @@ def test_blank_texts_get_what_their_own_recipe_says(here: World) -> None:
         ask(here, texts, [WORDS, WORDS, PLAIN, FORCED, PLAIN], graphs=net(here))
 
 
-def test_one_recipe_fills_and_the_others_do_not(here: World) -> None:
-    hits = ask(here, ["nowhere", "nowhere", "oak", "oak"], [WORDS, PLAIN, WORDS, PLAIN], limit=30)
-    full = ask(here, ["nowhere"], WORDS.replace(fill=None, on_empty="empty"), limit=30)
-    assert full[0].keys == []
-    n = len(hits[0])
-    assert n > 20
-    assert [len(one) for one in hits][1:3] == [0, n]
-    assert {hit.score for hit in hits[0]} == {0.0}
-    assert 0 < len(hits[3]) < n
-    assert hits[2].keys[: len(hits[3])] == ask(here, ["oak"], WORDS, limit=len(hits[3]))[0].keys
-
-
 def test_what_filled_a_list_goes_where_something_else_is_found(here: World) -> None:
     recipe = FALLBACK.replace(fill=Fill("at", when="no_match"))
     hits = ask(here, ["ak", "nowhere", "oak"], recipe, limit=4)
@@ -152,22 +122,6 @@ def test_what_filled_a_list_goes_where_something_else_is_found(here: World) -> N
 
 
 # ---- what only some of the recipes read
-
-
-def test_a_call_gives_what_only_some_of_its_recipes_read(here: World) -> None:
-    session = hr.Session({"k01": NOW, "k02": NOW, "k03": NOW}, 3)
-    options: dict[str, Any] = {
-        "graphs": net(here),
-        "session": session,
-        "candidates": {"hints": [None, ["k09", "k08"], None], "last": [None, None, ["k07"]]},
-        "vectors": np.repeat(ONE, 3, 0),
-    }
-    hits = ask(here, ["oak", "oak", "nowhere"], [GRAPH, LISTED, FORCED], **options)
-    assert hits[0].phase is not None
-    assert hits[0].phase.name == "mid"
-    assert [one.phase for one in hits[1:]] == [None, None]
-    assert hits[1].n_candidates["hints"] > 0
-    assert set(hits[2].n_candidates) == {"edges", "last"}
 
 
 ALONE = Recipe(name="alone", arms=(Lexical(),), on_no_match=(EdgeLexical("net"),), fusion=hr.RRF())

@@ -120,35 +120,6 @@ def test_a_phrase_counts_once_beside_other_words() -> None:
     assert (hit.key, hit.score) == ("d", alone)
 
 
-def test_a_recipe_gives_what_its_options_give() -> None:
-    index = built()
-    texts, vectors = ["postgres replication", "lunch", None], EYE[:3]
-    expected = index.recall(
-        text=texts,
-        vectors=vectors,
-        fusion=hr.WeightedSum({"text": 0.25, "v": 0.75}),
-        bm25=hr.BM25(k1=0.9, b=0.4),
-        min_score={"v": hr.Above(0.0)},
-        normalize=True,
-        depth=50,
-    )
-    recipe = Recipe(
-        name="mine",
-        arms=(
-            Lexical(bm25=hr.BM25(k1=0.9, b=0.4), weight=0.25),
-            Dense(weight=0.75, min_score=hr.Above(0.0)),
-        ),
-        fusion=hr.WeightedSum(),
-        normalize=True,
-        depth=50,
-    )
-    found = index.recall(text=texts, vectors=vectors, recipe=recipe)
-    assert found.to_arrow().equals(expected.to_arrow())
-    assert found.trace.depth == 50
-    other = index.recall(text=texts, vectors=vectors, recipe=recipe, depth=7, limit=5)
-    assert other.trace.depth == 7
-
-
 def test_a_recipe_runs_the_arms_that_the_call_asks() -> None:
     index = built()
     loom = recipes.loom.replace(fill=None, tie_break=(), on_empty="empty")

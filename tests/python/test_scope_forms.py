@@ -60,28 +60,6 @@ def test_a_str_is_one_cell(strings: hr.Index) -> None:
     assert seen(strings, "a" * 1000) == [9]
 
 
-def test_an_unknown_cell_is_an_empty_cell(strings: hr.Index, pairs: hr.Index) -> None:
-    for scope in ("nobody", "an", "anaa", "naïve", "ZOË", "zoe\u0308", ("ana ",), hr.Scope(["x"])):
-        assert seen(strings, scope) == []
-    assert seen(pairs, ("acme", 3, True)) == []
-    assert seen(pairs, ("a", 1, True)) == []
-
-
-def test_the_null_cell_is_asked_for_by_name(strings: hr.Index, numbers: hr.Index) -> None:
-    assert seen(strings, hr.Scope([None])) == [3]
-    assert seen(strings, (None,)) == [3]
-    assert seen(numbers, hr.Scope([None, 0])) == [1, 3]
-    with pytest.raises(hr.ScopeError, match=r"null cell is hr.Scope\(\[None\]\)"):
-        seen(strings, None)
-
-
-def test_scope_of_nothing_sees_nothing(strings: hr.Index, pairs: hr.Index) -> None:
-    for index in (strings, pairs):
-        assert seen(index, hr.Scope([])) == []
-        assert seen(index, hr.Scope(())) == []
-        assert seen(index, hr.Scope(cell for cell in ())) == []
-
-
 def test_int_cells(numbers: hr.Index) -> None:
     assert seen(numbers, 1) == [0, 6]
     assert seen(numbers, (0,)) == [1]
@@ -144,19 +122,6 @@ def test_encoded_cells_are_no_scope(strings: hr.Index) -> None:
     for scope in (raw, (raw,), hr.Scope([raw])):
         with pytest.raises(hr.ScopeError):
             strings.recall(text=["tea"] * 2, scope=[hr.Scope(["ana"]), scope])
-
-
-def test_a_list_is_one_entry_per_query(strings: hr.Index) -> None:
-    scopes = [
-        "ana",
-        ("1",),
-        hr.Scope(["", None]),
-        hr.Scope([]),
-        "nobody",
-        hr.Scope.matching(user="zoë"),
-    ]
-    hits = strings.recall(text=["tea"] * len(scopes), scope=scopes)
-    assert [sorted(one.keys) for one in hits] == [[0, 7], [1], [2, 3], [], [], [4]]
 
 
 def test_every_form_of_the_same_cells_gives_the_same_bytes(pairs: hr.Index) -> None:
@@ -280,36 +245,6 @@ def test_an_index_with_one_audience_takes_no_scope() -> None:
     assert index.delete([1]) == 1
     with pytest.raises(hr.ScopeError, match=r"^scope: expected no scope"):
         index.delete([2], scope="ana")
-
-
-def test_a_hundred_thousand_cells_equal_the_same_rows_in_one_cell(effort: Any) -> None:
-    n_cells = effort.cases(quick=50_000, full=400_000)
-    rng = np.random.default_rng(11)
-    words = np.array(["tea", "milk", "cup", "pot", "jug"])
-    texts = [" ".join(row) for row in words[rng.integers(0, 5, (n_cells, 3))]]
-    vectors = rng.normal(size=(n_cells, 2)).astype(np.float32)
-    users = rng.permutation(n_cells)
-    table = pa.table({"id": np.arange(n_cells), "user": users, "text": texts})
-    together = pa.table({"id": np.arange(n_cells), "user": np.zeros(n_cells, int), "text": texts})
-    schema = hr.Schema(key="id", cell="user", text="text", vector="v", stored=())
-    index = hr.Index.build(table, schema, vectors={"v": vectors})
-    one = hr.Index.build(together, schema, vectors={"v": vectors})
-    everyone = hr.Scope(range(n_cells))
-    half = hr.Scope(users[: n_cells // 2].tolist())
-    asked = {"text": ["tea pot", "jug", None], "vectors": [[1, 0], None, [0, 1]], "limit": 50}
-    whole = index.recall(**asked, scope=everyone).to_arrow()
-    wanted = one.recall(**asked, scope=0).to_arrow()
-    assert whole.drop_columns("user").equals(wanted.drop_columns("user"))
-    assert whole.num_rows == 150
-    first = hr.Index.build(
-        together.slice(0, n_cells // 2), schema, vectors={"v": vectors[: n_cells // 2]}
-    )
-    narrow = index.recall(**asked, scope=[half] * 3).to_arrow()
-    assert narrow.drop_columns("user").equals(
-        first.recall(**asked, scope=0).to_arrow().drop_columns("user")
-    )
-    assert index.delete(list(range(5)), scope=everyone) == 5
-    assert len(index) == n_cells - 5
 
 
 def test_one_object_may_stand_for_many_queries_and_equal_ones_are_one(strings: hr.Index) -> None:

@@ -189,23 +189,6 @@ def test_normalize_keeps_the_order_and_brings_scores_to_0_1(effort: Effort) -> N
     assert seen == {"NoneType", "RRF", "WeightedSum", "Max", "DBSF"}
 
 
-def test_first_in_every_arm_has_the_best_score_possible() -> None:
-    index = index_of(["hot tea", "tea pot jug cup", "milk"], [[1, 0], [1, 1], [0, 1]])
-    for fusion in (
-        None,
-        hr.RRF(alpha=0.3),
-        hr.RRF({"text": 3}, rank_constant=0),
-        hr.WeightedSum(),
-        hr.Max(),
-        hr.DBSF(),
-    ):
-        hits = index.recall_one(text="hot", vector=[1, 0], fusion=fusion, normalize=True)
-        assert (hits[0].key, hits[0].score) == (0, 1.0)
-        assert all(hit.score < 1.0 for hit in hits[1:])
-    split = index.recall_one(text="milk", vector=[1, 0], normalize=True)
-    assert all(hit.score < 1.0 for hit in split)
-
-
 def test_normalize_with_one_arm_divides_by_the_lists_best() -> None:
     index = index_of(["tea", "tea cup", "milk"], [[1, 0], [1, 1], [-1, 0]])
     raw = [hit.score for hit in index.recall_one(vector=[1, 0])]
@@ -223,22 +206,6 @@ def test_normalize_with_one_arm_divides_by_the_lists_best() -> None:
 # ---- fusions in their corners ----
 
 
-def test_one_hit_and_equal_scores_scale_to_1() -> None:
-    index = index_of(["tea", "tea", None], [[1, 0], [2, 0], [3, 0]])
-    every = (hr.WeightedSum(), hr.Max(), hr.WeightedSum(complete=False))
-    for fusion in (*every, hr.DBSF(), hr.DBSF(complete=False)):
-        both = index.recall_one(text="tea", vector=[1, 0], fusion=fusion)
-        assert [hit.key for hit in both] == [0, 1, 2]  # ties go by seq
-        top = 1.0 if isinstance(fusion, hr.Max) else 2.0
-        assert [hit.score for hit in both] == [top, top, 1.0]
-    one = index_of(["tea"], [[0, 0]])
-    for fusion in (hr.WeightedSum(), hr.Max(), hr.DBSF()):
-        assert [hit.score for hit in one.recall_one(text="tea", vector=[1, 0], fusion=fusion)] == [
-            1.0
-        ]
-        assert len(one.recall_one(text="milk", vector=[1, 0], fusion=fusion)) == 0
-
-
 def test_dbsf_counts_standard_deviations_and_clips_nothing() -> None:
     cosines = [1.0] + [0.0] * 20  # one of 21: four and a half deviations above the mean
     index = index_of([None] * 21, [[c, math.sqrt(1 - c * c)] for c in cosines])
@@ -250,103 +217,3 @@ def test_dbsf_counts_standard_deviations_and_clips_nothing() -> None:
     scaled = index.recall_one(vector=[1, 0], fusion=hr.DBSF(), limit=21, normalize=True)
     assert [hit.score for hit in scaled] == pytest.approx([c / expected[0] for c in expected])
     assert scaled[0].score == 1.0
-
-
-def test_dbsf_takes_its_moments_of_the_union_or_of_the_list() -> None:
-    index = index_of(["tea", "tea tea", "milk"], [[1, 0], [3, 4], [4, 3]])
-    asked: dict[str, Any] = {"text": "tea", "vector": [1, 0], "depth": 2, "limit": 2}
-    whole = index.recall_one(**asked, fusion=hr.DBSF({"text": 1e-6}))
-    by_key = {hit.key: hit for hit in whole}
-    assert by_key.keys() <= {0, 1, 2}
-    cosines = [hit.vector_score for hit in index.recall_one(vector=[1, 0], depth=3)]
-    values = np.array(cosines)
-    z = (values - values.mean() + 3 * values.std()) / (6 * values.std())
-    assert by_key[0].explain().components[1].contribution == pytest.approx(z[0], rel=1e-6)
-    own = index.recall_one(**asked, fusion=hr.DBSF({"text": 1e-6}, complete=False))
-    assert own[0].explain().components[1].contribution == pytest.approx(2 / 3)  # one above the mean
-
-
-def test_null_components_add_0_and_never_win_over_a_negative_cosine() -> None:
-    index = index_of([None, "milk"], [[-1, 0], [0, 0]])
-    asked: dict[str, Any] = {"text": "milk", "vector": [1, 0]}
-    summed = index.recall_one(**asked, fusion=hr.WeightedSum(normalize="none"))
-    assert [(hit.key, hit.bm25_score is None, hit.vector_score) for hit in summed] == [
-        (1, False, None),
-        (0, True, -1.0),
-    ]
-    assert summed[1].score == -1.0
-    largest = index.recall_one(**asked, fusion=hr.Max(normalize="none"))
-    assert largest[1].score == 0.0  # the text arm's missing score counts 0
-    assert (
-        index_of(["tea"], [[-1, 0]])
-        .recall_one(text=None, vector=[1, 0], fusion=hr.Max(normalize="none"))[0]
-        .score
-        == -1.0
-    )
-
-
-def test_complete_scores_what_the_list_left_out() -> None:
-    index = index_of(["tea", "tea tea", "milk"], [[1, 0], [1, 1], [0, 1]])
-    asked: dict[str, Any] = {"text": "tea", "vector": [0, 1], "depth": 1, "limit": 1}
-    options: dict[str, Any] = {"weights": {"text": 8}, "normalize": "none"}
-    full = index.recall_one(**asked, fusion=hr.WeightedSum(**options))[0]
-    short = index.recall_one(**asked, fusion=hr.WeightedSum(**options, complete=False))[0]
-    for hit in (full, short):
-        assert (hit.key, hit.arm_rank("text"), hit.arm_rank("v")) == (1, 1, None)
-        assert hit.vector_score == float(F(1) / np.sqrt(F(2)))
-    assert full.score == 8 * full.bm25_score + full.vector_score
-    assert short.score == 8 * short.bm25_score
-
-
-def test_a_floor_acts_before_ranks_and_completion_still_scores() -> None:
-    index = index_of(["tea", "tea tea tea", "milk tea pot cup"], [[1, 0], [1, 1], [0, 1]])
-    scores = {hit.key: hit.bm25_score for hit in index.recall_one(text="tea")}
-    both: dict[str, Any] = {"text": "tea", "vector": [0, 1], "fusion": hr.RRF()}
-    cut = index.recall_one(**both, min_score={"text": hr.Above(scores[0])})
-    ranks = {hit.key: (hit.arm_rank("text"), hit.bm25_score) for hit in cut}
-    assert ranks == {1: (1, scores[1]), 0: (None, scores[0]), 2: (None, scores[2])}
-    kept = index.recall_one(**both, min_score={"text": scores[0]})
-    assert {hit.key: hit.arm_rank("text") for hit in kept} == {1: 1, 0: 2, 2: None}
-
-
-def test_min_fused_acts_after_fusion_and_before_offset() -> None:
-    index = index_of(["tea", "tea", "milk"], [[1, 0], [0, 1], [1, 1]])
-    asked: dict[str, Any] = {"text": "tea", "vector": [1, 0]}
-    scores = [hit.score for hit in index.recall_one(**asked)]
-    kept = index.recall_one(**asked, min_fused=scores[1])
-    assert [hit.score for hit in kept] == scores[:2]
-    strict = index.recall_one(**asked, min_fused=hr.Above(scores[1]))
-    assert [hit.score for hit in strict] == scores[:1]
-    assert len(index.recall_one(**asked, min_fused=scores[1], offset=2)) == 0
-    scaled = index.recall_one(**asked, min_fused=scores[1], normalize=True)
-    assert len(scaled) == 2  # the floor is in the unit of the fused score
-
-
-def test_alpha_weighs_the_arms() -> None:
-    index = index_of(["tea", "milk"], [[0, 1], [1, 0]])
-    for alpha in (0.1, 0.25, 0.75):
-        hits = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF(alpha=alpha))
-        weights = hr.RRF({"text": 2 * (1 - alpha), "v": 2 * alpha})
-        by_hand = index.recall_one(text="tea", vector=[1, 0], fusion=weights)
-        assert [(hit.key, hit.score) for hit in hits] == [(hit.key, hit.score) for hit in by_hand]
-    even = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF(alpha=0.5))
-    plain = index.recall_one(text="tea", vector=[1, 0], fusion=hr.RRF())
-    assert [hit.score for hit in even] == [hit.score for hit in plain]
-
-
-def test_bm25_options_come_from_the_call_the_arm_or_the_index() -> None:
-    table = pa.table({"id": [1, 2], "a": ["tea tea", "pot tea cup"], "b": ["tea", "tea milk"]})
-    okapi = hr.BM25("okapi", k1=0.4, b=0.1)
-    schema = hr.Schema(key="id", cell=None, text={"a": hr.Text("a", bm25=okapi), "b": "b"})
-    index = hr.Index.build(table, schema, bm25=hr.BM25("fts5"))
-
-    def scores(arm: str, bm25: Any = None) -> list[float]:
-        return [hit.score for hit in index.recall_one(text={arm: "tea"}, bm25=bm25)]
-
-    assert scores("a") == scores("a", okapi) == scores("a", {"a": okapi})
-    assert scores("b") == scores("b", hr.BM25("fts5"))
-    assert scores("a") != scores("a", hr.BM25())
-    both = {"text": ["tea"], "limit": 5}
-    changed = index.recall(**both, bm25={"b": hr.BM25("lucene")})
-    assert changed.arm_scores("a").equals(index.recall(**both).arm_scores("a"))
-    assert not changed.arm_scores("b").equals(index.recall(**both).arm_scores("b"))

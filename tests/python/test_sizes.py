@@ -84,11 +84,6 @@ def test_the_same_values_in_any_layout_give_the_same_bits(index: hr.Index, name:
     assert scores(build(form(ROWS)), QUERY) == wanted
 
 
-def test_float16_rows_and_queries_are_read_as_they_are() -> None:
-    halves = ROWS.astype(np.float16)
-    assert scores(build(halves), QUERY.astype(np.float16)) == scores(build(halves.astype(F)), QUERY)
-
-
 BAD: list[tuple[str, Any, type[hr.HyrecallError], str]] = [
     (
         "another dimension",

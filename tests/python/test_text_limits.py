@@ -45,45 +45,6 @@ def test_a_lone_surrogate_in_a_query_is_refused(text: Any, tmp_path: Path) -> No
     assert found(index, "\U0001f600 tea") == [1]
 
 
-def test_nul_parts_words_and_ends_none() -> None:
-    index = index_of(["hot\0tea", "tea\0", "\0\0", "milk"])
-    assert found(index, "tea") == [0, 1]
-    assert found(index, "\0tea") == [0, 1]
-    assert found(index, "milk\0hot") == [0, 3]
-
-
-def test_scripts_and_joiners_are_found_by_what_they_were_written_as() -> None:
-    texts = [
-        "שלום עולם",
-        "مرحبا بالعالم",
-        "क्षत्रिय नमस्ते",
-        "İstanbul ISTANBUL ıstanbul",
-        "👩\u200d👩\u200d👧 family",
-        "می\u200cخواهم",
-        "ὀδυσσεύς",
-        "e\u0301clair",
-        "東京都に住む",
-        "ภาษาไทย",
-        "\u202eright to left\u202c",
-    ]
-    index = index_of(texts)
-    for row, text in enumerate(texts):
-        assert row in found(index, text), text
-    assert found(index, "éclair") == [7]
-    assert found(index, "ΟΔΥΣΣΕΎΣ") == [6]
-    assert found(index, "right") == [10]
-    assert found(index, "東京") == [8]
-
-
-def test_a_text_without_tokens_counts_and_a_query_without_says_so() -> None:
-    index = index_of(["", "--", None, "tea"])
-    hits = index.recall(text=["", " -- ", "tea", None, "\0", hr.All("", "")])
-    assert [len(one) for one in hits] == [0, 0, 1, 0, 0, 0]
-    notes = tuple(f"text[{i}] has no indexable token" for i in (0, 1, 4, 5))
-    assert hits.trace.notes == notes
-    assert hits[2][0].explain().components[0].n_docs == 3  # the null is not in it
-
-
 # ---- sizes ----
 
 

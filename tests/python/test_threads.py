@@ -136,6 +136,7 @@ def test_a_reader_never_sees_half_a_write(effort: Effort) -> None:
     assert store.read()[0][1] > 5  # the writer did write
 
 
+@pytest.mark.slow
 def test_a_store_that_changes_in_place_is_caught() -> None:
     for _ in range(10):
         _, halves, errors = count_halves(Unversioned(), 0.3, n_readers=2)
@@ -184,23 +185,6 @@ def test_writers_wait_for_each_other_and_readers_go_on() -> None:
             thread.join(30)
     assert not any(thread.is_alive() for thread in (writer, *others))
     assert index.recall_one(text="slow", scope="ana").keys == ["b"]
-
-
-def test_every_add_of_several_threads_is_stored() -> None:
-    index = hr.Index.build(
-        pa.table({"id": ["first"], "text": ["tea"]}), hr.Schema(key="id", cell=None, text="text")
-    )
-
-    def add(thread: int) -> None:
-        for at in range(20):
-            index.add(pa.table({"id": [f"{thread}-{at}"], "text": ["tea"]}))
-
-    threads = [threading.Thread(target=add, args=(thread,)) for thread in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(index) == 81
 
 
 def test_a_write_from_within_a_write_is_refused() -> None:
@@ -294,6 +278,7 @@ def test_other_threads_run_during_long_calls() -> None:
             pytest.fail(f"{name} kept other threads from running for {share} of its time")
 
 
+@pytest.mark.slow
 def test_a_call_that_keeps_the_gil_is_noticed() -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1000)  # so that pure Python counts as one long call

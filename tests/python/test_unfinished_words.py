@@ -34,20 +34,21 @@ def index_of(texts: Any, analyzer: hr.Analyzer) -> hr.Index:
 @pytest.mark.parametrize("name", ANALYZERS)
 def test_every_beginning_of_a_text_finds_it(name: str) -> None:
     index = index_of(TEXTS, ANALYZERS[name])
-    for key, text in enumerate(TEXTS):
-        for n in range(1, len(text) + 1):
-            typed = text[:n]
-            hits = index.recall_one(text=hr.Prefix(typed), limit=20)
-            assert not hits.degraded
-            assert key in hits.keys or not typed.strip(), typed
+    typed = [(key, text[:n]) for key, text in enumerate(TEXTS) for n in range(1, len(text) + 1)]
+    hits = index.recall(text=[hr.Prefix(text) for _, text in typed], limit=20)
+    assert not hits.degraded
+    for (key, text), found in zip(typed, hits, strict=True):
+        assert key in found.keys, text
 
 
 @pytest.mark.parametrize("name", ANALYZERS)
-@pytest.mark.parametrize("typed", ["", " ", "?!", "--", "'", "💡", "\0"])
-def test_what_has_no_word_finds_nothing(name: str, typed: str) -> None:
-    hits = index_of(TEXTS, ANALYZERS[name]).recall(text=[hr.Prefix(typed)])
-    assert hits[0].keys == []
-    assert hits.trace.notes == ("text[0] has no indexable token",)
+def test_what_has_no_word_finds_nothing(name: str) -> None:
+    typed = [hr.Prefix(text) for text in ("", " ", "?!", "--", "'", "💡", "\0")]
+    hits = index_of(TEXTS, ANALYZERS[name]).recall(text=typed)
+    assert [one.keys for one in hits] == [[]] * len(typed)
+    assert hits.trace.notes == tuple(
+        f"text[{at}] has no indexable token" for at in range(len(typed))
+    )
 
 
 # Words of every language with a stemmer. If the stemmer removes the beginning of a word (before the

@@ -72,21 +72,6 @@ LAYOUTS = {
 # ---- forms ----
 
 
-@pytest.mark.parametrize("form", LAYOUTS.values(), ids=LAYOUTS.keys())
-@pytest.mark.parametrize(
-    ("source", "dtype"),
-    [(np.float16, "float16"), (np.float32, "float32"), (np.float64, "float32")],
-)
-def test_every_arrow_layout_of_every_float_reads_alike(form: Any, source: Any, dtype: str) -> None:
-    column = form(ROWS.astype(source))
-    got = read(column)
-    assert (got.dtype, got.dim, got.valid) == (dtype, 2, None)
-    assert np.array_equal(floats(got), WIDE.astype(source).astype(np.float64))
-    assert np.array_equal(floats(read(column[1:])), floats(got)[1:])
-    given_beside = take(column)
-    assert np.array_equal(floats(given_beside), floats(got))
-
-
 ARRAYS = {
     "numpy float16": (ROWS.astype(np.float16), "float16"),
     "numpy float32": (ROWS, "float32"),
@@ -213,32 +198,6 @@ def test_tensors_are_read_in_place(dtype: str) -> None:
     torch = torch_or_skip()
     given_tensor = torch.tensor(ROWS, dtype=getattr(torch, dtype))
     assert address(take(given_tensor).chunks[0]) == given_tensor.data_ptr()
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        np.asfortranarray(ROWS),
-        ROWS[::-1][::-1],
-        np.repeat(ROWS, 2, axis=1)[:, ::2],
-        ROWS.astype(">f4"),
-        WIDE.astype(">f8")[::-1][::-1],
-        np.frombuffer(b"\0" + ROWS.tobytes(), np.float32, offset=1).reshape(3, 2),
-        FromTorch(lambda torch: torch.tensor(ROWS.T.copy()).T),
-    ],
-    ids=["fortran", "reversed twice", "strided", "big endian", "swapped", "misaligned", "torch.T"],
-)
-def test_odd_memory_layouts_read_right(value: Any) -> None:
-    got = take(made(value))
-    assert np.array_equal(floats(got), WIDE)
-    assert got.chunks[0].flags.c_contiguous
-    assert got.chunks[0].flags.aligned
-    assert got.chunks[0].dtype == np.float32
-
-
-def test_negative_strides_and_stride_zero_read_right() -> None:
-    assert np.array_equal(floats(take(ROWS[::-1])), WIDE[::-1])
-    assert np.array_equal(floats(take(np.broadcast_to(ROWS[0], (4, 2)))), WIDE[[0] * 4])
 
 
 # ---- refusals ----
