@@ -6,7 +6,6 @@ from typing import Any
 import pydantic
 import pytest
 
-import hyrecall
 from hyrecall.memory import Episode, EpisodeMatch
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -37,13 +36,6 @@ def test_A03_a_match_takes_fields_of_the_future_and_misses_none_of_the_optional(
         del payload[name]
     assert EpisodeMatch(**payload) == match
     assert EpisodeMatch.model_validate_json(match.model_dump_json()) == match
-
-
-def test_A04_episodes_and_matches_are_names_of_the_package() -> None:
-    assert hyrecall.Episode is Episode
-    assert hyrecall.EpisodeMatch is EpisodeMatch
-    with pytest.raises(AttributeError, match="Epsiode"):
-        hyrecall.Epsiode  # noqa: B018
 
 
 def test_A06_an_episode_is_made_as_documented() -> None:

@@ -252,6 +252,11 @@ def test_C07_C08_by_force_only_the_pattern_counts(
         assert bool(answer["metadata"]["degraded"]) is not is_there
         words = hm_recall(memory, "same words", user_id="alice", force_regex=True)
         assert words["count"] == (2 if is_there else 0)
+        # By the column that matches: the key, the description, an edge, the data; then by key.
+        memory.remember("a jwt", id="oak", user_id="alice", metadata={"by": "meeting"})
+        placed = hm_recall(memory, "AUTH|twin_b|meeting", user_id="alice", force_regex=True)
+        keys = [one["key"] for one in placed["results"]]
+        assert keys == (["auth", "twin_b", "jwt", "oak"] if is_there else [])
         with pytest.raises(OptionError, match=r"text\['regex'\]\[0\]: .*RE2\).*, got '\('"):
             hm_recall(memory, "(", user_id="alice", force_regex=True)
         assert hm_recall(memory, "(", user_id="alice")["count"] == 0  # searched as text

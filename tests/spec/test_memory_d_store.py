@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import KeyConflictError
 from hyrecall.memory import MemorySync
 from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
 from seams import decode_vector, take_sequence
@@ -42,6 +41,8 @@ def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
         assert len(embedder.calls) == 2
         memory.update("e0", kind="semantic", user_id="alice")
         assert len(embedder.calls) == 2, "the same text has the same vector"
+        memory.update("e1", input="asked", output="again", user_id="alice")
+        assert embedder.calls[2:] == [["asked\nagain"]]
         assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.5)
 
 
@@ -125,20 +126,6 @@ def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
         assert (found.episode.output, found.vector_score) == ("tape", None)
 
 
-def test_D28_superseding_is_one_step_and_needs_a_free_id() -> None:
-    with open_store(recipe=recipes.l0) as memory:
-        memory.remember_batch([episode(0, "old words"), episode(1, "others")])
-        with pytest.raises(KeyConflictError):
-            memory.supersede("e0", episode(1, "new words"), user_id="alice")
-        assert memory.get("e0", user_id="alice") is not None, "nothing of it was kept"
-        memory.supersede("e0", episode(2, "new words"), user_id="alice", reason="newer")
-        assert [one.id for one in memory.list(user_id="alice")] == ["e2", "e1"]
-        for alpha in (0.0, 1.0):
-            found = memory.search("old words", user_id="alice", alpha=alpha)
-            assert "e0" not in {one.episode.id for one in found}
-        assert memory.history("e0", user_id="alice")[-1].successor == "e2"
-
-
 def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
     lines = [
         {"version": {
@@ -156,3 +143,25 @@ def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
         for alpha in (0.0, 1.0):
             found = memory.search("old words", user_id="alice", alpha=alpha)
             assert [one.episode.id for one in found] == ["e1"]
+
+
+def test_D17_a_row_that_fails_is_named_and_the_others_are_kept() -> None:
+    class Picky(FixedEmbedder):
+        def embed(self, texts):  # type: ignore[no-untyped-def]
+            if "tea 2" in texts:
+                raise RuntimeError("about tea 2")
+            return super().embed(texts)
+
+    path = folder()
+    with MemorySync.open(path, embedder=None, recipe=recipes.l0) as memory:
+        for n in range(5):
+            memory.remember(f"tea {n}", id=f"e{n}", user_id="ana")
+    with MemorySync.open(
+        path, embedder=Picky({f"tea {n}": (n, 1) for n in range(5)}), recipe=recipes.l0
+    ) as memory:
+        done = memory.reembed(user_id="ana")
+        assert (done.scanned, done.embedded, done.skipped) == (5, 4, 0)
+        assert [(one.id, one.error) for one in done.errors] == [("e2", "crashed: RuntimeError")]
+    with MemorySync.open(path, embedder=None, recipe=recipes.l0) as memory:
+        models = {f"e{n}": columns(memory, "embedding_model", f"e{n}") for n in range(5)}
+        assert [key for key, model in models.items() if model is None] == ["e2"]

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from embed.bad_embedders import BAD, Bad
 from embed.fakes import Fake, hanging
-from embed.lateness import within
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
@@ -68,33 +66,6 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 SECONDS = 0.2
-
-
-@pytest.mark.parametrize(
-    "bad", [one for one in BAD if "name" not in one.name], ids=lambda b: b.name
-)
-def test_E10_E11_degraded_by_a_fault_and_in_time(
-    bad: Bad, filled: Path, by_words: list[Any], server: StubServer
-) -> None:
-    embedder = bad.make(server)
-    took = []
-    for _ in range(4):
-        # A handle for each: the fault is to be met, not a worker that an earlier call holds.
-        with MemorySync.open(filled, embedder=embedder, dim=4, recipe=RECIPE) as memory:
-            wait_until(lambda: memory.search("tea", user_id="ana", alpha=0.0).tiers == {"text": 2})
-            begun = time.monotonic()
-            matches = memory.search("tea", user_id="ana", embed_timeout=SECONDS)
-            took.append(time.monotonic() - begun)
-        assert matches.degraded
-        assert found(matches) == by_words
-        expected = DegradedReason.EMBED_TIMEOUT if bad.waits else DegradedReason.EMBED_UNAVAILABLE
-        if expected not in reasons(matches):
-            assert reasons(matches) == [DegradedReason.EMBED_TIMEOUT]  # the machine was slow
-            continue
-        assert bad.waits or str(bad.fault) in str(matches.reasons[0])
-        if took[-1] < within(SECONDS + 0.1):
-            return
-    pytest.fail(f"{bad.name}: {took} seconds")
 
 
 def test_E10_an_open_breaker_says_so(filled: Path, by_words: list[Any]) -> None:

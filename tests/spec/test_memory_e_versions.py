@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,40 +20,6 @@ LISTING = recipes.loom
 
 def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
     return [one.episode.id for one in memory.search(query, user_id="alice", **options)]
-
-
-def test_E37_a_forgotten_one_is_nowhere_at_once_and_its_history_stays() -> None:
-    path = folder()
-    with open_store(path, recipe=LISTING) as memory:
-        memory.remember_batch([episode(at, f"disk {at}", session_id="s") for at in range(3)])
-        assert set(hits(memory, "disk 1")) == {"e0", "e1", "e2"}
-        assert memory.forget("e1", user_id="alice", reason="asked") == 1
-        for again in range(2):
-            assert set(hits(memory, "disk 1", alpha=0.0)) == {"e0", "e2"}
-            assert set(hits(memory, "disk 1", alpha=1.0)) == {"e0", "e2"}
-            assert memory.get("e1", user_id="alice") is None
-            assert [one.id for one in memory.list(user_id="alice")] == ["e2", "e0"]
-            versions = memory.history("e1", user_id="alice")
-            assert [(one.status, one.reason) for one in versions] == [
-                ("live", None), ("deleted", "asked"),
-            ]  # fmt: skip
-            assert versions[0].episode is not None
-            assert versions[0].episode.output == "disk 1"
-            assert versions[1].episode is None
-            if not again:
-                memory.close()
-                memory = open_store(path, recipe=LISTING)  # noqa: PLW2901
-        memory.close()
-
-
-def test_E38_a_superseded_one_never_comes_back() -> None:
-    with open_store(recipe=LISTING) as memory:
-        memory.remember(episode(0, "the exact words that are asked"))
-        memory.remember(episode(1, "nothing of it"))
-        memory.supersede("e0", episode(2, "something else"), user_id="alice", reason="newer")
-        for alpha in (0.0, 0.5, 1.0):
-            assert set(hits(memory, "the exact words that are asked", alpha=alpha)) == {"e1", "e2"}
-        assert memory.history("e0", user_id="alice")[-1].successor == "e2"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -181,14 +146,3 @@ def test_E52_a_vector_is_a_column_beside_its_text_and_both_are_erased_from_every
         assert [files_with(held, path) for held in both] == [set(), set()]
     assert [files_with(held, path) for held in both] == [set(), set()]
     assert files_with(b"number2th", path)  # the other rows are still there
-
-
-def test_E52_vectors_come_from_the_rows_when_the_saved_index_is_missing() -> None:
-    path = folder()
-    with open_store(path, recipe=recipes.honeycomb) as memory:
-        memory.remember(episode(0, "words"))
-    assert (path / "index").is_dir()
-    shutil.rmtree(path / "index")
-    with open_store(path, recipe=recipes.honeycomb) as memory:
-        (hit,) = memory.search("words", user_id="alice")
-        assert hit.vector_score == pytest.approx(1.0)

@@ -2,14 +2,12 @@
 
 import threading
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
 from memory.stores import DIM, HOUR, NOON, BrokenEmbedder, Clock, episode, folder, open_store
 from seams import Composite, DegradedReason, IndexNotReadyError, Recipe, follower
@@ -78,50 +76,6 @@ def test_F14_weights_of_a_recipe_reach_each_search() -> None:
         found = memory.search("deploy", user_id="alice", recipe=nothing, weights={"importance": 1})
         assert found[0].score == 0.9
         assert scores() == plain
-
-
-def test_F20_touch_marks_what_was_given_back() -> None:
-    clock = Clock(NOON + 24 * HOUR)
-    with hebb_store(embedder=None, clock=clock) as memory:
-
-        def marks() -> dict[str, tuple[int, int | None]]:
-            with memory._store.database.reading() as connection:
-                rows = connection.execute("SELECT id, access_count, last_accessed FROM documents")
-                return {key: (count, last) for key, count, last in rows}
-
-        def found(**options: Any) -> list[tuple[str, float]]:
-            matches = memory.search("deploy", user_id="alice", **options)
-            return [(match.episode.id, match.score) for match in matches]
-
-        first = found()
-        assert found() == first
-        assert set(marks().values()) == {(0, None)}
-        one = found(limit=1, touch=True)
-        assert one == first[:1]
-        touched = marks()
-        key = one[0][0]
-        assert touched.pop(key)[0] == 1
-        assert set(touched.values()) == {(0, None)}
-        clock.now += timedelta(hours=1)
-        memory.search("deploy", user_id="alice", limit=1, touch=True)
-        assert marks()[key][0] == 2
-        # Only what is given back later knows of it: its access was just now.
-        scores = dict(found(now=clock.now))
-        assert scores[key] > dict(first)[key]
-    path = memory._store.database.folder
-    reader = open_store(path, read_only=True, recipe=recipes.hebb)
-    with reader, pytest.raises(OptionError, match="touch"):
-        reader.search("deploy", user_id="alice", touch=True)
-
-
-def test_E47_marks_are_set_after_authorisation() -> None:
-    with open_store(recipe=recipes.honeycomb) as memory:
-        memory.remember("note", id="hers", user_id="alice")
-        memory.remember("note", id="his", user_id="bob")
-        memory.search("note", user_id="bob", touch=True)
-        with memory._store.database.reading() as connection:
-            rows = connection.execute("SELECT id, access_count FROM documents ORDER BY id")
-            assert list(rows) == [("hers", 0), ("his", 1)]
 
 
 def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

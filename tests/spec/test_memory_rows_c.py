@@ -85,15 +85,24 @@ def test_C05_an_edge_that_matches_brings_all_its_participants() -> None:
 
 def test_C06_patterns_run_where_the_query_is_one_or_nothing_else_finds() -> None:
     with opened() as memory:
-        keep(memory, sessions="cookies in the browser", jwt="tokens")
+        keep(memory, sessions="cookies in the browser", jwt="tokens", deploy="blue green deploy")
+        memory.remember(episode(0, "a house", id="data", metadata={"alg": "RS256 (?=ahead)"}))
+        memory.link(["jwt", "sessions"], "uses", user_id="alice", description="upon responses")
         for query, n_regex, keys in (
             ("cookies", 0, ["sessions"]),
+            ("uses", 0, ["jwt", "sessions"]),
             ("ookie", 1, ["sessions"]),  # no word of it: the fallback
             ("cook.*", 1, ["sessions"]),
             ("t.kens|nothing", 1, ["jwt"]),
+            ("R[ST]256", 1, ["data"]),
+            ("rs256 (", 1, ["data"]),  # no pattern, and no word: a piece of text
+            ("deploy (", 0, ["deploy"]),
+            ("(?=AHEAD)", 1, ["data"]),  # RE2 has no lookahead
+            ("pons", 2, ["jwt", "sessions"]),  # of the edge's text
+            ("no.where", 0, []),
         ):
             matches = ask(memory, query)
-            assert (matches.tiers["regex"], ids(matches)) == (n_regex, keys), query
+            assert (matches.tiers["regex"], sorted(ids(matches))) == (n_regex, keys), query
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [(0, 1.0), (1800, 0.5), (3600, 0.25)])

@@ -110,6 +110,7 @@ def test_E19_no_reranking_by_default() -> None:
 def test_E20_rows_with_vectors_are_put_in_order_of_cosine_and_others_keep_their_slots() -> None:
     with opened() as memory:
         fill(memory)
+        assert hr.Rerank().window == 50
         before = list(memory.search("tea", recipe=shaped(PROVENANCE), **ASKED))
         after = list(memory.search("tea", recipe=shaped(PROVENANCE, hr.Rerank(20)), **ASKED))
         moving = [at for at in range(20) if before[at].vector_score is not None]
@@ -130,6 +131,7 @@ def test_E21_a_reranker_that_fails_or_is_late_keeps_the_order() -> None:
     def fails(query: str, texts: Sequence[str]) -> list[float]:
         raise ConnectionError("no model")
 
+    assert hr.RerankBy(late).timeout == "300ms"
     with opened() as memory:
         fill(memory)
         before = scores(memory.search("tea", **ASKED))

@@ -78,9 +78,12 @@ def test_F07_after_a_change_and_an_erasure_the_tags_reach_as_in_a_store_made_ane
 
 
 def test_F09_F10_a_memory_of_several_paths_has_the_largest_relevance_once() -> None:
-    vectors: dict[str, Sequence[float]] = {"deploy": [1.0, 0.0], "a long deploy": [0.6, 0.8]}
+    vectors: dict[str, Sequence[float]] = {
+        "deploy": [1.0, 0.0], "a long deploy": [0.6, 0.8], "tea": [-1.0, 0.0],
+    }  # fmt: skip
     with opened(recipes.hebb, vectors) as memory:
         keep(memory, "short", "deploy")
+        keep(memory, "opposite", "tea")
         keep(memory, "both", "a long deploy")
         matches = memory.search("deploy", **ASKED)
         relevance = relevance_of(matches)
@@ -90,19 +93,23 @@ def test_F09_F10_a_memory_of_several_paths_has_the_largest_relevance_once() -> N
         assert both.vector_score == pytest.approx(0.6, abs=1e-6)
         assert relevance["both"] == pytest.approx(max(0.6, both.bm25_score / best), abs=1e-6)
         assert all(0 <= one <= 1 for one in relevance.values())
+        assert relevance["opposite"] == 0  # found by its vector alone, and cut
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ('"blue green deploy"', {"adjacent"}),
-        ("blue green deploy", {"adjacent", "apart", "one"}),
+        ('"blue green deploy"', {"adjacent", "inflected"}),
+        ("blue green deploy", {"adjacent", "inflected", "apart", "one"}),
+        ('"blue green" "deploy today"', {"adjacent"}),
+        ('"blue green deploy" coffee', {"adjacent", "inflected"}),
         ('"deploy green"', set()),
     ],
 )
 def test_F04_quoted_words_must_be_adjacent(query: str, expected: set[str]) -> None:
     with opened(recipes.hebb) as memory:
         keep(memory, "adjacent", "a blue green deploy today")
+        keep(memory, "inflected", "Blue-Green deployed again")
         keep(memory, "apart", "blue and green, then deploy")
         keep(memory, "one", "deploy on friday")
         keep(memory, "other", "coffee")
@@ -183,19 +190,22 @@ def test_F19_a_floor_acts_on_the_score_and_0_is_none() -> None:
         assert cut == {key: score for key, score in every.items() if score >= floor}
 
 
+ODD = [
+    "*", '"', "'", "NOT", "AND OR NOT", "NEAR(a b)", "NEAR(deploy, 5", "-deploy", ")", "{deploy}",
+    "[deploy]", "deploy~2", 'un"closed', '"" deploy', '"""', "deploy;DROP TABLE memories", "\\",
+    "%", "_", "\x00", "🙂", "̈", "a" * 10_000, '"deploy" OR "x', "||", "&&", "!", "?",
+]  # fmt: skip
+
+
 def test_F25_no_character_is_an_operator_and_words_after_the_32nd_are_cut() -> None:
     with opened(recipes.hebb) as memory:
         keep(memory, "m", "deploy")
-        for query in (
-            '"',
-            "deploy*",
-            "deploy AND",
-            "NEAR(deploy",
-            "a:deploy",
-            "^deploy",
-            "(-deploy",
-        ):
+        keep(memory, "n", "OR else")
+        for query in ODD:
             memory.search(query, **ASKED)
+        for query in ("deploy*", "^deploy", "(-deploy", "deploy AND", "a:deploy", "+deploy"):
+            assert set(paths_of(memory.search(query, **ASKED))) == {"m"}, query
+        assert set(paths_of(memory.search("OR", **ASKED))) == {"n"}  # a word as any other
         pads = " ".join(f"pad{at}" for at in range(31))
         assert set(paths_of(memory.search(f"{pads} deploy", **ASKED))) == {"m"}
         assert memory.search(f"{pads} pad deploy", **ASKED) == []
