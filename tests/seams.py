@@ -157,7 +157,7 @@ NAMES = {
     "hyrecall.adapters.items": "Items Namespaces check_filter narrowing passes user_of",
     "hyrecall.adapters.memories": "UserMemories",
     "hyrecall.ask.arms": (
-        "EdgeLexical Edges MOST_STATES Newest PATTERN_WISH Regex Tags ask_Listed=Listed "
+        "EdgeLexical Edges MOST_STATES Newest Regex Tags ask_Listed=Listed "
         "open_states pattern_fault"
     ),
     "hyrecall.ask.filter_program": "compile_filter",

@@ -140,3 +140,28 @@ def test_a_wrong_constant_would_be_seen(device: str) -> None:
         build(draw, texts, device), [Words("ash bay")], replace(LUCENE, k1=1.3), len(texts)
     )
     assert got != close_to(bm25s_scores("lucene", texts, "ash bay", LUCENE.k1, LUCENE.b))
+
+
+def nested(*factors: float) -> hr.Boost:
+    query: hr.Boost | str = "ash"
+    for factor in factors:
+        query = hr.Boost(query, factor)
+    assert isinstance(query, hr.Boost)
+    return query
+
+
+@pytest.mark.parametrize("factors", [(2.0**20, 2.0), (2.0**-20, 0.5), (2.0**20,) * 8])
+def test_boosts_that_multiply_out_of_range_are_refused(
+    factors: tuple[float, ...], device: str
+) -> None:
+    index = build(Draw(27), ["ash", "ash bay"], device)
+    with pytest.raises(hr.OptionError, match=r"^text\[0\]: expected nested boosts .*, got "):
+        index.recall_one(text=hr.All("bay", nested(*factors)), scope="mine")
+
+
+def test_boosts_multiply_within_the_range(device: str) -> None:
+    index = build(Draw(27), ["ash", "ash bay"], device)
+    plain, boosted = (
+        index.recall_one(text=q, scope="mine")[0].score for q in ("ash", nested(2.0**20, 2.0**-19))
+    )
+    assert boosted == 2 * plain

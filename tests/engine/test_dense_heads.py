@@ -19,7 +19,7 @@ from engine.planted_planes import (
     other_directions,
     with_heads,
 )
-from engine.test_dense_plane import changed, is_plain_reply
+from engine.test_dense_plane import built, is_plain_reply
 from hyrecall import _core
 
 DIM = 64
@@ -47,18 +47,6 @@ def spectral(n: int, dim: int, seed: int = 0, fall: float = 8) -> World:
     near = centres[rng.integers(200, size=n + n_queries)]
     drawn = (near + 0.5 * rng.standard_normal(near.shape) * strength) @ turn
     return World(drawn[:n].astype(np.float32), drawn[n:].astype(np.float32))
-
-
-def built(vectors: object, *, threads: int = 1, cells: int = 1) -> hr.Index:
-    n = len(vectors)  # type: ignore[arg-type]
-    table = pa.table({"id": np.arange(n), "cell": np.arange(n) % cells, "at": np.arange(n) % 7})
-    return hr.Index.build(
-        table,
-        hr.Schema(key="id", cell=("cell",), text=(), vector="embedding", attributes=("at",)),
-        vectors={"embedding": vectors},
-        device="cpu",
-        threads=threads,
-    )
 
 
 def heads_of(index: hr.Index) -> list[Head | None]:
@@ -112,15 +100,6 @@ def test_wide_rows_get_no_more_directions_than_a_column_takes(
 
 
 @pytest.mark.usefixtures("_forced")
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_rows_of_every_type(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = spectral(20_000, 48)
-    index = built(made.rows.astype(dtype), threads=2)
-    for n_queries in (1, 8, 9, 40):
-        assert is_plain_reply(monkeypatch, index, made.queries[:n_queries], 20)
-
-
-@pytest.mark.usefixtures("_forced")
 def test_several_vector_columns_have_directions_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -154,33 +133,6 @@ def test_merges_keep_the_directions_that_most_rows_have(monkeypatch: pytest.Monk
     rows = index._state.segments[0].dense["embedding"].rows.view(np.float32).reshape(-1, DIM)
     check_definition(rows, after)
     assert is_plain_reply(monkeypatch, index, made.queries, 30, 5)
-
-
-@pytest.mark.usefixtures("_forced")
-def test_merges_of_many_small_segments_learn_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = spectral(2_000, DIM)
-    index = built(made.rows, cells=5)
-    changed(index, made.rows[::-1].copy())
-    index.compact()
-    (head,) = heads_of(index)
-    rows = index._state.segments[0].dense["embedding"].rows.view(np.float32).reshape(-1, DIM)
-    check_definition(rows, head)
-    assert is_plain_reply(monkeypatch, index, made.queries, 30, 5)
-
-
-@pytest.mark.usefixtures("_forced")
-@pytest.mark.parametrize("memory", ["mmap", "ram"])
-def test_heads_are_saved_and_opened(
-    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = spectral(1_500, 30)
-    index = built(made.rows, cells=2)
-    index.save(tmp_path)
-    opened = hr.Index.open(tmp_path, memory=memory)
-    (ours,), (theirs,) = heads_of(index), heads_of(opened)
-    assert np.array_equal(ours[0], theirs[0])
-    assert all(np.array_equal(a, b) for a, b in zip(ours[1], theirs[1], strict=True))
-    assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
 
 
 def without(folder: Path, *parts: str) -> None:

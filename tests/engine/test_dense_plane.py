@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from engine.head_definition import Floats, Plane
+from engine.head_definition import Floats, Plane, check_definition
 from engine.planted_planes import (
     ChangePlane,
     lost_rows,
@@ -190,19 +190,28 @@ def test_deleted_and_merged_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     for merged, made_anew in zip(column.int8_plane, fresh.int8_plane, strict=True):
         assert np.array_equal(merged, made_anew)
+    if column.head is not None:  # learnt from the rows of both
+        check_definition(rows, column.head)
 
 
-def test_a_plane_is_saved_and_opened(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def parts_of(index: hr.Index) -> list[np.ndarray]:
+    """The arrays of the int8 plane and of the heads."""
+    column = index._state.segments[0].dense["embedding"]
+    directions, heads = column.head or (np.zeros(0, np.float32), ())
+    return [*column.int8_plane, directions, *heads]
+
+
+def test_planes_and_heads_are_saved_and_opened(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = random_world(8, 1500, 30)
     index = built(made.rows, cells=2)
     index.save(tmp_path)
-    opened = hr.Index.open(tmp_path)
-    for ours, theirs in zip(index._state.segments, opened._state.segments, strict=True):
-        for a, b in zip(
-            ours.dense["embedding"].int8_plane, theirs.dense["embedding"].int8_plane, strict=True
-        ):
-            assert np.array_equal(a, b)
-    assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
+    for memory in ("mmap", "ram"):
+        opened = hr.Index.open(tmp_path, memory=memory)
+        for ours, theirs in zip(parts_of(index), parts_of(opened), strict=True):
+            assert np.array_equal(ours, theirs)
+        assert is_plain_reply(monkeypatch, opened, made.queries, 10, 2)
     monkeypatch.setenv("HYRECALL_FRONT_PLANE", "rows")
     small = built(made.rows[:100], cells=2)  # too few rows for a plane of its own accord
     small.save(f"{tmp_path}/small")

@@ -194,14 +194,6 @@ def test_a_save_puts_back_a_file_that_went_missing(tmp_path: Path) -> None:
     assert ask(hr.Index.open(tmp_path)) == ask(index)
 
 
-def test_an_index_takes_the_place_of_another(tmp_path: Path) -> None:
-    grown().save(tmp_path)
-    small = build(5, vector=())
-    small.save(tmp_path, overwrite=True)
-    assert ask(hr.Index.open(tmp_path)) == ask(small)
-    assert len(list(tmp_path.glob("*.arrow"))) == 5
-
-
 def test_foreign_files_in_the_folder_stay(tmp_path: Path) -> None:
     (tmp_path / "notes.arrow").write_text("mine")
     (tmp_path / "folder").mkdir()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from engine.saved_index import ask, build, grown
+from engine.saved_index import build
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(hr.__file__).parents[1]
@@ -266,12 +266,3 @@ ask(index)
 """,
     )
     assert done.returncode == -7, (done.returncode, done.stderr)
-
-
-def test_an_index_in_memory_needs_its_files_no_more(tmp_path: Path) -> None:
-    index = grown()
-    index.save(tmp_path)
-    again = hr.Index.open(tmp_path, memory="ram", device="cpu")
-    for file in tmp_path.glob("*.arrow"):
-        file.write_bytes(b"")
-    assert ask(again) == ask(index)

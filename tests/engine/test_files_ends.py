@@ -1,6 +1,7 @@
 """An open compares the two ends of each file, and the first call that reads rows compares these."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,23 @@ def made(**changes: object) -> hr.Index:
     return hr.Index.build(rows(0, ROWS), schema(attributes=attributes, **changes), device="cpu")
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved index whose files are many blocks long."""
+    folder = tmp_path_factory.mktemp("ends") / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "BLOCK_BYTES", BLOCK)
+        patch.setattr(disk, "SMALL_BYTES", 0)
+        made().save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it."""
     monkeypatch.setattr(disk, "BLOCK_BYTES", BLOCK)
     monkeypatch.setattr(disk, "SMALL_BYTES", 0)
-    made().save(tmp_path / "index")
-    return tmp_path / "index"
+    return Path(shutil.copytree(whole, tmp_path / "index"))
 
 
 def entries(folder: Path) -> dict[str, dict[str, Any]]:

@@ -26,14 +26,28 @@ BLOCK = 512
 ALICE = ("alice",)
 
 
-@pytest.fixture(params=["blocks", "ends"])
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A saved index whose files are many blocks long; an open compares some blocks, or ends."""
-    monkeypatch.setattr(disk, "BLOCK_BYTES", BLOCK)
-    if request.param == "ends":
-        monkeypatch.setattr(disk, "SMALL_BYTES", 0)
-    build(600).save(tmp_path / "index")
-    return tmp_path / "index"
+def shorten(patch: pytest.MonkeyPatch, how: str) -> None:
+    """Make files many blocks long; an open compares some blocks, or ends."""
+    patch.setattr(disk, "BLOCK_BYTES", BLOCK)
+    if how == "ends":
+        patch.setattr(disk, "SMALL_BYTES", 0)
+
+
+@pytest.fixture(scope="module", params=["blocks", "ends"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved index, in a folder of that name."""
+    folder = tmp_path_factory.mktemp("late") / request.param
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch, request.param)
+        build(600).save(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it."""
+    shorten(monkeypatch, whole.name)
+    return Path(shutil.copytree(whole, tmp_path / "index"))
 
 
 def opened(folder: Path) -> hr.Index:

@@ -87,15 +87,6 @@ def test_a_numpy_moment_of_any_unit_is_exact(count: int, numpy_unit: Any, unit: 
     ]
 
 
-@given(st.dates(), st.dates())
-def test_a_range_of_dates_includes_its_last_day(start: dt.date, end: dt.date) -> None:
-    first, last = ((day - EPOCH.date()).days for day in (start, end))
-    raw = [first - 1, first, last, last + 1]
-    within = [first <= day <= last for day in raw]
-    assert matched((start, end), raw, pa.date32()) == within
-    assert matched((start, end), [day * 86_400_000 for day in raw], pa.date64()) == within
-
-
 def test_zones_and_numpy_calendars_name_the_same_instant() -> None:
     noon = [int(dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC).timestamp())]
     berlin = dt.datetime(2024, 7, 1, 14, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))

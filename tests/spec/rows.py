@@ -323,6 +323,9 @@ assert len(BY_NAME) == len(ROWS)
 # What proves a row, though its name says something else. ``H02`` and ``H03`` are held to the
 # design's stronger words: the same bits, and a named device is never replaced by the CPU.
 ALSO: dict[str, tuple[str, ...]] = {
+    "B03": ("text/test_presets.py::test_word_equals_python_re_on_the_table",),
+    "B04": ("text/test_presets.py::test_fts5_presets_equal_fts5_on_the_table",),
+    "B05": ("text/test_presets.py::test_fts5_presets_equal_fts5_on_the_table",),
     "H01": (
         "test_package.py::test_cpu_and_auto_need_no_device",
         "test_package.py::test_importing_loads_no_cuda_library",

@@ -65,16 +65,6 @@ class TestA33RecallOnly(MemoryContract):
         return RecallOnly(MyMemory(episodes))
 
 
-class TestOurStore(MemoryContract):
-    def make(self, episodes: Sequence[Episode]) -> Any:
-        async def opened() -> Memory:
-            memory = await Memory.open(folder(), embedder=None)
-            await memory.remember_batch(episodes)
-            return memory
-
-        return opened()
-
-
 class TestA34Lazy(MemoryContract):
     def make(self, episodes: Sequence[Episode]) -> Any:
         return filled(

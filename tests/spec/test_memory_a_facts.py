@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from hyrecall import recipes
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
 from laws.effort import Effort
-from memory.stores import BrokenEmbedder, folder, open_store
+from memory.stores import BrokenEmbedder, open_store
 from seams import Follower, IndexNotReadyError
 
 LAST = 12  # of the days that are looked at
@@ -31,27 +31,6 @@ def a_fact(object_: str, begin: int, user: str = "alice", end: int | None = None
 def found(memory: MemorySync, at: int, user: str = "alice") -> list[str]:
     facts = memory.recall_facts("where alice lives", valid_at=day(at), user_id=user)
     return [fact.object for fact in facts]
-
-
-def test_A43_a_new_object_ends_the_old_one_and_the_history_stays() -> None:
-    path = folder()
-    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
-        oslo = memory.remember_fact(a_fact("Oslo", 3))
-        memory.remember_fact(a_fact("Rome", 6))
-        memory.remember_fact(a_fact("Bonn", 4, user="bob"))
-        assert [found(memory, at) for at in (2, 3, 5, 6, 9)] == [
-            [], ["Oslo"], ["Oslo"], ["Rome"], ["Rome"],
-        ]  # fmt: skip
-        versions = memory.history(oslo.id, user_id="alice")
-        assert [version.version for version in versions] == [1, 2]
-        assert {version.status for version in versions} == {"live"}
-    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
-        assert found(memory, 5) == ["Oslo"]
-        assert found(memory, 5, "bob") == ["Bonn"]
-        assert memory.remember_fact(a_fact("Rome", 7)).id != oslo.id
-        assert found(memory, 8) == ["Rome"]
-        memory.forget(oslo.id, user_id="alice")
-        assert found(memory, 5) == []
 
 
 class FactsAgainstAListOfDays(RuleBasedStateMachine):

@@ -1,5 +1,8 @@
-"""Part C of the acceptance rows, through a store: sessions, the graph, the plain answer."""
+"""Part C of the acceptance rows (hm_recall), through a store: sessions, the graph, the answer."""
 
+import asyncio
+import inspect
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -8,20 +11,39 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from embed.lateness import within
 from hyrecall import recipes
-from hyrecall.errors import OptionError
+from hyrecall.errors import KeyConflictError, OptionError, ScopeError
 from hyrecall.memory import (
+    EVERYONE,
     DegradedReason,
+    Edge,
+    Episode,
     InProcessSessions,
+    Memory,
     MemorySync,
+    Participant,
     RedisSessions,
     SessionTracker,
+    ahm_recall,
     hm_recall,
 )
+from laws.effort import Effort
 from memory.servers import redis_client
-from memory.stores import HOUR, NOON, BrokenEmbedder, Clock, open_store
+from memory.stores import (
+    HOUR,
+    NOON,
+    BrokenEmbedder,
+    Clock,
+    FixedEmbedder,
+    episode,
+    folder,
+    open_store,
+)
 from seams import Follower, IndexNotReadyError, SessionName
 from seams import ask_Session as Session
 
@@ -252,6 +274,11 @@ def test_C07_C08_by_force_only_the_pattern_counts(
         assert bool(answer["metadata"]["degraded"]) is not is_there
         words = hm_recall(memory, "same words", user_id="alice", force_regex=True)
         assert words["count"] == (2 if is_there else 0)
+        # By the column that matches: the key, the description, an edge, the data; then by key.
+        memory.remember("a jwt", id="oak", user_id="alice", metadata={"by": "meeting"})
+        placed = hm_recall(memory, "AUTH|twin_b|meeting", user_id="alice", force_regex=True)
+        keys = [one["key"] for one in placed["results"]]
+        assert keys == (["auth", "twin_b", "jwt", "oak"] if is_there else [])
         with pytest.raises(OptionError, match=r"text\['regex'\]\[0\]: .*RE2\).*, got '\('"):
             hm_recall(memory, "(", user_id="alice", force_regex=True)
         assert hm_recall(memory, "(", user_id="alice")["count"] == 0  # searched as text
@@ -303,3 +330,493 @@ def test_C22_nodes_and_edges_are_as_after_a_rebuild() -> None:
         store.follower.relayout(store.layout, model=store.guard.model, dim=store.dim)
         assert show() == followed
         assert any(edges for _, _, edges in followed)
+
+
+# ---- the plain answer, its edges and its faces ----
+
+
+def test_C01_C19_the_plain_answer() -> None:
+    with graph_store(embedder=None) as memory:
+        answer = hm_recall(memory, "JWT", user_id="alice")
+        assert set(answer) == {"results", "edges", "count", "metadata"}
+        assert set(answer["metadata"]) == {"phase", "weights", "tiers", "degraded", "took_ms"}
+        first = answer["results"][0]
+        assert set(first) == {
+            "key", "type", "description", "data", "score", "expansion_context",
+        }  # fmt: skip
+        assert first["key"] == "jwt"
+        assert [one["key"] for one in first["expansion_context"]] == ["auth"]
+        assert [edge["id"] for edge in answer["edges"]] == ["e1"]
+        assert answer["edges"][0]["participants"] == ["jwt", "auth"]
+        assert all(0 <= one["score"] <= 1 for one in answer["results"])
+        assert answer["count"] == len(answer["results"])
+        assert answer["metadata"]["degraded"] == []
+        assert answer["metadata"]["phase"] == "early"
+        assert sum(answer["metadata"]["weights"].values()) == pytest.approx(1.0)
+        assert answer["metadata"]["tiers"]["text"] >= 1
+        forced = hm_recall(memory, "^j.t$", user_id="alice", force_regex=True)
+        assert [one["key"] for one in forced["results"]] == ["jwt"]
+        for wrong in ({"max_results": "5"}, {"max_results": 2.5}):
+            with pytest.raises(OptionError, match="max_results"):
+                hm_recall(memory, "tea", **wrong)  # type: ignore[arg-type]
+
+
+NUMBER = (int, float)
+NODE = {"key": str, "type": str, "description": str, "data": dict}
+ANSWER: Any = {
+    "results": [{**NODE, "score": NUMBER, "expansion_context": [{**NODE, "rel": str}]}],
+    "edges": [
+        {"id": str, "relationship": str, "description": str, "data": dict, "participants": [str]}
+    ],
+    "count": int,
+    "metadata": {
+        "phase": str,
+        "weights": {"general": NUMBER, "topical": NUMBER, "session": NUMBER},
+        "tiers": {"text": int, "edges": int, "embedding": int, "regex": int},
+        "degraded": [str],
+        "took_ms": NUMBER,
+    },
+}
+
+
+def fits(given: Any, wish: Any) -> bool:
+    """Whether parsed JSON has the fields and types of a wish; a list holds any number of one."""
+    if isinstance(wish, dict):
+        is_same = isinstance(given, dict) and given.keys() == wish.keys()
+        return is_same and all(fits(given[name], wish[name]) for name in wish)
+    if isinstance(wish, list):
+        return isinstance(given, list) and all(fits(one, wish[0]) for one in given)
+    return isinstance(given, wish) and not isinstance(given, bool)
+
+
+def test_C01_C19_parameters_and_the_answer_as_json() -> None:
+    told = {name: one.default for name, one in inspect.signature(hm_recall).parameters.items()}
+    empty = inspect.Parameter.empty
+    assert told == {
+        "memory": empty, "query": empty, "session_id": "default", "max_results": 10,
+        "force_regex": False, "user_id": None, "org": None, "workspace": None, "agent": None,
+    }  # fmt: skip
+    twin = {name: one.default for name, one in inspect.signature(ahm_recall).parameters.items()}
+    assert twin == told
+    with graph_store() as memory:
+        memory.remember_batch(
+            [Episode(id=f"n{at}", user_id="alice", output=f"oak {at}") for at in range(60)]
+        )
+        memory.link(["n1", "jwt", "n2"], "oak of", user_id="alice", id="e3", description="trees")
+        counts = {
+            given: hm_recall(memory, "oak", user_id="alice", max_results=given)["count"]
+            for given in (-5, 0, 1, 2, 49, 50, 51, 55, 1_000)
+        }
+        assert counts == {-5: 1, 0: 1, 1: 1, 2: 2, 49: 49, 50: 50, 51: 50, 55: 50, 1_000: 50}
+        assert hm_recall(memory, "oak", user_id="alice")["count"] == 10
+        answer = json.loads(json.dumps(hm_recall(memory, "jwt", user_id="alice")))
+        assert fits(answer, ANSWER), answer
+        assert answer["edges"]
+        assert any(one["expansion_context"] for one in answer["results"])
+        for wrong in ({"count": "3"}, {"results": [{}]}, {"more": 1}):  # the control
+            assert not fits(answer | wrong, ANSWER)
+
+
+def decisions(memory: MemorySync, **place: Any) -> None:
+    """The document's example: two nodes that the query finds, and what connects them."""
+    given = {"user_id": "alice", "occurred_at": NOON} | place
+    for key, kind, text in (
+        ("jwt", "technology", "JWT tokens for the API"),
+        ("auth", "decision", "authentication decisions of the team"),
+        ("meeting", "event", "the weekly round"),
+        ("oak", "tree", "a tree in the yard"),
+    ):
+        memory.remember(text, id=key, kind=kind, metadata={"of": key}, **given)
+    where = {name: given[name] for name in ("user_id", "org", "workspace") if name in given}
+    memory.link(["meeting", "auth"], "held", id="a-held", **where)
+    memory.link(["jwt", "auth"], "decided by", id="b-decided", data={"in": "May"}, **where)
+    memory.link(["meeting", "oak"], "under", id="c-under", **where)
+    memory.link(["jwt", "meeting", "oak"], "minutes", id="d-minutes", **where)
+
+
+def test_C18_every_edge_between_results_and_context_is_returned() -> None:
+    with open_store(recipe=recipes.hypergraph, clock=Clock(), embedder=None) as memory:
+        decisions(memory)
+        answer = hm_recall(memory, "JWT authentication decisions", user_id="alice")
+        found = [one["key"] for one in answer["results"]]
+        assert set(found) == {"jwt", "auth"}
+        around = {one["key"] for hit in answer["results"] for one in hit["expansion_context"]}
+        assert around == {"meeting", "oak"}
+        # Every edge with two ends among the four; what connects the two results is among them.
+        assert {edge["id"] for edge in answer["edges"]} == {
+            "a-held", "b-decided", "c-under", "d-minutes",
+        }  # fmt: skip
+        (jwt,) = (one for one in answer["results"] if one["key"] == "jwt")
+        assert (jwt["type"], jwt["data"]) == ("technology", {"of": "jwt"})
+        rels = {one["key"]: one["rel"] for one in jwt["expansion_context"]}
+        assert rels["meeting"] == "minutes"
+        # The edge that the query's words name comes first, though it was put there second.
+        answer = hm_recall(memory, "who decided on JWT", user_id="alice", session_id="other")
+        assert {"jwt", "auth"} <= {one["key"] for one in answer["results"]}
+        assert answer["edges"][0]["id"] == "b-decided"
+        assert answer["edges"][0]["data"] == {"in": "May"}
+
+
+def test_C18_of_two_nodes_that_are_found_without_context_the_edge_is_returned() -> None:
+    with open_store(recipe=recipes.hypergraph, clock=Clock(), embedder=None) as memory:
+        for key in ("jwt", "auth"):
+            memory.remember(f"{key} decisions", id=key, user_id="alice", occurred_at=NOON)
+        memory.link(["jwt", "auth"], "decided by", id="e", user_id="alice")
+        answer = hm_recall(memory, "decisions", user_id="alice")
+        assert all(not one["expansion_context"] for one in answer["results"])
+        assert [edge["id"] for edge in answer["edges"]] == ["e"]
+
+
+def test_C18_edges_of_others_are_not_returned() -> None:
+    with open_store(recipe=recipes.hypergraph, clock=Clock(), embedder=None) as memory:
+        decisions(memory)
+        decisions(memory, user_id="bob")
+        memory.unlink("b-decided", user_id="alice")
+        answer = hm_recall(memory, "JWT authentication decisions", user_id="alice")
+        assert {edge["id"] for edge in answer["edges"]} == {"a-held", "c-under", "d-minutes"}
+
+
+def test_C19_tiers_keep_every_arm_where_the_fallback_ran() -> None:
+    with graph_store(embedder=None) as memory:
+        answer = hm_recall(memory, "okens expi", user_id="alice")
+        assert [one["key"] for one in answer["results"]] == ["jwt"]
+        assert answer["metadata"]["tiers"] == {"text": 0, "edges": 0, "regex": 1}
+
+
+def test_C01_an_agent_sees_by_its_policy_and_both_faces_are_one() -> None:
+    place = {"org": "acme", "workspace": "lab"}
+    with open_store(recipe=recipes.hypergraph, clock=Clock(), embedder=None) as memory:
+        decisions(memory, user_id="ada", **place)
+        decisions(memory, user_id="ben", **place)
+        path = memory._store.database.folder
+        mine = hm_recall(memory, "JWT authentication decisions", agent="ada", **place)
+        same = hm_recall(memory, "JWT authentication decisions", user_id="ada", **place)
+        assert [one["key"] for one in mine["results"]] == [one["key"] for one in same["results"]]
+        assert mine["edges"] == same["edges"]
+        assert len(mine["edges"]) == 4
+        assert not hm_recall(memory, "JWT", agent="cy", **place)["results"]
+        with pytest.raises(ScopeError, match="org"):
+            hm_recall(memory, "JWT", agent="ada")
+        with pytest.raises(OptionError, match="agent: expected an agent, or user_id="):
+            hm_recall(memory, "JWT", agent="ada", user_id="ada", **place)
+
+    async def ask() -> Any:
+        options = {"recipe": recipes.hypergraph, "embedder": None, "clock": Clock()}
+        async with await Memory.open(path, **options) as face:
+            by_agent = await ahm_recall(face, "JWT authentication decisions", agent="ada", **place)
+            by_user = await ahm_recall(
+                face, "JWT authentication decisions", "new", user_id="ada", **place
+            )
+            return by_agent, by_user
+
+    for answer in asyncio.run(ask()):
+        assert [one["key"] for one in answer["results"]] == [one["key"] for one in mine["results"]]
+        assert answer["edges"] == mine["edges"]
+
+
+# ---- nodes, edges and hyperedges, kept and taken away ----
+
+
+NODES = "abcd"
+USERS = ("alice", "bob")
+
+
+def test_C22_edges_keep_role_and_order_and_survive_a_reopening() -> None:
+    path = folder()
+    ends = [Participant(id="c", role="author"), Participant(id="a", role="paper"), "b"]
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
+        for node in NODES:
+            memory.remember(f"node {node}", id=node, user_id="alice")
+        edge = memory.link(ends, "wrote", user_id="alice", data={"year": 2026})
+        pair = memory.link(["a", "d"], "cites", user_id="alice", id="pair")
+        with pytest.raises(KeyConflictError):
+            memory.link(["a", "b"], "cites", user_id="alice", id="pair")
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
+        (kept, other) = memory.links("a", user_id="alice")
+        assert (kept, other) == (edge, pair)
+        assert [(end.id, end.role) for end in kept.participants] == [
+            ("c", "author"), ("a", "paper"), ("b", None),
+        ]  # fmt: skip
+        assert memory.links("a", user_id="bob") == []
+        assert not memory.unlink("pair", user_id="bob")
+        assert memory.unlink("pair", user_id="alice", reason="wrong")
+        assert memory.links("d", user_id="alice") == []
+        memory.forget("c", user_id="alice")
+        assert memory.links("a", user_id="alice") == []
+
+
+class GraphAgainstADict(RuleBasedStateMachine):
+    """Nodes and edges of two users, against dicts; and the index against a rebuild."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = folder()
+        self.memory: MemorySync = self.opened()
+        self.nodes: set[tuple[str, str]] = set()
+        self.edges: dict[tuple[str, str], Edge] = {}
+        self.n = 0
+
+    def opened(self) -> MemorySync:
+        return open_store(self.path, embedder=None, recipe=recipes.hypergraph)
+
+    users = st.sampled_from(USERS)
+    nodes_of = st.sampled_from(NODES)
+
+    @rule(user=users, node=nodes_of)
+    def put(self, user: str, node: str) -> None:
+        if (user, node) not in self.nodes:
+            self.memory.remember(f"node {node}", id=node, user_id=user)
+            self.nodes.add((user, node))
+
+    @rule(user=users, ends=st.lists(nodes_of, min_size=2, max_size=4))
+    def connect(self, user: str, ends: list[str]) -> None:
+        self.n += 1
+        key = f"e{self.n}"
+        self.edges[user, key] = self.memory.link(ends, "knows", user_id=user, id=key)
+
+    @rule(user=users, n=st.integers(1, 6))
+    def disconnect(self, user: str, n: int) -> None:
+        gone = self.edges.pop((user, f"e{n}"), None)
+        assert self.memory.unlink(f"e{n}", user_id=user) == (gone is not None)
+
+    @rule(user=users, node=nodes_of)
+    def forget(self, user: str, node: str) -> None:
+        was_there = (user, node) in self.nodes
+        assert self.memory.forget(node, user_id=user) == was_there
+        if was_there:
+            self.nodes.discard((user, node))
+            self.edges = {
+                (owner, key): edge
+                for (owner, key), edge in self.edges.items()
+                if owner != user or node not in {end.id for end in edge.participants}
+            }
+
+    @rule()
+    def reopen(self) -> None:
+        self.memory.close()
+        self.memory = self.opened()
+
+    @invariant()
+    def what_is_there_is_what_the_dicts_have(self) -> None:
+        for user in USERS:
+            for node in NODES:
+                wish = [
+                    edge
+                    for (owner, _), edge in self.edges.items()
+                    if owner == user and node in {end.id for end in edge.participants}
+                ]
+                assert self.memory.links(node, user_id=user) == wish
+            found = {one.episode.id for one in self.memory.search("node", user_id=user)}
+            assert found == {node for owner, node in self.nodes if owner == user}
+        assert len(self.memory.list(user_id=EVERYONE)) == len(self.nodes)
+
+    def teardown(self) -> None:
+        self.memory.close()
+
+
+def test_C22_nodes_and_edges_are_what_was_put_and_not_taken_away(effort: Effort) -> None:
+    GraphAgainstADict.TestCase.settings = settings(
+        max_examples=effort.cases(quick=3, full=100), stateful_step_count=12
+    )
+    GraphAgainstADict.TestCase().runTest()
+
+
+def test_C28_neighbours_that_the_session_met_come_first() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        memory.remember("gateway", id="hub")
+        for at in range(6):
+            memory.remember(f"leaf{at}", id=f"n{at}")
+            memory.link(["hub", f"n{at}"], "to")
+        for session, met in (("a", "leaf5"), ("b", "leaf4")):
+            hm_recall(memory, met, session)
+
+        def near(session: str) -> list[str]:
+            (found,) = hm_recall(memory, "gateway", session)["results"]
+            return [one["key"] for one in found["expansion_context"]]
+
+        assert [near(one) for one in "abc"] == [
+            ["n5", "n0", "n1"], ["n4", "n0", "n1"], ["n0", "n1", "n2"],
+        ]  # fmt: skip
+
+
+def test_C29_phase_and_weights_are_told_with_force_regex_too() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        for key in ("gate_a", "gate_b"):
+            memory.remember("a gateway", id=key)
+        phases = []
+        for _ in range(11):
+            reply = hm_recall(memory, "gate_.", "s", force_regex=True)
+            assert [one["key"] for one in reply["results"]] == ["gate_a", "gate_b"]
+            told = reply["metadata"]
+            assert told["weights"] == {"general": 1.0, "topical": 0.0, "session": 0.0}
+            assert told["tiers"] == {"regex": 2}
+            phases.append(told["phase"])
+        assert phases == ["early"] * 3 + ["mid"] * 7 + ["deep"]
+
+
+# ---- strategies, signals, phases ----
+
+
+def opened(
+    vectors: dict[str, Sequence[float]] | None = None, clock: Clock | None = None
+) -> MemorySync:
+    """A store of hypergraph; with vectors by text, or without an embedder."""
+    embedder = None if vectors is None else FixedEmbedder(vectors)
+    return open_store(
+        recipe=recipes.hypergraph, embedder=embedder, recall_timeout=30.0, clock=clock or Clock()
+    )
+
+
+def keep(memory: MemorySync, **texts: str) -> None:
+    """Keep nodes by key and description."""
+    for key, text in texts.items():
+        memory.remember(episode(0, text, id=key))
+
+
+def ask(memory: MemorySync, query: str, **options: Any) -> Any:
+    return memory.search(query, **({"user_id": "alice", "limit": 50} | options))
+
+
+def ids(matches: Any) -> list[str]:
+    return [match.episode.id for match in matches]
+
+
+def test_C02_each_of_four_strategies_finds_and_is_counted() -> None:
+    vectors = {"oak.*": [1.0, 0.0], "cables": [0.9, 0.1]}
+    with opened(vectors) as memory:
+        keep(memory, words="an oak tree", meaning="cables", end="a garden", other="a street")
+        memory.remember(episode(0, "a house", id="data", metadata={"wood": "oaken"}))
+        memory.link(["end", "other"], "oak", user_id="alice")
+        matches = ask(memory, "oak.*")
+        assert matches.tiers == {"text": 1, "embedding": 1, "edges": 2, "regex": 4}
+        tiers = {match.episode.id: set(match.parts.tiers) for match in matches}
+        assert tiers == {
+            "words": {"text", "regex"}, "meaning": {"embedding"}, "data": {"regex"},
+            "end": {"edges", "regex"}, "other": {"edges", "regex"},
+        }  # fmt: skip
+
+
+def test_C03_words_are_sought_in_descriptions_and_not_in_data() -> None:
+    with opened() as memory:
+        keep(memory, a="the oak by the river", c="an elm")
+        memory.remember(episode(0, "a garden", id="b", metadata={"tree": "oak"}))
+        matches = ask(memory, "oak")
+        assert ids(matches) == ["a"]
+        assert matches.tiers["regex"] == 0
+
+
+def test_C04_a_cosine_of_035_is_a_candidate_and_less_is_not() -> None:
+    vectors: dict[str, Sequence[float]] = {
+        "nowhere": [1.0, 0, 0, 0, 0],
+        "exact": [7.0, 18.0, 5.0, 1.0, 1.0],  # of length 20: the cosine is 7 / 20
+        "below": [0.3499, (1 - 0.3499**2) ** 0.5, 0, 0, 0],
+        "above": [0.3501, (1 - 0.3501**2) ** 0.5, 0, 0, 0],
+    }
+    embedder = FixedEmbedder(vectors, dim=5)
+    with open_store(
+        recipe=recipes.hypergraph, embedder=embedder, recall_timeout=30.0, clock=Clock()
+    ) as memory:
+        keep(memory, exact="exact", below="below", above="above")
+        assert ids(ask(memory, "nowhere")) == ["above", "exact"]
+
+
+def test_C05_an_edge_that_matches_brings_all_its_participants() -> None:
+    with opened() as memory:
+        keep(memory, **{key: f"node {key}" for key in "abcdef"})
+        memory.link(["a", "b"], "decided by", user_id="alice")
+        memory.link(["c", "d", "e"], "met", description="they decided together", user_id="alice")
+        memory.link(["e", "f"], "likes", user_id="alice")
+        assert set(ids(ask(memory, "decided"))) == set("abcde")
+
+
+def test_C06_patterns_run_where_the_query_is_one_or_nothing_else_finds() -> None:
+    with opened() as memory:
+        keep(memory, sessions="cookies in the browser", jwt="tokens", deploy="blue green deploy")
+        memory.remember(episode(0, "a house", id="data", metadata={"alg": "RS256 (?=ahead)"}))
+        memory.link(["jwt", "sessions"], "uses", user_id="alice", description="upon responses")
+        for query, n_regex, keys in (
+            ("cookies", 0, ["sessions"]),
+            ("uses", 0, ["jwt", "sessions"]),
+            ("ookie", 1, ["sessions"]),  # no word of it: the fallback
+            ("cook.*", 1, ["sessions"]),
+            ("t.kens|nothing", 1, ["jwt"]),
+            ("R[ST]256", 1, ["data"]),
+            ("rs256 (", 1, ["data"]),  # no pattern, and no word: a piece of text
+            ("deploy (", 0, ["deploy"]),
+            ("(?=AHEAD)", 1, ["data"]),  # RE2 has no lookahead
+            ("pons", 2, ["jwt", "sessions"]),  # of the edge's text
+            ("no.where", 0, []),
+        ):
+            matches = ask(memory, query)
+            assert (matches.tiers["regex"], sorted(ids(matches))) == (n_regex, keys), query
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0, 1.0), (1800, 0.5), (3600, 0.25)])
+def test_C11_half_of_the_session_score_is_gone_in_1800_seconds(
+    seconds: int, expected: float
+) -> None:
+    clock = Clock()
+    with opened(clock=clock) as memory:
+        keep(memory, a="oak")
+        ask(memory, "oak", session_id="chat")
+        keep(memory, never="oak tree")
+        clock.now = NOON + timedelta(seconds=seconds)
+        matches = ask(memory, "oak", session_id="chat")
+        found = {match.episode.id: match.parts.session for match in matches}
+        assert found == {"a": pytest.approx(expected, abs=1e-9), "never": 0.0}
+
+
+def chain(memory: MemorySync) -> None:
+    """h - a - b - c - d, and x apart; only h has the word oak."""
+    keep(memory, h="oak node", **dict.fromkeys("abcdx", "node"))
+    for first, second in ("ha", "ab", "bc", "cd"):
+        memory.link([first, second], "beside", user_id="alice")
+
+
+def test_C13_the_topical_score_is_halved_with_every_hop_up_to_three() -> None:
+    with opened() as memory:
+        chain(memory)
+        ask(memory, "oak", session_id="chat")
+        matches = ask(memory, "node", session_id="chat")
+        assert {match.episode.id: match.parts.topical for match in matches} == {
+            "h": 1.0, "a": 0.5, "b": 0.25, "c": 0.125, "d": 0.0, "x": 0.0,
+        }  # fmt: skip
+
+
+def test_C14_the_score_is_the_weighted_sum_of_three_signals() -> None:
+    with opened() as memory:
+        chain(memory)
+        ask(memory, "oak", session_id="chat")
+        for _ in range(12):
+            matches = ask(memory, "node", session_id="chat")
+            phase = matches.phase
+            assert phase.general + phase.topical + phase.session == pytest.approx(1.0)
+            for match in matches:
+                parts = match.parts
+                expected = (
+                    phase.general * parts.general
+                    + phase.topical * parts.topical
+                    + phase.session * parts.session
+                )
+                assert match.score == pytest.approx(expected, abs=1e-9)
+
+
+def test_C15_the_phase_is_chosen_by_earlier_recalls() -> None:
+    with opened() as memory:
+        keep(memory, a="oak")
+        phases = [ask(memory, "oak", session_id="chat").phase for _ in range(12)]
+        names = [phase.name for phase in phases]
+        assert names == ["early"] * 3 + ["mid"] * 7 + ["deep"] * 2
+        weights = {phase.name: (phase.general, phase.topical, phase.session) for phase in phases}
+        assert weights == {
+            "early": (0.8, 0.1, 0.1), "mid": (0.6, 0.2, 0.2), "deep": (0.5, 0.25, 0.25),
+        }  # fmt: skip
+
+
+def test_C17_a_hot_node_that_no_strategy_finds_is_absent() -> None:
+    with opened() as memory:
+        keep(memory, a="oak", hot="elm", near="fir")
+        memory.link(["hot", "a"], "beside", user_id="alice")
+        ask(memory, "elm", session_id="chat")
+        assert ids(ask(memory, "oak", session_id="chat")) == ["a"]
+        assert ids(ask(memory, "nowhere", session_id="chat")) == []

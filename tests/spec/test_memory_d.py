@@ -1,18 +1,48 @@
-"""Part D of the acceptance rows, through a store: notes, their vectors, archives, snippets."""
+"""Part D of the acceptance rows (notes), through a store: texts, vectors, files, archives."""
 
+from __future__ import annotations
+
+import json
 import random
 import re
+import shutil
+import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
-from memory.stores import FixedEmbedder, episode, folder, open_store
-from seams import Follower, IndexNotReadyError, Ready, choose, snippet
+from memory.direct_writes import import_lines
+from memory.rows_of_tests import NOW, new
+from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from memory.test_transfer import L0_SCHEMAS, an_l0_file
+from seams import (
+    MIGRATIONS,
+    Database,
+    Follower,
+    IndexNotReadyError,
+    Migration,
+    Ready,
+    choose,
+    decode_vector,
+    every_cell,
+    newest,
+    read_l0,
+    remember,
+    schema,
+    snippet,
+    take_sequence,
+)
+from seams import memory_DATABASE as DATABASE
+from seams import memory_FORMAT as FORMAT
 
 ODD = [
     '"',
@@ -247,3 +277,285 @@ def test_D29_hits_are_compact(notes_path: Path) -> None:
     assert snippet(long, "w50") == "… w44 w45 w46 w47 w48 w49 <<w50>> w51 w52 w53 w54 w55 …"
     assert snippet("", "tea") == ""
     assert snippet("!?", "tea") == ""
+
+
+# ---- what a save writes, byte for byte, and what it leaves alone ----
+
+
+def columns(memory: MemorySync, names: str, key: str = "e0") -> Any:
+    select = f"SELECT {names} FROM versions JOIN documents USING (cell, id, version) WHERE id = ?"
+    with memory._store.database.reading() as connection:
+        return connection.execute(select, (key,)).get
+
+
+def put_blob(memory: MemorySync, blob: bytes, key: str = "e0") -> None:
+    with memory._store.database.transaction() as connection:
+        change = "UPDATE versions SET embedding = ?, embedding_model = 'fixed' WHERE id = ?"
+        connection.execute(change, (blob, key))
+        change = "UPDATE documents SET changed = ? WHERE id = ?"
+        connection.execute(change, (take_sequence(connection), key))
+
+
+def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
+    embedder = FixedEmbedder({"disk": [1.0, 0.5]})
+    with open_store(embedder=embedder, recipe=recipes.l0) as memory:
+        kept = memory.remember(episode(0, "disk"))
+        assert kept.embedded
+        assert embedder.calls == [["disk"]]
+        assert columns(memory, "output, embedding_model") == ("disk", "fixed")
+        memory.remember_batch([episode(at, f"text {at}") for at in range(1, 9)])
+        assert len(embedder.calls) == 2
+        memory.update("e0", kind="semantic", user_id="alice")
+        assert len(embedder.calls) == 2, "the same text has the same vector"
+        memory.update("e1", input="asked", output="again", user_id="alice")
+        assert embedder.calls[2:] == [["asked\nagain"]]
+        assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.5)
+
+
+def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
+    """Another program's SQLite, in a process of its own, reads what ours wrote."""
+    path, row = folder(), [1.5, -0.0, 1e18, 1e-45]
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": row}, dim=4), recipe=recipes.l0
+    ) as memory:
+        memory.remember(episode(0, "disk"))
+    program = (
+        "import sqlite3, struct, sys, json\n"
+        "c = sqlite3.connect('file:' + sys.argv[1] + '?mode=ro', uri=True)\n"
+        "blob, = c.execute('SELECT embedding FROM versions').fetchone()\n"
+        "print(json.dumps([blob.hex(), list(struct.unpack('<%df' % (len(blob) // 4), blob))]))\n"
+    )
+    command = [sys.executable, "-c", program, str(path / "memory.db")]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    blob, values = json.loads(answer)
+    assert bytes.fromhex(blob) == struct.pack("<4f", *row)
+    assert values == np.array(row, np.float32).tolist()
+
+
+@pytest.mark.parametrize("size", [3, 5])
+def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
+    embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
+    path = folder()
+    with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:
+        memory.remember_batch([episode(0, "disk"), episode(1, "tape")])
+        put_blob(memory, b"x" * size)
+    with pytest.raises(ValueError, match="blob: expected a multiple of 4 bytes"):
+        decode_vector(b"x" * size)
+    for _ in range(2):
+        with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:
+            near = memory.search("disk", user_id="alice", alpha=1.0)
+            assert [(one.episode.id, one.vector_score is None) for one in near][:1] == [
+                ("e1", False)
+            ]
+            words = memory.search("disk", user_id="alice", alpha=0.0)
+            assert words[0].episode.id == "e0"
+            bad = [one.name for one in memory.doctor().checks if not one.ok]
+            assert bad == ["vectors", "embeddings"]
+        for file in (path / "index").rglob("*"):
+            if file.is_file():
+                file.unlink()  # and the same with an index made anew
+
+
+def test_D22_a_vector_that_comes_later_changes_no_other_column() -> None:
+    path = folder()
+    with open_store(path, embedder="off", recipe=recipes.l0) as memory:
+        memory.remember(episode(0, "disk", tags=("t",), metadata={"a": 1}))
+        before = memory.get("e0", user_id="alice")
+        row = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
+        assert columns(memory, "embedding, embedding_model") == (None, None)
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": [1.0, 0.0]}), recipe=recipes.l0
+    ) as memory:
+        assert memory.reembed(user_id="alice").embedded == 1
+        assert memory.get("e0", user_id="alice") == before
+        same = columns(memory, "version, recorded_at, occurred_at, tags, metadata, output")
+        assert same == row
+        assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.0)
+        assert memory.search("disk", user_id="alice", alpha=1.0)[0].vector_score == 1.0
+
+
+def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
+    path = folder()
+    with open_store(
+        path, embedder=FixedEmbedder({"disk": [1.0] + [0.0] * 7}, dim=8), recipe=recipes.l0
+    ) as memory:
+        memory.remember(episode(0, "disk"))
+    with open_store(path, embedder=BrokenEmbedder(), recipe=recipes.l0) as memory:
+        changed = memory.update("e0", output="tape", user_id="alice")
+        assert not changed.embedded
+        assert [str(one.reason) for one in changed.reasons] == ["embed_unavailable"]
+        assert columns(memory, "output, embedding, embedding_model") == ("tape", None, None)
+        (found,) = memory.search("tape", user_id="alice")
+        assert (found.episode.output, found.vector_score) == ("tape", None)
+
+
+def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
+    lines = [
+        {"version": {
+            "id": f"e{at}", "user_id": "alice", "recorded_at": NOON.isoformat(), "status": status,
+            "content": {"output": "old words", "occurred_at": NOON.isoformat()},
+        }}
+        for at, status in enumerate(["archived", "live"])
+    ]  # fmt: skip
+    file = tmp_path / "lines.jsonl"
+    file.write_text("\n".join(json.dumps(one) for one in ({"format": 2}, *lines)))
+    with open_store(recipe=recipes.l0) as memory:
+        assert memory.import_(file).imported == 2
+        memory.reembed(user_id="alice")
+        assert [one.id for one in memory.list(user_id="alice")] == ["e1"]
+        for alpha in (0.0, 1.0):
+            found = memory.search("old words", user_id="alice", alpha=alpha)
+            assert [one.episode.id for one in found] == ["e1"]
+
+
+def test_D17_a_row_that_fails_is_named_and_the_others_are_kept() -> None:
+    class Picky(FixedEmbedder):
+        def embed(self, texts):  # type: ignore[no-untyped-def]
+            if "tea 2" in texts:
+                raise RuntimeError("about tea 2")
+            return super().embed(texts)
+
+    path = folder()
+    with MemorySync.open(path, embedder=None, recipe=recipes.l0) as memory:
+        for n in range(5):
+            memory.remember(f"tea {n}", id=f"e{n}", user_id="ana")
+    with MemorySync.open(
+        path, embedder=Picky({f"tea {n}": (n, 1) for n in range(5)}), recipe=recipes.l0
+    ) as memory:
+        done = memory.reembed(user_id="ana")
+        assert (done.scanned, done.embedded, done.skipped) == (5, 4, 0)
+        assert [(one.id, one.error) for one in done.errors] == [("e2", "crashed: RuntimeError")]
+    with MemorySync.open(path, embedder=None, recipe=recipes.l0) as memory:
+        models = {f"e{n}": columns(memory, "embedding_model", f"e{n}") for n in range(5)}
+        assert [key for key, model in models.items() if model is None] == ["e2"]
+
+
+# ---- the index of a store follows it, and may be lost ----
+
+
+def ids(memory: MemorySync, query: str, user: str = "alice") -> list[str]:
+    return [one.episode.id for one in memory.search(query, user_id=user, recipe=recipes.l0)]
+
+
+@pytest.fixture
+def path() -> Path:
+    return folder()
+
+
+def test_D30_the_index_follows_an_update_a_deletion_and_a_rename(path: Path) -> None:
+    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
+        memory.remember("the deploy key rotates monthly", id="keys", user_id="alice")
+        memory.remember("coffee is downstairs", id="coffee", user_id="alice")
+        assert ids(memory, "deploy") == ["keys"]
+        memory.update("keys", user_id="alice", output="the signing cert rotates yearly")
+        assert ids(memory, "deploy") == []
+        assert ids(memory, "cert") == ["keys"]
+        # A memory is renamed by one that takes its place; the id is searched, too.
+        kept = memory.get("keys", user_id="alice")
+        assert kept is not None
+        memory.supersede("keys", kept.model_copy(update={"id": "certs"}), user_id="alice")
+        assert ids(memory, "cert") == ["certs"]
+        assert ids(memory, "keys") == []
+        memory.forget("coffee", user_id="alice")
+        assert ids(memory, "coffee") == []
+        assert ids(memory, "cert", user="bob") == []
+
+
+@pytest.mark.parametrize("lost", ["index", "index/HEADER", "index/nodes", "index/nodes/MANIFEST"])
+def test_D30_a_missing_index_is_built_again_at_open(path: Path, lost: str) -> None:
+    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
+        memory.remember("the deploy key rotates monthly", id="keys", user_id="alice")
+        memory.remember("the deploy key is in the safe", id="safe", user_id="alice")
+        before = [(one.episode, one.score) for one in memory.search("deploy key", user_id="alice")]
+        assert len(before) == 2
+    gone = path / lost
+    assert gone.exists()
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
+        matches = memory.search("deploy key", user_id="alice")
+        assert [(one.episode, one.score) for one in matches] == before
+        assert not matches.degraded
+    assert gone.exists()  # it was saved when the store was closed
+
+
+# ---- files of another program, and of another format of this one ----
+
+
+NEWER = Migration(
+    FORMAT + 1,
+    "ALTER TABLE versions ADD COLUMN colour TEXT NOT NULL DEFAULT 'none'; "
+    "ALTER TABLE documents ADD COLUMN shade INTEGER; CREATE TABLE palette (colour TEXT) STRICT",
+    min_reader=FORMAT,
+    min_writer=FORMAT,
+)
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of the next format."""
+    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, NEWER))
+
+
+@pytest.mark.parametrize("l0", L0_SCHEMAS)
+def test_D24_a_database_of_l0_comes_in_once_and_is_found(tmp_path: Path, l0: str) -> None:
+    path = an_l0_file(tmp_path / "l0.db", l0)
+    store = Database.open(tmp_path / "store")
+    for n_new in (5 if l0 == "v0.1" else 6, 0):
+        assert import_lines(store, read_l0(path), now=NOW).imported == n_new
+    with store.reading() as c:
+        assert len(newest(c, every_cell(c))) == (5 if l0 == "v0.1" else 4)
+    store.close()
+
+
+def test_D24_a_store_of_this_format_gets_the_next_one_once(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    store = Database.open(tmp_path / "store")
+    with store.transaction() as c:
+        remember(c, [new("a", output="x", embedded=True)], NOW)
+    store.close()
+    request.getfixturevalue("newer")
+    store = Database.open(tmp_path / "store")
+    with store.reading() as c:
+        assert c.pragma("user_version") == FORMAT + 1
+        assert c.execute("SELECT output, colour FROM versions").get == ("x", "none")
+    store.close()
+    before = (tmp_path / "store" / DATABASE).read_bytes()
+    Database.open(tmp_path / "store").close()
+    assert (tmp_path / "store" / DATABASE).read_bytes() == before
+
+
+def test_D25_an_older_program_reads_and_writes_a_newer_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(*steps: Migration) -> MemorySync:
+        monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, *steps))
+        return MemorySync.open(tmp_path / "store", recipe=recipes.l0, embedder=None)
+
+    def found(memory: MemorySync, query: str) -> list[str]:
+        hits = memory.search(query, user_id="ana")
+        assert not hits.degraded
+        return sorted(one.episode.output for one in hits)
+
+    with program(NEWER) as memory:
+        for key, text in (("a", "green tea"), ("b", "black tea"), ("d", "plain water")):
+            memory.remember(text, user_id="ana", id=key)
+    with program() as memory:
+        assert (found(memory, "tea"), found(memory, "water")) == (
+            ["black tea", "green tea"], ["plain water"],
+        )  # fmt: skip
+        memory.update("b", user_id="ana", output="black coffee")
+        memory.remember("herbal tea", user_id="ana", id="c")
+        memory.forget("a", user_id="ana")
+        assert found(memory, "tea") == ["herbal tea"]
+    with program(NEWER) as memory:
+        assert memory.doctor(full=True).ok
+        assert (found(memory, "tea"), found(memory, "coffee")) == (["herbal tea"], ["black coffee"])
+        assert [one.version for one in memory.history("b", user_id="ana")] == [1, 2]
+        assert memory.get("a", user_id="ana") is None
+    with Database.open(tmp_path / "store", read_only=True).reading() as c:
+        assert c.pragma("user_version") == FORMAT + 1
+        assert {row[0] for row in c.execute("SELECT colour FROM versions")} == {"none"}

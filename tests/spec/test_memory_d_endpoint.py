@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from embed.stub_server import StubServer, serving, vector_of
+from embed.stub_server import StubServer, serving
 from hyrecall import recipes
 from hyrecall.embed import HttpEmbedder, StaticEmbedder
 from hyrecall.errors import OptionError
@@ -90,21 +89,6 @@ def test_D01_without_a_url_no_socket_is_opened(recipe: Any) -> None:
             assert ids(found) == ids(words.search(query, user_id="ana"))
             assert [reason.reason for reason in found.reasons] == [DegradedReason.EMBEDDINGS_OFF]
         assert all(blob is None for _, blob, _ in kept_vectors(off))
-
-
-def test_D04_one_call_a_save_and_the_vector_lies_in_the_row(server: StubServer) -> None:
-    with opened(embedder=server.url("ok")) as memory:
-        fill(memory)
-        assert [request.texts for request in server.requests] == [
-            ["banana bread"], ["a tea pot"], ["bread and tea"], ["disk is full"],
-        ]  # fmt: skip
-        for key, blob, _ in kept_vectors(memory):
-            episode = memory.get(key, user_id="ana")
-            assert episode is not None
-            assert blob == struct.pack("<4f", *vector_of(episode.output))
-        server.requests.clear()
-        memory.update("e0", user_id="ana", input="asked", output="banana cake")
-        assert [request.texts for request in server.requests] == [["asked\nbanana cake"]]
 
 
 def test_an_episode_without_a_text_has_no_vector_and_is_kept(server: StubServer) -> None:

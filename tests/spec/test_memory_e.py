@@ -1,18 +1,28 @@
-"""Part E of the acceptance rows, through a store: versions, tombstones, what is read of whom."""
+"""Part E of the acceptance rows (honeycomb), through a store: versions, what is read, stages."""
 
+import json
 import random
+import re
+import threading
+import time
+from collections.abc import Sequence
 from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 
+import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
+from hyrecall.errors import OptionError
 from hyrecall.memory import Episode, MemorySync
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
-from memory.stores import DIM, NOON, episode, open_store
+from memory.stores import DIM, NOON, Clock, FixedEmbedder, episode, folder, open_store
 from seams import hit_episodes, recalling
 
 
@@ -141,3 +151,355 @@ def test_E31_a_row_of_another_cell_is_not_read_whoever_names_it() -> None:
             cells = dict(connection.execute("SELECT user, cell FROM cells"))
             found = episodes_of_rows(connection, list(rows.values()), [cells["bob"]])
         assert list(found) == [rows["his"]]
+
+
+# ---- versions, tombstones, and what a row holds ----
+
+
+# A blank query lists what there is; honeycomb answers it with nothing.
+LISTING = recipes.loom
+
+
+def hits(memory: MemorySync, query: str, **options: Any) -> list[str]:
+    return [one.episode.id for one in memory.search(query, user_id="alice", **options)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
+    tmp_path: Path, seed: int
+) -> None:
+    texts = ["alpha disk disk", "beta disk", "gamma tape"]
+    lines = [
+        json.dumps({"version": {
+            "id": "e0", "user_id": "alice", "version": at + 1, "recorded_at": NOON.isoformat(),
+            "content": {"output": text, "occurred_at": NOON.isoformat()},
+        }})
+        for at, text in enumerate(texts)
+    ]  # fmt: skip
+    random.Random(seed).shuffle(lines)
+    others = [episode(at, f"disk {at}") for at in range(1, 4)]
+    with (
+        open_store(recipe=LISTING) as memory,
+        open_store(recipe=LISTING) as only,
+    ):
+        memory.remember_batch(others)
+        for at, line in enumerate(lines):  # each is followed before the next one comes
+            file = tmp_path / f"{at}.jsonl"
+            file.write_text('{"format": 2}\n' + line + "\n")
+            assert memory.import_(file).imported == 1
+            hits(memory, "disk")
+        only.remember_batch(others)
+        only.remember(episode(0, texts[-1], occurred_at=NOON))
+        memory.reembed(user_id="alice")
+        for query in ("disk", "tape", "alpha beta gamma", ""):
+            found, wish = (m.search(query, user_id="alice") for m in (memory, only))
+            assert [(one.episode, one.score, one.bm25_score) for one in found] == [
+                (one.episode, one.score, one.bm25_score) for one in wish
+            ]
+
+
+def test_E40_changes_append_and_say_why() -> None:
+    with open_store(recipe=LISTING) as memory:
+        memory.remember(episode(0, "one"))
+        memory.update("e0", output="two", user_id="alice", reason="corrected")
+        memory.forget("e0", user_id="alice", reason="asked")
+        said = [
+            (one.version, one.status, one.reason, one.episode and one.episode.output)
+            for one in memory.history("e0", user_id="alice")
+        ]
+        assert said == [
+            (1, "live", None, "one"),
+            (2, "live", "corrected", "two"),
+            (3, "deleted", "asked", None),
+        ]  # fmt: skip
+        assert memory.history("e0", user_id="bob") == []
+        view = memory.agent("alice", org="acme", workspace="w")
+        view.remember("mine", id="m")
+        for change in (view.update, view.forget):
+            with pytest.raises(TypeError, match="reason"):
+                change("m")
+            with pytest.raises(OptionError, match="reason: expected 1 to 512 bytes"):
+                change("m", reason=" ")
+        view.forget("m", reason="done with")
+        last = memory.history("m", user_id="alice", org="acme", workspace="w")[-1]
+        assert (last.status, last.reason) == ("deleted", "done with")
+
+
+def test_E40_the_history_of_what_moved_is_of_where_it_is() -> None:
+    with open_store(recipe=LISTING) as memory:
+        memory.remember(episode(0, "one"))
+
+        def said() -> list[tuple[int, str, str | None]]:
+            return [
+                (one.version, one.status, one.reason)
+                for one in memory.history("e0", user_id="alice")
+            ]
+
+        memory.update("e0", user_id="alice", visibility="global", reason="for all")
+        kept = memory.get("e0", user_id="alice")
+        assert kept is not None
+        assert kept.visibility == "global"
+        assert said() == [(1, "live", None)]
+        memory.update("e0", user_id="alice", visibility="private", reason="for me")
+        assert said() == [(1, "live", None), (2, "deleted", "for all"), (3, "live", None)]
+        memory.update("e0", user_id="alice", visibility="global", reason="for all again")
+        memory.forget("e0", user_id="alice", reason="asked")
+        assert said()[-1] == (4, "deleted", "asked")  # and not that it was moved
+        # Where both are there, the private one is meant, as by get.
+        memory.remember(episode(0, "two"))
+        memory.remember(episode(0, "three", visibility="global"))
+        assert said()[-1] == (5, "live", None)
+        assert memory.history("e0", user_id="alice")[-1].episode == episode(0, "two")
+
+
+def files_with(held: bytes, path: Path) -> set[str]:
+    """Names of all files of a store, at any depth, that contain these bytes."""
+    files = (one for one in path.rglob("*") if one.is_file())
+    return {one.relative_to(path).as_posix() for one in files if held in one.read_bytes()}
+
+
+def test_E52_a_vector_is_a_column_beside_its_text_and_both_are_erased_from_every_file() -> None:
+    path = folder()
+    with open_store(path, recipe=recipes.honeycomb) as memory:
+        texts = [f"disk number{at}th" for at in range(3)]
+        memory.remember_batch([episode(at, text) for at, text in enumerate(texts)])
+        (vector,) = HashEmbedder(dim=DIM).embed(texts[1:2])
+        both = vector.astype("<f4").tobytes(), b"number1th"
+        database = memory._store.database
+        with database.reading() as c:
+            select = "SELECT cell, output, embedding, embedding_model FROM versions WHERE id = 'e1'"
+            assert c.execute(select).get == (1, texts[1], both[0], "hash-8")
+            holds = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'index')"
+            tables = [name for (name,) in c.execute(holds)]
+        assert not [name for name in tables if "vec" in name or "embed" in name]
+
+        # Control: before the erase, the database and the saved index hold both.
+        assert memory.snapshot()
+        for held, part in zip(both, ("vectors-0", "rows"), strict=True):
+            found = files_with(held, path)
+            assert any(one.startswith("memory.db") for one in found)
+            assert any(re.fullmatch(rf"index/nodes/.+-{part}\.arrow", one) for one in found)
+
+        assert memory.forget("e1", user_id="alice", erase=True) == 1
+        with database.reading() as c:
+            assert [row for (row,) in c.execute("SELECT id FROM versions ORDER BY id")] == [
+                "e0", "e2",
+            ]  # fmt: skip
+        assert [files_with(held, path) for held in both] == [set(), set()]
+    assert [files_with(held, path) for held in both] == [set(), set()]
+    assert files_with(b"number2th", path)  # the other rows are still there
+
+
+# ---- one fusion, stages, age, identity ----
+
+
+DAY = timedelta(days=1)
+ASKED: dict[str, Any] = {"user_id": "alice", "limit": 50, "now": NOON}
+HONEYCOMB = recipes.honeycomb
+PROVENANCE, DEDUP, RECENCY = HONEYCOMB.shaping
+FUSED = HONEYCOMB.replace(shaping=())
+SOURCES = ("memory", "summary", "session")
+
+
+def opened() -> MemorySync:
+    """A store of honeycomb; the query "tea" has the vector (1, 0)."""
+    embedder = FixedEmbedder({"tea": [1.0, 0.0]})
+    return open_store(
+        recipe=recipes.honeycomb, embedder=embedder, recall_timeout=30.0, clock=Clock()
+    )
+
+
+def keep(
+    memory: MemorySync, key: str, text: str, vector: Sequence[float] | None = None, **fields: Any
+) -> None:
+    given = {"id": key, "source": "memory"} | fields
+    array = None if vector is None else np.array(vector, np.float32)
+    memory.remember(episode(0, text, **given), vector=array)
+
+
+def scores(matches: Any) -> list[tuple[str, float]]:
+    return [(match.episode.id, match.score) for match in matches]
+
+
+def ids(matches: Any) -> list[str]:
+    return [match.episode.id for match in matches]
+
+
+def shaped(*stages: Any) -> hr.Recipe:
+    return HONEYCOMB.replace(shaping=stages)
+
+
+def fill(memory: MemorySync, n: int = 30) -> None:
+    """Rows of all sources, some without vectors; no two have near vectors."""
+    for at in range(n):
+        angle = 0.1 + at * 2.9 / n
+        vector = [np.cos(angle), np.sin(angle)] if at % 3 else None
+        source = SOURCES[at % 3]
+        keep(memory, f"m{at:02}", "tea" + " pad" * ((at * 7) % n), vector, source=source)
+
+
+def test_E13_all_scores_come_from_one_fusion_whatever_the_order_of_arms() -> None:
+    with opened() as memory:
+        fill(memory)
+        plain = memory.search("tea", recipe=FUSED, **ASKED)
+        for match in plain:
+            ranks = match.parts.tiers.values()
+            assert match.score == pytest.approx(sum(1 / (60 + rank) for rank in ranks), abs=1e-12)
+        turned = FUSED.replace(arms=tuple(reversed(FUSED.arms)))
+        assert scores(memory.search("tea", recipe=turned, **ASKED)) == scores(plain)
+
+
+def test_E16_every_hit_says_where_it_is_from() -> None:
+    place = {"org": "acme", "workspace": "west"}
+    with opened() as memory:
+        keep(memory, "a", "tea", source="summary", visibility="global", **place)
+        (match,) = memory.search("tea", **place, **ASKED)
+        found = match.episode
+        assert (found.source, found.id, found.org, found.workspace, found.user_id) == (
+            "summary", "a", "acme", "west", "alice",
+        )  # fmt: skip
+        assert found.visibility == "global"
+
+
+def test_E18_stages_run_in_one_order_and_the_trace_counts_them() -> None:
+    with opened() as memory:
+        fill(memory)
+        # Without MMR, which a budget adds in honeycomb and which is no stage of this row.
+        recipe = shaped(PROVENANCE, hr.Rerank(50), DEDUP, RECENCY).replace(budget_mmr=None)
+        matches = memory.search("tea", recipe=recipe, token_budget=100, **ASKED)
+        stages = matches.trace.stages
+        assert [one.stage for one in stages] == [
+            "Provenance", "Rerank", "Dedup", "Recency", "Budget",
+        ]  # fmt: skip
+        assert all(one.n_out == after.n_in for one, after in pairwise(stages))
+        assert stages[-1].n_in > stages[-1].n_out >= 1
+
+
+def test_E19_no_reranking_by_default() -> None:
+    with opened() as memory:
+        keep(memory, "words", "tea", [0.0, 1.0])
+        keep(memory, "near", "tea pad", [1.0, 0.0])
+        matches = memory.search("tea", **ASKED)
+        assert scores(matches) == scores(memory.search("tea", recipe=FUSED, **ASKED))
+        assert not any("Rerank" in one.stage for one in matches.trace.stages)
+        assert all(match.rerank_score is None for match in matches)
+
+
+def test_E20_rows_with_vectors_are_put_in_order_of_cosine_and_others_keep_their_slots() -> None:
+    with opened() as memory:
+        fill(memory)
+        assert hr.Rerank().window == 50
+        before = list(memory.search("tea", recipe=shaped(PROVENANCE), **ASKED))
+        after = list(memory.search("tea", recipe=shaped(PROVENANCE, hr.Rerank(20)), **ASKED))
+        moving = [at for at in range(20) if before[at].vector_score is not None]
+        nearest = sorted(moving, key=lambda at: -before[at].vector_score)
+        assert nearest != moving
+        assert ids(after[at] for at in moving) == ids(before[at] for at in nearest)
+        still = [at for at in range(len(before)) if at not in moving]
+        assert ids(after[at] for at in still) == ids(before[at] for at in still)
+
+
+def test_E21_a_reranker_that_fails_or_is_late_keeps_the_order() -> None:
+    released = threading.Event()
+
+    def late(query: str, texts: Sequence[str]) -> list[float]:
+        released.wait(10)
+        return [0.0] * len(texts)
+
+    def fails(query: str, texts: Sequence[str]) -> list[float]:
+        raise ConnectionError("no model")
+
+    assert hr.RerankBy(late).timeout == "300ms"
+    with opened() as memory:
+        fill(memory)
+        before = scores(memory.search("tea", **ASKED))
+        for reranker in (late, fails):
+            stage = hr.RerankBy(reranker, column="text")
+            recipe = shaped(PROVENANCE, stage, DEDUP, RECENCY)
+            began = time.perf_counter()
+            matches = memory.search("tea", recipe=recipe, **ASKED)
+            assert time.perf_counter() - began < 3.0
+            assert scores(matches) == before
+            assert all(match.rerank_score is None for match in matches)
+        released.set()
+
+
+@pytest.mark.parametrize("order", [SOURCES, SOURCES[::-1], ("summary", "session", "memory")])
+def test_E22_of_near_duplicates_the_copy_of_the_best_source_stays(order: tuple[str, ...]) -> None:
+    with opened() as memory:
+        for at, source in enumerate(order):  # the first has the best words
+            keep(memory, source, "tea" + " pad" * at, [1.0, 0.0], source=source)
+        keep(memory, "other", "tea pad pad pad", [0.0, 1.0])
+        assert set(ids(memory.search("tea", **ASKED))) == {"memory", "other"}
+
+
+def test_E23_the_threshold_is_strict_on_the_unit_scale_and_a_setting() -> None:
+    for second, n in (([3.999, 3.0], 2), ([4.0, 3.0], 2), ([4.001, 3.0], 1)):
+        with opened() as memory:
+            keep(memory, "first", "tea", [5.0, 0.0])
+            keep(memory, "second", "tea", second)
+            assert len(memory.search("tea", **ASKED)) == n
+            loose = shaped(hr.Dedup(0.95, scale="unit"))
+            assert len(memory.search("tea", recipe=loose, **ASKED)) == 2
+            tight = shaped(hr.Dedup(0.85, scale="unit"))
+            assert len(memory.search("tea", recipe=tight, **ASKED)) == 1
+
+
+def test_E24_rows_without_vectors_are_not_deduplicated_and_it_can_be_off() -> None:
+    with opened() as memory:
+        for source in SOURCES:
+            # "tea" alone would get the query's vector; these words get zeros.
+            vector = [1.0, 0.0] if source == "memory" else None
+            keep(memory, source, "tea pad", vector, source=source)
+        assert len(memory.search("tea", **ASKED)) == 3
+    with opened() as memory:
+        for source in SOURCES:
+            keep(memory, source, "tea", [1.0, 0.0], source=source)
+        assert len(memory.search("tea", **ASKED)) == 1
+        assert len(memory.search("tea", recipe=shaped(PROVENANCE, RECENCY), **ASKED)) == 3
+
+
+def test_E25_by_default_a_year_costs_less_than_seven_thousandths() -> None:
+    with opened() as memory:
+        keep(memory, "old", "tea", [0.0, 1.0], occurred_at=NOON - 365 * DAY)
+        keep(memory, "new", "tea pad", [-1.0, 0.0])
+        found = {match.episode.id: match.parts.recency for match in memory.search("tea", **ASKED)}
+        assert 0 < 1 - found["old"] < 0.007
+        assert found["new"] == 1.0
+
+
+def test_E26_age_multiplies_the_score_and_drops_nothing() -> None:
+    ages = {"now": 0, "day": 1, "half": 30, "whole": 60, "century": 36_500, "future": -400}
+    with opened() as memory:
+        for key, days in ages.items():
+            keep(memory, key, "tea", occurred_at=NOON - days * DAY)
+        plain = dict(scores(memory.search("tea", recipe=shaped(PROVENANCE), **ASKED)))
+        monthly = shaped(PROVENANCE, hr.Recency("created_at", half_life="30d"))
+        matches = memory.search("tea", recipe=monthly, **ASKED)
+        found = {match.episode.id: match.parts.recency for match in matches}
+        assert found == {
+            key: pytest.approx(0.5 ** (max(days, 0) / 30)) for key, days in ages.items()
+        }
+        assert found["half"] == 0.5
+        assert dict(scores(matches)) == {key: plain[key] * found[key] for key in plain}
+
+
+def test_E27_each_class_has_its_half_life() -> None:
+    days = {"memory": 180, "summary": 45, "session": 10}
+    stage = hr.Recency("created_at", by="source", half_lives={s: f"{n}d" for s, n in days.items()})
+    with opened() as memory:
+        for source in SOURCES:
+            keep(memory, source, "tea", source=source, occurred_at=NOON - 90 * DAY)
+        matches = memory.search("tea", recipe=shaped(PROVENANCE, stage), **ASKED)
+        found = {match.episode.id: match.parts.recency for match in matches}
+        assert found == {source: pytest.approx(0.5 ** (90 / n)) for source, n in days.items()}
+
+
+def test_E29_a_token_is_four_characters_of_the_trimmed_text() -> None:
+    texts = {"a": "tea", "b": "tea and", "c": "  tea and milk  ", "d": "tea " + "x" * 100}
+    with opened() as memory:
+        for key, text in texts.items():
+            keep(memory, key, text)
+        matches = memory.search("tea", token_budget=1_000, **ASKED)
+        found = {match.episode.id: match.parts.tokens for match in matches}
+        assert found == {key: -(-len(text.strip()) // 4) for key, text in texts.items()}

@@ -227,18 +227,6 @@ def test_E42_a_session_is_its_newest_2_000_turns_as_they_were_spoken(memory: Mem
     assert turns == [f"turn {n:04}" for n in range(3, 2_003)]
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/memories/episodic/gone.md", "/memories/x", "/nothing/at/all", "/sessions/s.md",
-     "/graph/no.md", "/facts/no.md", "/memories/episodic/%ff.md", "memories/episodic/a\0.md"],
-)  # fmt: skip
-def test_E42_what_is_not_there_reads_as_empty(memory: MemorySync, path: str) -> None:
-    files = memory.browse(user_id="ann")
-    if files.classify(path) != "folder":
-        assert files.cat(path) == ""
-    assert files.ls(path) == files.find("*", path) == files.grep("a", path) == []
-
-
 def test_E42_what_is_no_question_is_refused_by_name(memory: MemorySync) -> None:
     files = memory.browse(user_id="ann")
     for call, kind, message in (

@@ -154,12 +154,15 @@ def test_D08_notes_with_every_word_come_before_200_nearer_ones() -> None:
         assert [row.is_exact for row in rows] == [True, False, False]
 
 
-def equal_memories(recipe: Recipe, order: str, *, has_vectors: bool) -> MemorySync:
-    """A store of memories that differ in their id alone, written in this order at one time."""
+def equal_memories(recipe: Recipe, *orders: str, has_vectors: bool) -> MemorySync:
+    """A store in which each user, named by an order, has memories that differ in their id alone,
+    written in this order at one time.
+    """
     embedder = FixedEmbedder({"hot tea": [1.0, 0.0], "tea": [0.8, 0.6]}) if has_vectors else None
     memory = open_store(recipe=recipe, embedder=embedder, clock=Clock())
-    for key in order:
-        memory.remember("hot tea", id=key, user_id="alice", occurred_at=NOON)
+    for order in orders:
+        for key in order:
+            memory.remember("hot tea", id=key, user_id=order, occurred_at=NOON)
     return memory
 
 
@@ -181,14 +184,15 @@ def test_B12_equal_memories_rank_alike_in_any_order_of_writing(
     recipe: Recipe, *, has_vectors: bool
 ) -> None:
     found = set()
-    for order in map("".join, itertools.permutations("abc")):
-        with equal_memories(recipe, order, has_vectors=has_vectors) as memory:
-            matches = memory.search("tea", user_id="alice")
+    orders = ["".join(order) for order in itertools.permutations("abc")]
+    with equal_memories(recipe, *orders, has_vectors=has_vectors) as memory:
+        for order in orders:
+            matches = memory.search("tea", user_id=order)
             assert len({match.score for match in matches}) == 1
             found.add("".join(match.episode.id for match in matches))
             # What changes neither text nor vector of a memory moves it only where a tie is its own.
-            memory.pin(order[0], user_id="alice")
-            again = "".join(one.episode.id for one in memory.search("tea", user_id="alice"))
+            memory.pin(order[0], user_id=order)
+            again = "".join(one.episode.id for one in memory.search("tea", user_id=order))
             rest = "".join(key for key in again if key != order[0])
             assert again == order[0] + rest if recipe is recipes.l0 else again in found
     assert found == {"cba" if recipe is recipes.l0 else "abc"}
@@ -196,17 +200,17 @@ def test_B12_equal_memories_rank_alike_in_any_order_of_writing(
 
 def test_B12_a_tag_on_one_of_equal_facts_leaves_it_in_its_place() -> None:
     with equal_memories(recipes.honeycomb, "abc", has_vectors=False) as memory:
-        before = [one.episode.id for one in memory.search("tea", user_id="alice")]
-        memory.update("a", user_id="alice", tags=("new",))
-        assert [one.episode.id for one in memory.search("tea", user_id="alice")] == before
+        before = [one.episode.id for one in memory.search("tea", user_id="abc")]
+        memory.update("a", user_id="abc", tags=("new",))
+        assert [one.episode.id for one in memory.search("tea", user_id="abc")] == before
 
 
 @pytest.mark.parametrize("pinned", ["a", "b", "c"])
 def test_D09_a_pin_leads_notes_of_equal_words_and_vectors(pinned: str) -> None:
     with equal_memories(recipes.l0, "abc", has_vectors=True) as memory:
-        before = {one.episode.id: one.score for one in memory.search("tea", user_id="alice")}
-        memory.pin(pinned, user_id="alice")
-        after = memory.search("tea", user_id="alice")
+        before = {one.episode.id: one.score for one in memory.search("tea", user_id="abc")}
+        memory.pin(pinned, user_id="abc")
+        after = memory.search("tea", user_id="abc")
         assert {one.episode.id: one.score for one in after} == before
         assert after[0].episode.id == pinned
 

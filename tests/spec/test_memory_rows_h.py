@@ -14,6 +14,7 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync, hm_recall
+from laws.effort import Effort
 from memory.stores import DIM, NOON, Clock, FixedEmbedder, episode, folder, open_store
 from memory.test_transfer import L0_SCHEMAS, an_l0_file
 
@@ -93,7 +94,7 @@ for recipe in (recipes.hebb, recipes.hypergraph):
 
 
 @pytest.mark.slow
-def test_C27_F08_replies_are_the_same_whatever_the_seed_of_hashes() -> None:
+def test_C27_F08_replies_are_the_same_whatever_the_seed_of_hashes(effort: Effort) -> None:
     expected = []
     for recipe in (recipes.hebb, recipes.hypergraph):
         embedder = HashEmbedder(dim=DIM)
@@ -103,7 +104,7 @@ def test_C27_F08_replies_are_the_same_whatever_the_seed_of_hashes() -> None:
             fill(memory)
             expected.append(json.dumps(replies(memory)))
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    for seed in (1,):
+    for seed in range(1, effort.cases(quick=2, full=20)):
         made = subprocess.run(
             [sys.executable, "-c", CHILD],
             env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed)},

@@ -1,8 +1,11 @@
-"""Acceptance rows H: speed, one pipeline for five systems, licences."""
+"""Acceptance rows F24 and H: needs, speed, one pipeline for five systems, licences."""
 
 import ast
+import os
 import re
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -21,6 +24,37 @@ from spec.loom_by_definition import voted
 ROOT = Path(__file__).parents[2]
 NEAR = ("day", "time", "one", "work", "team", "note", "plan", "list", "part", "line")
 DIM = 384
+
+
+# ---- F24: what tests need ----
+
+# Models, torch and the network, all out of reach.
+ALONE = """
+import socket, sys
+def refuse(*args, **options):
+    raise OSError("no network here")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
+for name in ("torch", "wordllama", "safetensors", "transformers", "sentence_transformers", "cupy"):
+    sys.modules[name] = None
+import numpy as np, pyarrow as pa, hyrecall as hr
+rows = pa.table({"id": ["a", "b"], "text": ["blue deploy", "coffee"], "tags": [["deploy"], []]})
+schema = hr.Schema(key="id", cell=None, text="text", vector="v", attributes="tags")
+index = hr.Index.build(rows, schema, vectors={"v": np.eye(2)})
+arms = (hr.arms.Tags("tags"),)
+hits = index.recall(text=["deploy"], vectors=np.eye(2)[:1], arms=arms)
+print(hits[0].keys, hits.trace.arms, hits.trace.device)
+"""
+
+
+def test_F24_recall_and_these_tests_need_no_model_no_network_and_no_gpu() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", ALONE],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.strip() == "['a', 'b'] ('text', 'v', 'tags') cpu"
 
 
 # ---- H04 to H06: how fast ----
@@ -144,6 +178,8 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "floor": 0.35,
         "fusion": hr.RRF(rank_constant=60),
         "on_empty": "error",
+        "depth": 250,  # five times the largest number of results
+        "expansion": (hr.Context("graph", top=5, n=3),),
         "stages": [("SessionSignals", {"half_life": "1800s", "hops": 3, "n_hot": 10})],
     },
     "l0": {
@@ -170,6 +206,8 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "depth": 300,
         "analyzer": "porter",
         "max_terms": 32,
+        "more": (arms.Tags("tags", depth=1),),
+        "expansion": (hr.SharedTags("tags", n=5, hops=1),),
         "stages": [("Composite", {"recency": 1.0, "importance": 1.0, "relevance": 1.0})],
     },
 }
@@ -191,6 +229,8 @@ def facts_of(recipe: hr.Recipe) -> dict[str, Any]:
         "depth": recipe.depth,
         "analyzer": recipe.analyzer,
         "ties": [tie.column for tie in recipe.tie_break],
+        "more": recipe.more,
+        "expansion": recipe.expansion,
         "stages": recipe.shaping,
     }
 

@@ -1,4 +1,4 @@
-"""The acceptance rows of the Model Context Protocol: C26, D32, D33, and their part of H14."""
+"""The acceptance rows of the Model Context Protocol: C26, D32, D33."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp.client import Client
 
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
-from hyrecall.memory import Memory, Notes, hm_recall
+from hyrecall.memory import Memory, hm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from laws.effort import Effort
@@ -126,30 +126,6 @@ async def _notes_of(server: Any) -> None:
     assert by_id[None]["error"]["code"] == -32700
 
 
-def test_D32_notes_and_their_tools_find_the_same() -> None:
-    async def main() -> None:
-        async with (
-            Memory.in_memory(embedder=None, recipe=recipes.l0) as memory,
-            Client(create_server(memory, caller=ANN)) as client,
-        ):
-            notes = Notes(memory._sync, scopes=["ann", "bob"])
-            for n in range(8):
-                note = {"key": f"k{n}", "value": f"{'tea ' * n} number {n}", "tags": [f"t{n}"]}
-                await client.call_tool("memory_save", note)
-                notes.save(f"k{n}", "tea of bob", scope="bob")
-            for query in ("tea", "num", "tea number", "4", "none"):
-                found = data_of(await client.call_tool("memory_search", {"query": query}))
-                wanted = notes.search(query, scope="ann", limit=50)
-                assert [(one["key"], one["score"], one["snippet"]) for one in found["results"]] == [
-                    (one.key, one.score, one.snippet) for one in wanted
-                ]
-            await memory.pin("k3", user_id="ann")
-            (resource,) = (await client.list_resources()).resources
-            assert resource.uri == "memory:///ann/k3"
-
-    asyncio.run(main())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("prefix", ["LTM", pytest.param("HYRECALL", marks=pytest.mark.slow)])
 def test_D33_variables_of_the_hosts_configuration_take_effect(
@@ -187,69 +163,3 @@ def test_D33_variables_of_the_hosts_configuration_take_effect(
         ["Deploys run on Friday"], ["a banana"],
     ]  # fmt: skip
     assert {request.json["model"] for request in endpoint.requests} == {"model-of-the-host"}
-
-
-def test_H14_what_no_tool_takes_is_refused_without_a_traceback() -> None:
-    wrong: list[Any] = [
-        "", "\0", "x", "null", "1", '"x"', "[[]]", "{}", '{"jsonrpc":"1.0"}', "\ud83d" * 2,
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call"}',
-        '{"jsonrpc":"2.0","id":{},"method":"ping"}',
-        '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":5}}',
-        '{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"search","arguments":[]}}',
-        '{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"search","arguments":'
-        '{"query":"\\ud800"}}}',
-        '{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"search","arguments":'
-        '{"query":1e999}}}',
-        '{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"search","arguments":'
-        '{"query":"x","min_score":NaN}}}',
-        "[" * 50_000, '{"a":' * 50_000,
-        call("search", 7, query="x", filter={"a": {"b": [{"c": 1}]}}),
-        call("save", 8, text="x", id="\0"),
-        message("ping", number=9),
-    ]  # fmt: skip
-
-    async def main() -> list[dict[str, Any]]:
-        lines = [one for one in wrong if not isinstance(one, str) or _is_utf8(one)]
-        async with Memory.in_memory(recipe=recipes.default, embedder=None) as memory:
-            return await talk_here(create_server(memory, caller=ANN), lines)
-
-    replies = asyncio.run(main())
-    assert [one for one in replies if one["id"] == 9][0]["result"] == {}  # noqa: RUF015
-    for reply in replies:
-        assert "Traceback" not in json.dumps(reply)
-        if "error" in reply:
-            assert reply["error"]["code"] in {-32700, -32600, -32602, -32601}
-        elif reply["id"] != 9:
-            assert reply["result"]["isError"] is True
-
-
-def _is_utf8(text: str) -> bool:
-    return "\ud83d" not in text
-
-
-@pytest.mark.plain_cases(2)
-@pytest.mark.parametrize("name", recipes.__all__)
-def test_mcp_finds_the_same_ids_and_scores_as_python(name: str) -> None:
-    words = ("tea", "milk", "debian", "friday", "deploy", "replica", "INV-2026-0042")
-
-    async def main() -> None:
-        recipe = getattr(recipes, name)
-        async with (
-            Memory.in_memory(embedder=None, recipe=recipe) as memory,
-            Client(create_server(memory, caller=ANN)) as client,
-        ):
-            for n in range(30):
-                text = " ".join(words[(n * step) % len(words)] for step in (1, 2, 3))
-                await memory.remember(text, id=f"m{n}", user_id="ann", tags=(words[n % 3],))
-            for query in (*words, "tea debian", "deploy friday milk"):
-                found = data_of(await client.call_tool("search", {"query": query, "limit": 20}))
-                wanted = await memory.search(query, user_id="ann", limit=20)
-                assert [one["id"] for one in found["matches"]] == [one.episode.id for one in wanted]
-                same = [one["score"] for one in found["matches"]]
-                # Two recipes weigh ages, which are counted from the time of the call.
-                scores: Any = [one.score for one in wanted]
-                if name in {"hebb", "honeycomb"}:
-                    scores = pytest.approx(scores, rel=1e-6)
-                assert same == scores
-
-    asyncio.run(main())
