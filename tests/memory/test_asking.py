@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.embed import Off
 from hyrecall.errors import OptionError
 from hyrecall.memory import Degradation, DegradedReason, EpisodeMatch, Matches
 from memory.stores import NOON, FixedEmbedder, episode, open_store
-from seams import EVERYONE, AskedBy, Bounded, Found, adapted, read_ask
+from seams import EVERYONE, AskedBy, Bounded, Found, read_ask
 
 NAMES = ("loom", "default", "honeycomb", "hebb", "l0", "hypergraph")
 # By words the first is best, by vectors the last; nothing else is like the query.
@@ -45,20 +43,6 @@ def test_alpha_is_words_at_0_and_vectors_at_1(name: str) -> None:
         plain = memory.search("disk full", user_id="alice", now=NOON)
         half = memory.search("disk full", user_id="alice", alpha=0.5, now=NOON)
         assert [(m.episode.id, m.score) for m in plain] == [(m.episode.id, m.score) for m in half]
-
-
-@pytest.mark.parametrize(("name", "embedder"), list(itertools.product(NAMES, (None, Off("none")))))
-def test_without_vectors_alpha_has_no_effect(name: str, embedder: Any) -> None:
-    with stores(name, embedder) as memory:
-        found = [
-            [
-                (m.episode.id, m.score)
-                for m in memory.search("disk full", user_id="alice", alpha=alpha, now=NOON)
-            ]
-            for alpha in (None, 0.0, 0.2, 0.5, 0.9, 1.0)
-        ]
-        assert all(one == found[0] for one in found)
-        assert found[0][0][0] == "e0"
 
 
 @pytest.mark.plain_cases(4)
@@ -112,14 +96,6 @@ def test_everyone_cannot_recall() -> None:
                 call("note", user_id=EVERYONE)
         with pytest.raises((OptionError, TypeError), match="user_id"):
             memory.forget(user_id=EVERYONE)  # type: ignore[arg-type]
-
-
-def test_a_stage_takes_its_place() -> None:
-    recipe = adapted(recipes.honeycomb, diversity=0.4, min_score=0.5)
-    phases = [stage.phase for stage in recipe.shaping]
-    assert phases == sorted(phases)
-    twice = adapted(recipe, diversity=0.6)
-    assert sum(isinstance(stage, hr.MMR) for stage in twice.shaping) == 1
 
 
 # ---- the list of matches, and bounded calls ----

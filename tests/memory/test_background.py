@@ -11,7 +11,7 @@ import pytest
 
 from hyrecall.errors import StoreError
 from memory.children import in_child
-from memory.small_store import episode, follower_of, keys, remember
+from memory.small_store import episode, follower_of, remember
 from seams import Background, Database, Follower
 from seams import derived_index as derived
 from seams import follower as following
@@ -66,18 +66,6 @@ def test_and_after_a_quiet_while(database: Database, follower: Follower) -> None
     remember(database, episode(1))
     background.poke()
     assert soon(lambda: follower.report()["snapshots"] == 1)
-    background.close()
-
-
-def test_a_large_index_is_built_behind(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "SMALL_STORE", 2)
-    remember(database, *(episode(number, output="oak") for number in range(4)))
-    follower = follower_of(database)
-    assert follower.open(background=True).how == "later"
-    background = Background(follower)
-    background.start()
-    assert soon(lambda: follower.report()["behind"] == 0)
-    assert len(keys(follower.ready())) == 4
     background.close()
 
 

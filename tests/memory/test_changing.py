@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from hyrecall import recipes
-from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
-from memory.stores import DIM, HOUR, NOON, episode, folder, open_store
+from memory.stores import HOUR, NOON, episode, folder, open_store
 from seams import DegradedReason, Follower, IndexNotReadyError, Notes
 
 
@@ -167,15 +165,6 @@ def test_the_key_of_a_superseded_note_is_free_once_it_is_deleted() -> None:
         assert {note.key: note.value for note in notes.list()} == {"k1": "third", "k2": "second"}
 
 
-def test_the_version_of_what_moved_counts_where_it_went() -> None:
-    with open_store(embedder=None) as memory:
-        memory.remember(episode(0))
-        memory.update("e0", user_id="alice", output="two")
-        moved = memory.update("e0", user_id="alice", visibility="global")
-        assert moved.version == 1
-        assert memory.update("e0", user_id="alice", visibility="private").version == 4
-
-
 # ---- facts ----
 
 
@@ -193,21 +182,6 @@ def test_a_fact_that_is_followed_keeps_its_pin() -> None:
 
 
 # ---- the model is still being loaded ----
-
-
-def test_what_is_kept_at_once_after_opening_has_its_vector() -> None:
-    class SlowToLoad(HashEmbedder):
-        def warm(self) -> None:
-            time.sleep(0.3)
-
-    path = folder()
-    with open_store(path, embedder=SlowToLoad(dim=DIM), write_timeout=30.0) as memory:
-        kept = memory.remember(episode(0))
-        kept_too = memory.remember_batch([episode(1), episode(2)])
-    assert [one.embedded for one in (kept, *kept_too)] == [True] * 3
-    with open_store(path, embedder=HashEmbedder(dim=DIM)) as memory:
-        done = memory.reembed()
-    assert (done.scanned, done.embedded, done.skipped) == (3, 0, 3)
 
 
 # ---- the saved index ----
@@ -228,13 +202,3 @@ def test_a_snapshot_has_what_was_committed_before_it(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(Follower, "catch_up", not_ready)
         memory.remember(episode(1))
         assert not memory.snapshot(), "there is nothing new to save, and nothing is raised"
-
-
-def test_and_so_has_one_that_is_awaited() -> None:
-    async def run() -> None:
-        async with Memory.open(folder(), embedder=None) as memory:
-            memory._sync._store.background.close()
-            await memory.remember(episode(0))
-            assert await memory.snapshot()
-
-    asyncio.run(run())

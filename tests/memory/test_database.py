@@ -3,21 +3,18 @@
 import os
 import shutil
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-import hyrecall as hr
 from hyrecall.errors import (
     CorruptStoreError,
     OptionError,
     StoreError,
     StoreFormatError,
     StoreNotFoundError,
-    WriterBusyError,
 )
 from memory.children import in_child
 from seams import Database, check_sqlite, meta, take_sequence
@@ -48,36 +45,12 @@ def names(database: Database) -> list[str]:
 # ---- opening ----
 
 
-def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "store"
-    first = Database.open(folder)
-    put(first, "one")
-    first.close()
-    first.close()
-    again = Database.open(folder)
-    assert names(again) == ["one"]
-    assert again.sequence() == 1
-    assert again.was_clean
-    again.close()
-
-
 def test_a_store_is_its_owners_alone(store: Database) -> None:
     put(store, "one")
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in store.folder.iterdir()}
     assert modes.keys() == {DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "LOCK"}
     assert set(modes.values()) == {0o600}
-
-
-def test_there_is_one_writer_and_it_says_who(store: Database) -> None:
-    with pytest.raises(WriterBusyError, match=f"pid {os.getpid()}"):
-        Database.open(store.folder)
-    reader = Database.open(store.folder, read_only=True)
-    put(store, "one")
-    assert names(reader) == ["one"]
-    reader.close()
-    store.close()
-    Database.open(store.folder).close()
 
 
 def test_a_reader_writes_nothing(store: Database) -> None:
@@ -87,15 +60,6 @@ def test_a_reader_writes_nothing(store: Database) -> None:
     with pytest.raises(StoreError), reader.reading() as connection:
         connection.execute(PUT, ("one", 1))
     assert names(reader) == []
-    reader.close()
-
-
-def test_a_reader_needs_no_writer(tmp_path: Path) -> None:
-    writer = Database.open(tmp_path / "store")
-    put(writer, "one")
-    writer.close()
-    reader = Database.open(tmp_path / "store", read_only=True)
-    assert names(reader) == ["one"]
     reader.close()
 
 
@@ -137,12 +101,6 @@ def test_another_process_may_make_the_folder_first(
         Database.open(folder).close()
         assert looks == moment
         shutil.rmtree(tmp_path / ("above" if nested else "store"))
-
-
-def test_what_was_left_by_a_first_open_that_failed_is_a_store(tmp_path: Path) -> None:
-    (tmp_path / "LOCK").touch()
-    (tmp_path / DATABASE).touch()
-    Database.open(tmp_path).close()
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -242,16 +200,6 @@ def test_errors_of_the_block_itself_keep_their_names(store: Database) -> None:
         (store.folder / "nothing").read_bytes()
 
 
-def test_threads_take_turns_and_all_of_them_land(store: Database) -> None:
-    threads = [threading.Thread(target=put, args=(store, f"{at:02}")) for at in range(25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert names(store) == [f"{at:02}" for at in range(25)]
-    assert store.sequence() == 25
-
-
 def test_a_reader_sees_one_state_whatever_is_written(store: Database) -> None:
     put(store, "one")
     with store.reading() as connection:
@@ -274,33 +222,6 @@ def test_a_statement_that_was_left_unfinished_shows_nobody_an_old_state(store: D
     assert store.checkpoint(wait=0)
 
 
-def test_readers_in_threads_never_see_half_of_a_transaction(store: Database) -> None:
-    for name in ("a", "b"):
-        put(store, name, 1)
-    torn: list[list[int]] = []
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.is_set():
-            with store.reading() as connection:
-                dims = [dim for (dim,) in connection.execute("SELECT dim FROM models")]
-            if len(set(dims)) > 1:
-                torn.append(dims)
-
-    readers = [threading.Thread(target=look) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    for dim in range(2, 120):
-        with store.transaction() as connection:
-            connection.execute(PUT, ("a", dim))
-            connection.execute(PUT, ("b", dim))
-    done.set()
-    for reader in readers:
-        reader.join()
-    assert torn == []
-    assert len(store._idle) <= 8
-
-
 def test_a_closed_store_is_refused_by_name(store: Database) -> None:
     store.close()
     for use in (store.sequence, store.checkpoint):
@@ -319,64 +240,4 @@ def test_a_reading_may_outlive_the_close(store: Database) -> None:
     again.close()
 
 
-def test_a_forked_child_is_told_to_open_its_own(store: Database) -> None:
-    put(store, "one")
-
-    def use_the_parents() -> int:
-        for use in (store.sequence, lambda: put(store, "two")):
-            with pytest.raises(StoreError, match=r"expected the process that opened it \(pid"):
-                use()
-        store.close()
-        own = Database.open(store.folder, read_only=True)
-        found = names(own)
-        own.close()
-        return 0 if found == ["one"] else 1
-
-    assert in_child(use_the_parents) == 0
-    put(store, "three")
-    assert names(store) == ["one", "three"]
-    with pytest.raises(WriterBusyError):
-        Database.open(store.folder)
-
-
 # ---- the log ----
-
-
-def test_a_checkpoint_empties_the_log(store: Database) -> None:
-    put(store, "one")
-    log = store.folder / f"{DATABASE}-wal"
-    assert log.stat().st_size > 0
-    assert store.checkpoint()
-    assert log.stat().st_size == 0
-    assert names(store) == ["one"]
-
-
-def test_a_checkpoint_waits_for_readers_only_so_long(store: Database) -> None:
-    put(store, "one")
-    with store.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM models").get == 1
-        put(store, "two")
-        assert not store.checkpoint(wait=0.1)
-        assert connection.execute("SELECT count(*) FROM models").get == 1
-    assert store.checkpoint(wait=0.1)
-
-
-def test_the_standard_librarys_sqlite_reads_a_store(store: Database) -> None:
-    """In a process of its own: two copies of SQLite in one break each other's locks."""
-    import subprocess
-    import sys
-
-    put(store, "one")
-    store.close()
-    code = (
-        "import sqlite3, sys\n"
-        "c = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n"
-        "print(c.execute('SELECT model FROM models').fetchall())"
-    )
-    command = [sys.executable, "-c", code, str(store.folder / DATABASE)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "[('one',)]\n"
-
-
-def test_store_errors_are_of_the_family() -> None:
-    assert issubclass(StoreError, (hr.HyrecallError, OSError))

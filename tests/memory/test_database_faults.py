@@ -3,7 +3,6 @@
 import errno
 from pathlib import Path
 
-import apsw
 import pytest
 
 from hyrecall.errors import StoreError
@@ -25,49 +24,6 @@ def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
     put(store, "two")
     assert names(store) == ["one", "two"]
     store.close()
-
-
-@pytest.mark.parametrize("kind", [apsw.IOError, apsw.FullError])
-@pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
-def test_whatever_fails_in_a_commit_nothing_acknowledged_is_lost(
-    tmp_path: Path, kind: type[apsw.Error], *, for_ever: bool
-) -> None:
-    """The n-th write, sync or truncation fails, for every n that there is."""
-    failures = 0
-    for fail_at in range(1, 200):
-        folder = tmp_path / f"{fail_at}"
-        plain = Database.open(folder)
-        put(plain, "before")
-        plain.close()
-        faults = Faults(fail_at=fail_at, for_ever=for_ever, kind=kind)
-        acknowledged, codes = ["before"], {errno.EIO, errno.ENOSPC}
-        with failing_vfs(faults) as vfs:
-            try:
-                store = Database.open(folder, vfs=vfs)
-            except StoreError:
-                store = None
-            if store is not None:
-                for name in ("first", "second"):
-                    try:
-                        put(store, name)
-                        acknowledged.append(name)
-                    except StoreError as fault:
-                        codes.add(fault.errno)
-                assert codes == {errno.EIO, errno.ENOSPC}
-                faults.fail_at = 0
-                put(store, "after")
-                acknowledged.append("after")
-                assert set(names(store)) >= set(acknowledged)
-                store.close()
-        again = Database.open(folder)
-        assert again.problems(full=True) == []
-        assert set(acknowledged) <= set(names(again)) <= {"before", "first", "second", "after"}
-        again.close()
-        if not faults.failed:
-            break
-        failures += 1
-    assert not faults.failed, "the last round met no fault"
-    assert failures > 5
 
 
 def test_a_failed_sync_is_an_error_of_the_caller(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import EpisodeMatch, Fact, MemorySync, Notes
-from memory.stores import DIM, Clock, FixedEmbedder, episode, open_store
+from memory.stores import DIM, FixedEmbedder, episode
 from seams import check_recall, ranked
 
 PAID, DEPLOYS, LUNCH = "The invoices were paid", "Deploys run on Friday", "Lunch was great"
@@ -53,22 +52,6 @@ def test_recall_scored_keeps_loom_s_formula_where_the_store_names_no_recipe() ->
         assert memory.recall("invoice", user_id="alice") == [one.episode for one in matches]
 
 
-def test_both_formulas_read_one_index() -> None:
-    with open_store(embedder=None) as memory:
-        memory.remember(episode(0, PAID))
-        assert memory.search("invoice", user_id="alice")
-        assert memory.recall_scored("invoice", user_id="alice")[0].bm25_score
-        assert memory._store.follower.report()["rebuilds"] == 1
-
-
-@pytest.mark.parametrize("recipe", [recipes.loom, recipes.default, recipes.honeycomb])
-def test_a_recipe_that_the_store_names_is_that_of_every_recall(recipe: hr.Recipe) -> None:
-    with with_three(recipe=recipe, clock=Clock()) as memory:
-        for query in ("deploys on friday", "invoices", " "):
-            searched = memory.search(query, user_id="alice", limit=5)
-            assert list(memory.recall_scored(query, user_id="alice")) == list(searched)
-
-
 def test_a_blank_search_finds_nothing_by_default_and_list_gives_the_newest() -> None:
     with with_three() as memory:
         matches = memory.search("  ", user_id="alice")
@@ -92,14 +75,6 @@ def test_a_changed_memory_stands_behind_its_equals_and_only_l0_ranks_a_pinned_on
                 memory.remember("tea", id=name, kind="note")
             memory.pin("a")
             assert [one.episode.id for one in memory.search("tea")] == wanted
-
-
-def test_facts_are_recalled_by_the_default_recipe_and_a_blank_query_lists_those_that_hold() -> None:
-    with MemorySync.in_memory(embedder=None) as memory:
-        memory.remember_fact(Fact(subject="ann", predicate="pays", object="invoices"))
-        memory.remember_fact(Fact(subject="bo", predicate="likes", object="tea"))
-        assert [one.object for one in memory.recall_facts("invoice")] == ["invoices"]
-        assert [one.object for one in memory.recall_facts("")] == ["tea", "invoices"]
 
 
 @pytest.mark.parametrize("name", ["default", "loom", "hypergraph", "l0", "honeycomb", "hebb"])
@@ -134,24 +109,6 @@ def test_a_recipe_of_another_type_is_refused() -> None:
 # ---- fill ----
 
 
-@pytest.mark.parametrize("recipe", [None, recipes.default, recipes.honeycomb])
-def test_nothing_fills_a_search_of_a_recipe_without_fill(recipe: hr.Recipe | None) -> None:
-    with with_three(recipe=recipe) as memory:
-        matches = memory.search("invoices paid", user_id="alice")
-        assert found(matches) == [PAID]
-        assert [match.is_fill for match in matches] == [False]
-        assert memory.search("xylophone", user_id="alice") == []
-
-
-def test_rows_that_a_recipe_s_fill_added_are_marked() -> None:
-    with with_three() as memory:
-        matches = memory.recall_scored("invoice", user_id="alice")
-        assert found(matches) == [PAID, LUNCH, DEPLOYS]
-        assert [match.is_fill for match in matches] == [False, True, True]
-        assert list(matches.origins) == ["hit", "fill", "fill"]
-        assert all(match.is_fill for match in memory.recall_scored("", user_id="alice"))
-
-
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -176,8 +133,3 @@ def test_adapters_mark_what_fills_a_list() -> None:
         (PAID, False),
         (LUNCH, True),
     ]
-
-
-def test_a_match_without_the_mark_is_none_that_fills() -> None:
-    match = EpisodeMatch.model_validate({"episode": {"output": "tea"}, "score": 1.0})
-    assert match.is_fill is False

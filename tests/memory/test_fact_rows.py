@@ -7,22 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.errors import KeyConflictError, OptionError
 from hyrecall.memory import Fact
-from memory.rows_of_tests import ANA, BOB, MODEL, NOW, vector
+from memory.rows_of_tests import ANA, MODEL, NOW, vector
 from memory.test_edge_rows import a_store
 from seams import (
     Cell,
-    Selection,
     Written,
     assert_fact,
-    episode_by_id,
     fact_history,
     facts_of_rows,
     find_cell,
-    forget,
-    newest,
-    update,
     valid_facts,
 )
 
@@ -73,81 +67,6 @@ def test_another_object_ends_the_one_before(store: apsw.Connection) -> None:
     facts = facts_of_rows(store, [first.row, closed[0], rome.row], [first.cell])
     assert facts.keys() == {closed[0], rome.row}
     assert facts[closed[0]] == oslo.model_copy(update={"valid_to": day(20)})
-
-
-def test_an_older_fact_ends_where_the_next_begins(store: apsw.Connection) -> None:
-    tell(store, a_fact("Rome", 20))
-    tell(store, a_fact("Oslo", 10))
-    tell(store, a_fact("Bonn", 0, 99))
-    assert [held(store, at) for at in (5, 15, 25)] == [["Bonn"], ["Oslo"], ["Rome"]]
-
-
-def test_what_is_held_already_is_not_written_again(store: apsw.Connection) -> None:
-    first = tell(store, a_fact("Oslo", 10))
-    assert tell(store, a_fact("Oslo", 15)) == first
-    assert store.execute("SELECT count(*) FROM versions").get == 1
-    ended = tell(store, a_fact("Oslo", 10, 12))
-    assert (ended.id, ended.version) == (first.id, 2), "an end that is said later is taken"
-    assert (held(store, 11), held(store, 12)) == (["Oslo"], [])
-    assert tell(store, a_fact("Oslo", 11, 12)) == ended
-    assert store.execute("SELECT count(*) FROM versions").get == 2
-    tell(store, a_fact("Rome", 20, 25))
-    tell(store, a_fact("Rome", 22))
-    assert held(store, 30) == ["Rome"], "the longer one is new"
-
-
-def test_a_correction_of_the_same_time_leaves_the_wrong_one_valid_never(
-    store: apsw.Connection,
-) -> None:
-    wrong = tell(store, a_fact("Rome", 10))
-    tell(store, a_fact("Oslo", 10))
-    assert held(store, 10) == ["Oslo"]
-    assert [one.fact.object for one in fact_history(store, wrong.cell, wrong.id)] == ["Rome"] * 2
-
-
-def test_a_fact_of_no_length_ends_no_other(store: apsw.Connection) -> None:
-    tell(store, a_fact("Oslo", 10))
-    tell(store, a_fact("Rome", 20, 20))
-    assert [held(store, at) for at in (10, 20, 99)] == [["Oslo"]] * 3
-    tell(store, a_fact("Bonn", 5, cell=BOB))
-    tell(store, a_fact("Rome", 3, 3, cell=BOB))
-    tell(store, a_fact("Lima", 1, 4, cell=BOB))  # not cut where Rome begins and ends
-    assert [held(store, at, BOB) for at in (1, 3, 4, 5)] == [["Lima"], ["Lima"], [], ["Bonn"]]
-
-
-def test_slots_are_of_a_cell_a_subject_and_a_predicate(store: apsw.Connection) -> None:
-    tell(store, a_fact("Oslo", 10))
-    tell(store, a_fact("Rome", 20, cell=BOB))
-    tell(store, a_fact("Bonn", 20, predicate="works in"))
-    tell(store, a_fact("Wien", 20, subject="eve"))
-    assert held(store, 30) == ["Oslo", "Bonn", "Wien"]
-    assert held(store, 30, BOB) == ["Rome"]
-    ana = find_cell(store, ANA)
-    assert ana is not None
-    assert [one.object for one in valid_facts(store, [ana], subject="eve")] == ["Wien"]
-    assert valid_facts(store, []) == []
-
-
-def test_a_fact_is_found_as_an_episode_and_goes_as_one(store: apsw.Connection) -> None:
-    written = tell(store, a_fact("Oslo", 10))
-    episode = episode_by_id(store, written.cell, written.id)
-    assert episode is not None
-    assert (episode.kind, episode.output) == ("fact", "ana lives in Oslo")
-    assert [one.id for one in newest(store, [written.cell], kind="fact")] == [written.id]
-    with pytest.raises(OptionError, match="a fact changes by a new one"):
-        update(store, ANA, written.id, {"output": "x"}, None, None, None, NOW)
-    assert forget(store, Selection([written.cell], ids=[written.id]), None, NOW) == 1
-    assert held(store, 15) == []
-    assert facts_of_rows(store, [written.row], [written.cell]) == {}
-    tell(store, a_fact("Rome", 5))
-    assert held(store, 50) == ["Rome"], "a fact that is gone ends none"
-
-
-def test_an_id_is_of_one_fact(store: apsw.Connection) -> None:
-    tell(store, a_fact("Oslo", 10, id="f"))
-    with pytest.raises(KeyConflictError):
-        tell(store, a_fact("Rome", 20, id="f"))
-    assert held(store, 30) == ["Oslo"]
 
 
 TOLD = st.tuples(st.sampled_from("ABC"), st.integers(0, 12), st.none() | st.integers(0, 6))

@@ -17,12 +17,10 @@ from memory.small_store import (
     episode,
     follower_of,
     forget,
-    keys,
     link,
     rebuilt,
     remember,
     replies,
-    update,
     vector,
 )
 from seams import HEADER, INDEX, Database, encode_vector, layout_of, projection, writing
@@ -36,44 +34,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 # ---- following ----
-
-
-def test_an_empty_store_has_an_empty_index(database: Database) -> None:
-    follower = follower_of(database)
-    assert follower.open().how == "rebuilt"
-    ready = follower.ready()
-    assert (len(ready.index), len(ready.graph), ready.sequence) == (0, 0, 0)
-    assert replies(ready) == replies(rebuilt(database))
-
-
-def test_each_change_is_there_when_the_next_recall_begins(database: Database) -> None:
-    follower = follower_of(database)
-    follower.open()
-    remember(database, episode(1, output="oak"), episode(2, output="ash", input="ash"))
-    assert keys(follower.ready()) == ["e1"]
-    update(database, "e2", output="oak too")
-    assert keys(follower.ready()) == ["e1", "e2"]
-    forget(database, "e1")
-    assert keys(follower.ready()) == ["e2"]
-    assert keys(follower.ready(), user="bob") == []
-    assert follower.report()["behind"] == 0
-
-
-def test_a_pin_and_an_access_are_followed_too(database: Database) -> None:
-    follower = follower_of(database)
-    remember(database, episode(1), episode(2))
-    follower.open()
-    with database.transaction() as connection:
-        writing.pin(connection, cell(), "e1", True)
-        writing.touch(connection, [(cell(), "e2")], episode(3).occurred_at)
-    assert follower.catch_up() == 2
-    assert replies(follower.ready()) == replies(rebuilt(database))
-    pinned = follower.ready().index.recall_one(
-        text="oak ash elm fir yew bay fig nut hop rye ivy tea",
-        scope=tuple(cell()),
-        filter=hr.Filter(pinned=True),
-    )
-    assert pinned.keys == ["e1"]
 
 
 def test_vectors_of_another_model_or_length_are_left_out_and_counted(database: Database) -> None:
@@ -115,19 +75,6 @@ def test_a_vector_that_comes_later_is_followed(database: Database) -> None:
         writing.set_vectors(connection, [(row, encode_vector(vector(1)), MODEL)])
     dense = follower.ready().index.recall_one(vector=vector(1), scope=tuple(cell()))
     assert dense.keys == ["e1"]
-
-
-def test_edges_are_followed_in_their_cells(database: Database) -> None:
-    remember(database, *(episode(number) for number in range(4)))
-    follower = follower_of(database)
-    follower.open()
-    assert len(follower.ready().graph) == 0
-    link(database, "near1", ["e0", "e1", "e2"])
-    graph = follower.ready().graph
-    assert graph.distances([["e0"]], scope=tuple(cell())) == [{"e0": 0, "e1": 1, "e2": 1}]
-    assert graph.distances([["e0"]], scope=tuple(cell("bob"))) == [{}]
-    forget(database, "e2")  # takes its edges along
-    assert len(follower.ready().graph) == 0
 
 
 def test_batches_are_cut_and_lose_nothing(
@@ -238,13 +185,3 @@ def test_a_reading_process_saves_and_removes_nothing(database: Database) -> None
 
 
 # ---- another layout ----
-
-
-def test_a_store_is_laid_out_anew_for_another_recipe(database: Database) -> None:
-    remember(database, *(episode(number) for number in range(9)))
-    follower = follower_of(database)
-    follower.open()
-    layout = layout_of(hr.recipes.hypergraph)
-    follower.relayout(layout, model=None, dim=DIM)
-    assert follower.ready().layout == layout
-    assert replies(follower.ready()) == replies(rebuilt(database, layout, None))

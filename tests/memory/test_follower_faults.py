@@ -34,7 +34,6 @@ from seams import (
     snapshots,
 )
 from seams import derived_index as derived
-from seams import follower as following
 
 
 @pytest.fixture
@@ -45,57 +44,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 # ---- erasures ----
-
-
-def erase(database: Database, *ids: str) -> None:
-    """What an erasure does to the tables."""
-    with database.transaction() as connection:
-        for key in ids:
-            connection.execute("DELETE FROM documents WHERE id = ?", (key,))
-            connection.execute("DELETE FROM edges WHERE id = ?", (key,))
-        bump = "UPDATE meta SET value = value + 1 WHERE name IN ('sequence', 'erasures')"
-        connection.execute(bump)
-
-
-def test_what_was_erased_leaves_the_index_and_its_files(database: Database) -> None:
-    remember(database, *(episode(number) for number in range(9)))
-    remember(database, episode(9, output="canaryword", tags=("canarytag",), id="canaryid"))
-    link(database, "canaryedge", ["e1", "e2"])
-    link(database, "edge", ["e1", "e2"])
-    follower = follower_of(database)
-    follower.open()
-    assert follower.snapshot()
-    folder = database.folder / INDEX
-    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert all(one in held for one in (b"canaryword", b"canarytag", b"canaryid", b"canaryedge"))
-    erase(database, "canaryid", "canaryedge")
-    assert follower.reconcile() == 2
-    held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    assert b"canary" not in held
-    assert replies(follower.ready()) == replies(rebuilt(database))
-    assert follower_of(database).open().how == "snapshot"
-
-
-def test_other_followers_drop_what_was_erased(database: Database) -> None:
-    remember(database, *(episode(number) for number in range(9)))
-    reader = Database.open(database.folder, read_only=True)
-    follower = follower_of(reader)
-    follower.open()
-    erase(database, "e3", "e4")
-    remember(database, episode(20))
-    assert replies(follower.ready()) == replies(rebuilt(database))
-    assert follower.report()["dropped"] == 2
-    reader.close()
-
-
-def test_a_snapshot_from_before_an_erasure_is_not_taken(database: Database) -> None:
-    remember(database, episode(1), episode(2))
-    follower = follower_of(database)
-    follower.open()
-    follower.close()
-    erase(database, "e1")
-    report = follower_of(database).open()
-    assert (report.how, report.reason) == ("rebuilt", "from before an erasure")
 
 
 # ---- what goes wrong ----
@@ -189,19 +137,6 @@ def test_a_snapshot_that_does_not_fit_in_memory_costs_its_order_only(
     assert (report.how, report.reason) == ("rebuilt", "damaged, or too large (MemoryError())")
 
 
-def test_a_large_index_is_built_later_and_recall_is_told(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "SMALL_STORE", 3)
-    remember(database, *(episode(number, output="oak") for number in range(4)))
-    follower = follower_of(database)
-    assert follower.open(background=True).how == "later"
-    with pytest.raises(IndexNotReadyError, match="index_not_ready"):
-        follower.ready()
-    follower.catch_up()
-    assert len(keys(follower.ready())) == 4
-
-
 def test_who_is_behind_waits_no_longer_than_the_budget(database: Database) -> None:
     remember(database, episode(1, output="oak"))
     reader = Database.open(database.folder, read_only=True)
@@ -251,25 +186,6 @@ def test_a_reader_that_is_behind_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
             assert matches.lexical_mode == "bm25"
             found = reader.search("disk", user_id="alice")
             assert ([match.episode.id for match in found], found.degraded) == (["new"], False)
-
-
-def test_a_snapshot_that_fails_is_counted_and_kept_from_callers(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remember(database, episode(1))
-    follower = follower_of(database)
-    follower.open()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(following, "keep_snapshot", full)
-        assert not follower.snapshot()
-    assert follower.report()["failed_snapshots"] == 1
-    assert follower.n_unsaved > 0
-    assert follower.snapshot()
-    assert follower.n_unsaved == 0
 
 
 def test_a_damaged_manifest_makes_way_for_the_next_snapshot(database: Database) -> None:

@@ -93,20 +93,6 @@ def test_a_call_that_fails_fails_alone() -> None:
     assert joined(2, anything) == 20
 
 
-def test_an_interrupted_leader_lets_the_others_go_on() -> None:
-    interrupts = [KeyboardInterrupt()]
-
-    def interrupted(calls: Sequence[int]) -> list[int]:
-        if len(calls) > 1 and interrupts:
-            raise interrupts.pop()
-        return times_ten(calls)
-
-    joined: JoinedSearch[int, int] = JoinedSearch(interrupted, Joining())
-    done, _ = together(joined, [lambda n=n: joined(n, anything) for n in range(5)])
-    assert sorted(str(type(one).__name__) for one in done) == ["KeyboardInterrupt", *["int"] * 4]
-    assert joined(7, anything) == 70
-
-
 def plain(matches: Matches) -> Any:
     """All that a search told, but for times."""
     trace = matches.trace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,10 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.errors import OptionError
-from memory.small_store import DIM, NOW, cell, episode, link, rebuilt, remember, vector
+from memory.small_store import DIM, NOW, cell, episode, link, rebuilt, remember
 from seams import ANALYZER, Database, Layout, layout_of, serves
 from seams import layout as layouts
 
-ALL = [
-    recipes.loom,
-    recipes.default,
-    recipes.honeycomb,
-    recipes.hebb,
-    recipes.l0,
-    recipes.hypergraph,
-    recipes.hypergraph_regex,
-]
 SCOPE = tuple(cell())
 
 
@@ -39,27 +29,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
     link(with_some, "edge", ["e1", "e2"])
     yield with_some
     with_some.close()
-
-
-@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.name)
-def test_every_recipe_recalls_from_the_index_of_its_layout(
-    recipe: hr.Recipe, database: Database
-) -> None:
-    ready = rebuilt(database, layout_of(recipe))
-    assert set(recipe.columns) <= set(ready.layout.columns)
-    has_edges = recipe.without_graphs() != recipe
-    hits = ready.index.recall_one(
-        text="bread",
-        vector=vector(1) if recipe.arms else None,
-        scope=SCOPE,
-        recipe=recipe,
-        limit=3,
-        now=NOW + timedelta(days=1),
-        columns=("row", "text"),
-        **({"graphs": {"graph": ready.graph}} if has_edges else {}),
-        **({"session": hr.Session({})} if recipe is recipes.hypergraph else {}),
-    )
-    assert "e1" in hits.keys
 
 
 def test_recipes_that_read_the_same_share_a_layout() -> None:
@@ -130,27 +99,8 @@ def test_columns_hold_what_the_store_does(database: Database) -> None:
     assert ready.index.stats()["dims"] == {"embedding": DIM}
 
 
-def test_l0_counts_id_and_tags_as_words(database: Database) -> None:
-    ready = rebuilt(database, layout_of(recipes.l0))
-    for text in ("e1", "food", "bread", "food home"):
-        hits = ready.index.recall_one(text=text, scope=SCOPE, recipe=recipes.l0)
-        assert hits.keys == ["e1"], text
-
-
 def test_hypergraph_finds_a_pattern_in_the_data_of_a_node(database: Database) -> None:
     ready = rebuilt(database, layout_of(recipes.hypergraph))
     recipe = recipes.hypergraph_regex.without_graphs()
     hits = ready.index.recall_one(text="pl.ne", scope=SCOPE, recipe=recipe)
     assert hits.keys == ["e3"]
-
-
-@pytest.mark.parametrize("recipe", [recipes.loom, recipes.l0], ids=lambda recipe: recipe.name)
-def test_a_memory_whose_tags_were_damaged_is_not_indexed_and_the_others_are(
-    recipe: hr.Recipe, database: Database
-) -> None:
-    with database.transaction() as connection:
-        connection.execute("UPDATE versions SET tags = '[\"fo' WHERE id = 'e1'")
-    ready = rebuilt(database, layout_of(recipe))
-    hits = ready.index.recall_one(text="bread", scope=SCOPE, recipe=recipe)
-    assert "e1" not in hits.keys
-    assert len(ready.index) == 2

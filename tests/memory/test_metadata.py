@@ -135,53 +135,6 @@ def test_a_filter_on_metadata_changes_no_score(memory: MemorySync) -> None:
     assert {one.episode.id: one.score for one in some} == {key: whole[key] for key in "ac"}
 
 
-def test_an_agent_filters_what_it_may_see_and_nothing_else() -> None:
-    place = {"org": "o", "workspace": "w"}
-    with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
-        for user, visibility in (("ann", "global"), ("bob", "global"), ("bob", "private")):
-            memory.remember(
-                f"note of {user}", user_id=user, visibility=visibility, metadata={"n": 1}, **place
-            )  # type: ignore[call-overload]
-        memory.set_policy("ann", policy="shared", **place)
-        view = memory.agent("ann", **place)
-        for metadata, n in (({"n": 1}, 2), ({"n": 2}, 0)):
-            assert len(view.search("note", metadata=metadata)) == n
-            assert len(view.list(metadata=metadata)) == n
-            assert len(view.browse().find(metadata=metadata)) == n
-        assert len(memory.agent("eve", **place).search("note", metadata={"n": 1})) == 0
-
-
-def test_the_last_version_counts_and_an_opened_store_filters_the_same(tmp_path: Path) -> None:
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        for key in "ab":
-            memory.remember(f"note {key}", id=key, metadata={"n": key})
-        memory.update("a", metadata={"n": "new"}, reason="changed")
-        assert [one.episode.id for one in memory.search("note", metadata={"n": "new"})] == ["a"]
-        assert memory.search("note", metadata={"n": "a"}) == []
-        memory.forget("b")
-        assert memory.search("note", metadata={"n": "b"}) == []
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        assert [one.episode.id for one in memory.search("note", metadata={"n": "new"})] == ["a"]
-        assert [one.id for one in memory.list(metadata={"n": "new"})] == ["a"]
-
-
-def test_erased_metadata_leaves_the_index_too(tmp_path: Path) -> None:
-    secret = "zanzibar-4711"
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        memory.remember("note", id="a", metadata={"place": secret})
-        memory.remember("note", id="b", metadata={"place": "here"})
-        assert len(memory.search("note", metadata={"place": secret})) == 1
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        held = [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
-        assert any(
-            secret.encode() in path.read_bytes() for path in held if "memory.db" not in path.name
-        )
-        memory.forget("a", erase=True)
-        assert memory.search("note", metadata={"place": secret}) == []
-    for path in (tmp_path / "s").rglob("*"):
-        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

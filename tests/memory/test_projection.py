@@ -152,17 +152,6 @@ def test_a_vector_that_an_index_does_not_take_is_null_and_the_others_stay(name: 
     assert np.isfinite(hidden.to_numpy()).all()
 
 
-def test_a_vector_with_another_checksum_is_null() -> None:
-    with store(3) as memory:
-        put_vector(memory, "e1", [1.0] * DIM, 7)
-        batch = documents(memory, LAYOUTS[0])
-    assert [one is None for one in batch.live.column("embedding").to_pylist()] == [
-        False,
-        True,
-        False,
-    ]
-
-
 def shifted(read: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
     """Two columns of one type in each other's place."""
 

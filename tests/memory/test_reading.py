@@ -2,21 +2,16 @@
 
 import random
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from hyrecall.errors import OptionError
-from hyrecall.memory import Episode
-from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
+from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, any_episode, cell_rows, new
 from memory.stores import open_store
 from seams import (
     Cell,
     Database,
-    ReadPolicy,
     Selection,
-    agents_of_group,
     archive,
     cell_of,
     cells_by_number,
@@ -26,20 +21,14 @@ from seams import (
     every_cell,
     find_cell,
     forget,
-    history,
     live_rows,
     make_cell,
     newest,
     newest_model,
-    pin,
-    read_policy,
     remember,
-    set_policy,
     supersede,
     update,
 )
-from seams import memory_Counts as Counts
-from seams import memory_counts as counts
 
 
 @pytest.fixture
@@ -84,65 +73,6 @@ def test_only_live_heads_in_the_cells_are_read(store: Database) -> None:
         assert episodes_of_rows(c, every, []) == {}
         assert episodes_of_rows(c, [], [updated.cell]) == {}
         assert list(live_rows(c, [updated.cell])) == [(updated.cell, key) for key in "abf"]
-
-
-def test_the_highest_version_counts_alone(store: Database) -> None:
-    """Spec E38, E39."""
-    with store.transaction() as c:
-        remember(c, [new("a", output="one")], NOW)
-        update(c, ANA, "a", {"output": "two"}, None, None, None, NOW - timedelta(days=9))
-        last = update(c, ANA, "a", {"output": "three"}, None, None, None, NOW - timedelta(days=5))
-        (change,) = changed_since(c, 0, 10)
-        assert (change.row, change.changed) == (last.row, last.changed)
-        assert [one.output for one in newest(c, [last.cell])] == ["three"]
-        versions = history(c, last.cell, "a")
-        assert [one.episode.output for one in versions if one.episode] == ["one", "two", "three"]
-        assert history(c, last.cell, "none") == []
-
-
-def test_the_newest_come_first(store: Database) -> None:
-    with store.transaction() as c:
-        times = [0, 3, 3, 1, 2]
-        remember(
-            c,
-            [
-                new(f"{at}", occurred_at=NOW + timedelta(hours=hour), tags=("t", f"t{at}"),
-                    kind="note" if at % 2 else "episodic", session_id=f"s{at // 2}")
-                for at, hour in enumerate(times)
-            ],
-            NOW,
-        )  # fmt: skip
-        remember(c, [new("5", BOB)], NOW)
-        pin(c, ANA, "3", True)
-        ana, bob = find_cell(c, ANA), find_cell(c, BOB)
-        assert ana is not None
-        assert bob is not None
-
-        def ids(**wanted: object) -> list[str]:
-            return [one.id for one in newest(c, [ana], **wanted)]  # type: ignore[arg-type]
-
-        assert ids() == ["2", "1", "4", "3", "0"]
-        assert ids(limit=2, offset=1) == ["1", "4"]
-        assert ids(limit=0) == []
-        assert ids(kind="note") == ["1", "3"]
-        assert ids(tags=["t1", "t3", "none"]) == ["1", "3"]
-        assert ids(tags=[]) == []
-        assert ids(tags=["%", "t_"]) == []
-        assert ids(pinned=True) == ["3"]
-        assert ids(pinned=False, session_id="s1") == ["2"]
-        assert [one.id for one in newest(c, [bob, ana], limit=3)] == ["2", "1", "4"]
-        assert newest(c, []) == []
-        kinds = {"episodic": 3, "note": 2}
-        assert counts(c, [ana]) == Counts(5, kinds, 5, 3, 1, 0)
-        assert counts(c, []) == Counts(0, {}, 0, 0, 0, 0)
-
-
-def test_the_model_of_the_vector_written_last_is_known(store: Database) -> None:
-    with store.transaction() as c:
-        remember(c, [new("a")], NOW)
-        assert newest_model(c) is None
-        remember(c, [new("b", embedded=True), new("c")], NOW)
-        assert newest_model(c) == ("hash-4", 4)
 
 
 DAMAGED_VECTORS = {
@@ -229,41 +159,3 @@ def test_a_cell_keeps_its_number_and_nobody_gets_it_again(store: Database) -> No
 
 
 # ---- the roster ----
-
-
-def test_the_roster_says_what_was_entered_last(store: Database) -> None:
-    with store.transaction() as c:
-        for org in (None, "", "acme"):
-            set_policy(c, org, "w", "ana", "group", f"of {org}")
-        set_policy(c, "acme", "w", "bob", "group", "of acme")
-        set_policy(c, "acme", "v", "eve", "group", "of acme")
-        set_policy(c, "acme", "w", "tom", "shared", "of acme")
-        assert read_policy(c, None, "w", "ana") == ReadPolicy("group", "of None")
-        assert read_policy(c, "", "w", "ana") == ReadPolicy("group", "of ")
-        assert read_policy(c, "acme", None, "ana") is None
-        assert agents_of_group(c, "acme", "w", "of acme") == ["ana", "bob"]
-        set_policy(c, "acme", "w", "bob", "isolated", None)
-        assert agents_of_group(c, "acme", "w", "of acme") == ["ana"]
-        assert read_policy(c, "acme", "w", "bob") == ReadPolicy("isolated", None)
-
-
-@pytest.mark.parametrize(
-    ("agent", "policy", "group", "message"),
-    [
-        ("ana", "everything", None, "policy: expected 'isolated' | 'shared' | 'group'"),
-        (" ", "shared", None, "agent: expected 1 to 512 bytes"),
-        ("ana", "group", "", "policy_group: expected 1 to 512 bytes"),
-    ],
-)
-def test_a_policy_there_is_not_cannot_be_entered(
-    store: Database, agent: str, policy: str, group: str | None, message: str
-) -> None:
-    with pytest.raises(OptionError) as caught, store.transaction() as c:
-        set_policy(c, None, None, agent, policy, group)
-    assert str(caught.value).startswith(message)
-
-
-def test_an_episode_is_equal_to_itself_only() -> None:
-    """The comparisons of this file see a difference."""
-    assert an_episode("a") != an_episode("a", output="x")
-    assert isinstance(an_episode("a"), Episode)

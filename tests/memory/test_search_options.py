@@ -1,6 +1,5 @@
 """Options of one search that replace a part of its recipe, through every face of a store."""
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +12,7 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import (
-    AgentMemory,
-    AgentMemorySync,
     Episode,
-    Memory,
     MemorySync,
     Partition,
 )
@@ -122,19 +118,6 @@ def clones() -> Iterator[MemorySync]:
         for at, text in enumerate(texts):
             keep(memory, f"m{at}", text)
         yield memory
-
-
-def test_E28_a_budget_of_tokens_is_kept_but_for_the_first(clones: MemorySync) -> None:
-    every = clones.search("deploy", user_id="ann")
-    assert len(every) == 4
-    for none in (None, 0, -5):
-        same = clones.search("deploy", user_id="ann", token_budget=none)
-        assert [(m.episode.id, m.score) for m in same] == [(m.episode.id, m.score) for m in every]
-    for budget in (1, 15, 25, 35, 1000):
-        found = clones.search("deploy", user_id="ann", token_budget=budget)
-        spent = [max(1, -(-len(m.episode.text) // 4)) for m in found]
-        assert len(found) == 1 or sum(spent) <= budget
-        assert found[0].episode.id == every[0].episode.id
 
 
 def test_E30_the_recipes_mmr_chooses_within_the_budget(clones: MemorySync) -> None:
@@ -263,29 +246,6 @@ def test_F17_several_partitions_are_ranked_as_one() -> None:
 
 
 # ---- every face ----
-
-
-def test_E47_agents_mark_what_they_were_given() -> None:
-    with opened(recipes.honeycomb) as memory:
-        keep(memory, "own", "deploy", user_id="ada", org="acme", workspace="lab")
-        keep(memory, "bens", "deploy", user_id="ben", org="acme", workspace="lab")
-        agent = memory.agent("ada", org="acme", workspace="lab")
-        assert ids(agent.search("deploy", touch=True)) == ["own"]
-        with memory._store.database.reading() as connection:
-            counts = dict(connection.execute("SELECT id, access_count FROM documents"))
-        assert counts == {"own": 1, "bens": 0}
-
-
-def test_all_faces_take_the_same_options() -> None:
-    takes = {
-        kind: set(inspect.signature(kind.search).parameters)
-        for kind in (MemorySync, Memory, AgentMemorySync, AgentMemory)
-    }
-    assert takes[MemorySync] == takes[Memory]
-    assert takes[AgentMemorySync] == takes[AgentMemory]
-    assert takes[MemorySync] - takes[AgentMemorySync] == {
-        "user_id", "org", "workspace", "partitions",
-    }  # fmt: skip
 
 
 # ---- floors ----

@@ -69,15 +69,6 @@ def test_each_recipe_has_its_analyzer(recipe: hr.Recipe | None, name: str) -> No
         assert index._facts.analyzers["text"] == hr.Analyzer(name)
 
 
-def test_a_store_of_loom_has_loom_s_words() -> None:
-    with with_two(folder(), recipe=recipes.loom) as memory:
-        assert [match.bm25_score for match in memory.recall_scored("invoice", user_id="alice")] == [
-            0.0,
-            0.0,
-        ]
-        assert found(memory, "invoices")[0] == PAID
-
-
 @pytest.mark.parametrize("analyzer", ["word", hr.Analyzer("word")])
 @pytest.mark.parametrize("recipe", [None, recipes.default, recipes.loom, recipes.honeycomb])
 def test_a_given_analyzer_is_the_store_s(
@@ -88,26 +79,6 @@ def test_a_given_analyzer_is_the_store_s(
         best = memory.search("invoices", user_id="alice", recipe=recipes.default)
         assert best[0].bm25_score
         assert memory.search("invoice", user_id="alice", recipe=recipes.default) == []
-
-
-def test_a_given_analyzer_holds_in_the_async_store() -> None:
-    import asyncio
-
-    from hyrecall.memory import Memory
-
-    async def main() -> list[int]:
-        async with (
-            Memory.in_memory(analyzer="word", embedder=None) as one,
-            Memory.open(folder(), analyzer="unicode:german", embedder=None) as other,
-        ):
-            counts = []
-            for memory in (one, other):
-                await memory.remember(episode(0, "Die Rechnungen sind bezahlt"))
-                matches = await memory.search("Rechnung", user_id="alice")
-                counts.append(len(matches))
-            return counts
-
-    assert asyncio.run(main()) == [0, 1]
 
 
 def test_an_analyzer_beside_a_recipe_that_states_another_is_refused_with_both_named() -> None:
@@ -162,18 +133,6 @@ def test_the_index_is_made_anew_for_another_analyzer_and_read_for_the_same() -> 
     with memory:
         assert reasons == ("of another layout or model",)
         assert found(memory, "invoice") == [PAID]
-
-
-def test_a_reader_with_another_analyzer_leaves_the_saved_index_as_it_is() -> None:
-    path = folder()
-    with_two(path).close()
-    memory, reasons = reopened(path, analyzer="word", read_only=True)
-    with memory:
-        assert reasons == ("of another layout or model",)
-        assert found(memory, "invoice") == []
-    memory, reasons = reopened(path)
-    with memory:
-        assert reasons == ()
 
 
 @pytest.mark.parametrize("kind", ["texts", "tokens"])

@@ -145,25 +145,6 @@ def test_without_history_what_is_live_is_moved(store: Database, other: Database)
     assert len(lines) < len(exported(store, history=True))
 
 
-def test_versions_come_in_any_order_and_the_highest_counts(
-    store: Database, other: Database
-) -> None:
-    """Spec E39."""
-    with store.transaction() as c:
-        remember(c, [new("a", output="one")], NOW)
-        update(c, ANA, "a", {"output": "two"}, None, None, None, NOW)
-        update(c, ANA, "a", {"output": "three"}, None, None, None, NOW)
-    head, *versions = exported(store, history=True)
-    for order in ([2, 0, 1], [1, 2, 0], [0, 2, 1]):
-        database = Database.open(other.folder.parent / str(order))
-        assert imported(database, [head, *(versions[at] for at in order)]).imported == 3
-        with database.reading() as c:
-            (number,) = every_cell(c)
-            assert [one.output for one in newest(c, [number])] == ["three"]
-            assert [one.version for one in history(c, number, "a")] == [1, 2, 3]
-        database.close()
-
-
 def test_more_cells_are_exported_than_sqlite_takes_parameters(
     store: Database, other: Database
 ) -> None:

@@ -1,16 +1,15 @@
 """Versions are appended, the highest counts, and what is refused leaves nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
 
-from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
+from hyrecall.errors import OptionError
 from hyrecall.memory import Participant
-from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
+from memory.rows_of_tests import ANA, MODEL, NOW, an_episode, new, vector
 from seams import (
     Database,
     Edge,
@@ -18,19 +17,13 @@ from seams import (
     NewVersion,
     Selection,
     Written,
-    archive,
-    changed_since,
     edges_in,
     episode_by_id,
     find_cell,
     forget,
     history,
     link,
-    newest,
-    pin,
     remember,
-    set_vectors,
-    supersede,
     touch,
     update,
 )
@@ -71,27 +64,6 @@ def embedding(store: Database, key: str) -> tuple[bytes | None, str | None]:
     with store.reading() as c:
         found: tuple[bytes | None, str | None] = c.execute(select, (key,)).get
         return found
-
-
-def test_the_vector_lies_in_the_row_of_its_text_and_goes_with_it(store: Database) -> None:
-    """Spec E52."""
-    (written,) = keep(store, new("a", embedded=True, output="x"))
-    with store.transaction() as c:
-        both = c.execute("SELECT output, embedding FROM versions WHERE row = ?", (written.row,))
-        assert both.get == ("x", vector("a").tobytes())
-        c.execute("DELETE FROM documents")
-        assert c.execute("SELECT count(*) FROM versions WHERE embedding IS NOT NULL").get == 0
-
-
-def test_an_id_is_taken_once_in_its_cell(store: Database) -> None:
-    keep(store, new("a"))
-    keep(store, new("a", BOB))
-    with pytest.raises(KeyConflictError, match=r"id: expected an id that is free.*'a'") as caught:
-        keep(store, new("b"), new("a"))
-    assert "update" in vars(caught.value)["remedy"]
-    assert at_ana(store, "b") is None
-    with pytest.raises(KeyConflictError):
-        keep(store, new("c"), new("c"))
 
 
 @pytest.mark.parametrize("field", ["id", "user_id", "org", "workspace"])
@@ -139,131 +111,6 @@ def test_another_visibility_is_a_move(store: Database) -> None:
 
 def ends(*ids: str) -> tuple[Participant, ...]:
     return tuple(Participant(id=one) for one in ids)
-
-
-def test_an_archived_one_is_kept_and_not_found(store: Database) -> None:
-    keep(store, new("a"), new("b"))
-    with store.transaction() as c:
-        archive(c, ANA, "a", "old", NOW)
-        supersede(c, ANA, "b", new("c"), None, NOW, status="archived")
-    assert at_ana(store, "a") is None
-    assert states(store, "a")[-1] == (2, "archived", "old", None)
-    assert states(store, "b")[-1] == (2, "archived", None, "c")
-
-
-def test_a_forgotten_one_leaves_a_tombstone_without_content(store: Database) -> None:
-    """Spec E37, E40."""
-    keep(store, new("a", output="secret", tags=("t",), embedded=True), new("b"), new("a", BOB))
-    with store.transaction() as c:
-        link(c, Edge(**ANA.identity(), participants=ends("a", "b"), relationship="r"), NOW)
-        cell = find_cell(c, ANA)
-        assert cell is not None
-        assert forget(c, Selection([cell], ids=["a", "unknown"]), "asked", NOW) == 1
-        assert forget(c, Selection([cell], ids=["a"]), "again", NOW) == 0
-        assert edges_in(c, [cell]) == []
-        select = (
-            "SELECT input, output, tags, metadata, embedding, session_id FROM versions "
-            "WHERE status = 'deleted'"
-        )
-        assert c.execute(select).get == ("", "", "[]", "{}", None, None)
-        assert history(c, cell, "a")[-1].episode is None
-    assert at_ana(store, "a") is None
-    assert states(store, "a") == [(1, "live", None, None), (2, "deleted", "asked", None)]
-    with store.reading() as c:
-        bob = find_cell(c, BOB)
-        assert bob is not None
-        assert episode_by_id(c, bob, "a") is not None
-    keep(store, new("a", output="again"))
-    assert states(store, "a")[-1] == (3, "live", None, None)
-
-
-def test_forgetting_takes_what_is_selected(store: Database) -> None:
-    old = NOW - timedelta(days=1)
-    keep(
-        store, new("old", occurred_at=old), new("now"), new("s", session_id="s"),
-        new("old s", session_id="s", occurred_at=old), new("old", BOB, occurred_at=old),
-    )  # fmt: skip
-    with store.transaction() as c:
-        cell = find_cell(c, ANA)
-        assert cell is not None
-        assert forget(c, Selection([cell], session_id="s", before=NOW), None, NOW) == 1
-        assert forget(c, Selection([]), None, NOW) == 0
-        assert forget(c, Selection([cell], before=NOW), None, NOW) == 1
-        assert {one.id for one in newest(c, [cell])} == {"now", "s"}
-        edge = Edge(**ANA.identity(), participants=ends("x", "y"), relationship="r")
-        link(c, edge, NOW)
-        assert forget(c, Selection([cell]), None, NOW) == 2
-        assert edges_in(c, [cell]) == []
-        bob = find_cell(c, BOB)
-        assert bob is not None
-        assert len(newest(c, [cell, bob])) == 1
-
-
-CHANGES: dict[str, Callable[[apsw.Connection, str], object]] = {
-    "update": lambda c, key: update(c, ANA, key, {}, None, None, None, NOW),
-    "supersede": lambda c, key: supersede(c, ANA, key, new("z"), None, NOW),
-    "archive": lambda c, key: archive(c, ANA, key, None, NOW),
-    "pin": lambda c, key: pin(c, ANA, key, True),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("key", ["nothing", "bobs", "gone"])
-def test_what_is_not_there_in_the_cell_is_not_found(store: Database, change: str, key: str) -> None:
-    keep(store, new("bobs", BOB), new("gone"))
-    with store.transaction() as c:
-        archive(c, ANA, "gone", None, NOW)
-    wish = f"^id: expected a memory that is there, got '{key}'$"
-    with pytest.raises(NotFoundError, match=wish), store.transaction() as c:
-        CHANGES[change](c, key)
-
-
-def test_an_access_counts_for_those_that_are_there(store: Database) -> None:
-    """Spec F20."""
-    keep(store, new("a"), new("b"))
-    with store.transaction() as c:
-        assert touch(c, [(ANA, "a"), (ANA, "none"), (BOB, "a"), (ANA, "a")], LATER) == 2
-        select = "SELECT access_count, last_accessed FROM documents ORDER BY id"
-        micros = int(LATER.timestamp()) * 10**6
-        assert list(c.execute(select)) == [(2, micros), (0, None)]
-        update(c, ANA, "a", {"output": "x"}, None, None, None, NOW)
-        assert list(c.execute(select)) == [(2, micros), (0, None)]
-
-
-def test_a_vector_set_later_changes_nothing_else(store: Database) -> None:
-    """Spec D22."""
-    first, second = keep(store, new("a", output="x"), new("b"))
-    select = "SELECT * FROM versions WHERE row = ?"
-    with store.transaction() as c:
-        names = [row[1] for row in c.execute("PRAGMA table_info(versions)")]
-        before = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
-        archive(c, ANA, "b", None, NOW)
-        blob = vector("a").tobytes()
-        assert set_vectors(c, [(first.row, blob, MODEL), (second.row, blob, MODEL)]) == 1
-        after = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
-        changed = {name for name, value in after.items() if value != before[name]}
-        assert changed == {"embedding", "embedding_model", "embedding_checksum"}
-        assert (after["embedding"], after["embedding_model"]) == (blob, MODEL)
-        archived = dict(zip(names, c.execute(select, (second.row,)).get, strict=True))
-        assert archived["embedding"] is None
-        assert changed_since(c, first.changed + 1, 10)[-1].id == "a"
-
-
-def test_every_change_has_a_number_of_its_own(store: Database) -> None:
-    written = keep(store, *(new(str(at)) for at in range(20)))
-    numbers = [one.changed for one in written]
-    assert numbers == sorted(set(numbers))
-    with store.transaction() as c:
-        update(c, ANA, "3", {"output": "x"}, None, None, None, NOW)
-        archive(c, ANA, "5", None, NOW)
-    with store.reading() as c:
-        changes = changed_since(c, numbers[-1], 100)
-        assert [(one.id, one.row is None) for one in changes] == [("3", False), ("5", True)]
-        everything = changed_since(c, 0, 100)
-        assert [one.id for one in everything][-2:] == ["3", "5"]
-        assert len(everything) == 20
-        assert changed_since(c, 0, 3) == everything[:3]
-    assert store.sequence() == changes[-1].changed
 
 
 def test_a_vector_needs_its_model_and_finite_numbers(store: Database) -> None:

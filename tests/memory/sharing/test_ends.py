@@ -60,20 +60,6 @@ def test_requests_beyond_the_limits_are_told_so(tmp_path: Path) -> None:
     house.server.close()
 
 
-def test_a_request_waits_no_longer_than_it_says(tmp_path: Path) -> None:
-    house = House(tmp_path, Limits(at_work=1, waiting=5, seconds=60))
-    connections = house.connections()
-    working = threading.Thread(target=lambda: connections.ask(["wait", 1]))
-    working.start()
-    house.started.acquire()
-    with pytest.raises(StoreBusyError, match="1 at work"):
-        connections.ask(["echo", 1], seconds=0.01)
-    house.gate.set()
-    working.join()
-    connections.stop()
-    house.server.close()
-
-
 def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     house = House(tmp_path, Limits(connections=2))
     kept = [Link(house.connect, CODEC, Hello(os.getpid())) for _ in range(2)]
@@ -174,16 +160,6 @@ def test_an_owner_that_is_stopped_is_an_error_with_its_pid(
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-
-
-def test_a_reply_that_takes_long_is_waited_for(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "LOOK_SECONDS", 0.05)
-    connections = house.connections()
-    timer = threading.Timer(0.8, house.gate.set)
-    timer.start()
-    assert connections.ask(["wait", "long"]) == "long"
 
 
 def test_a_hello_waits_while_the_store_is_being_opened(
