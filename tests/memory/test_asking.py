@@ -98,9 +98,6 @@ def test_everyone_cannot_recall() -> None:
             memory.forget(user_id=EVERYONE)  # type: ignore[arg-type]
 
 
-# ---- the list of matches, and bounded calls ----
-
-
 def test_matches_say_how_they_came_about() -> None:
     why = Degradation(DegradedReason.INDEX_NOT_READY, "being built")
     one = EpisodeMatch(episode=episode(0), score=0.25)

@@ -1,8 +1,10 @@
-"""Vectors for what has none: one page after the other, resumable, errors by name."""
+"""Vectors for what has none: page after page, resumable, errors and damaged rows by name."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from memory.direct_writes import reembed
 from memory.rows_of_tests import ANA, BOB, NOW
+from memory.stores import open_store
 from seams import (
+    CURSOR,
     Cell,
     Database,
     Episode,
@@ -289,3 +293,79 @@ def test_after_a_backfill_calls_are_made_again_at_once(store: Database) -> None:
         assert reembed(store, guard, numbers(store, ANA)).embedded == 1
         assert guard.state()["breaker"] == "closed"
         assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("damaged", [range(64), range(32, 96), range(100)])
+def test_damaged_rows_are_errors_and_all_others_get_a_vector(
+    store: Database, damaged: range, *, force: bool
+) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(100)))
+    with store.transaction() as c:
+        change = "UPDATE versions SET output = 'other' WHERE row BETWEEN ? AND ?"
+        c.execute(change, (damaged[0] + 1, damaged[-1] + 1))
+    told: list[tuple[int, int]] = []
+    guard = Guard(HashEmbedder(8))
+    cells = numbers(store, ANA)
+    done = reembed(store, guard, cells, force=force, progress=lambda *at: told.append(at))
+    guard.close()
+    assert (done.scanned, done.embedded, done.skipped) == (100, 100 - len(damaged), 0)
+    assert done.stopped is None
+    assert [(one.id, one.user_id) for one in done.errors] == [(f"e{n}", "ana") for n in damaged]
+    assert {one.error for one in done.errors} == {"damaged: doctor(full=True) tells more"}
+    assert told == [(64, 100), (100, 100)]
+    assert vectors(store) == {
+        f"e{n}": None if n in damaged else expected(f"text {n}") for n in range(100)
+    }
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "X'FF'", "CAST(X'FF' AS TEXT)", "'{'", "'[]'", "'3'", "'{}'", "7", "''", "'{\"row\": 5}'",
+        "replace(value, '64', '\"x\"')", "replace(value, '64', 'Infinity')",
+        "replace(value, '64', '1e300')", "replace(value, '64', '-64')",
+        "replace(value, '64', '64000000000000000000')",
+    ],
+)  # fmt: skip
+def test_a_forced_run_with_a_damaged_note_begins_at_the_beginning(
+    store: Database, note: str
+) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(100)))
+    cells = numbers(store, ANA)
+
+    def until_the_second_page(texts: object) -> object:
+        if "text 70" in texts:  # type: ignore[operator]
+            raise EmbedError.of(EmbedFault.HUNG, "a reply", "none")
+        return HashEmbedder(8).embed(texts)  # type: ignore[arg-type]
+
+    first = Guard(Fake(until_the_second_page, dim=8, model="hash-8"))
+    assert reembed(store, first, cells, force=True).stopped is not None
+    first.close()
+    with store.transaction() as c:
+        found = json.loads(c.execute("SELECT value FROM meta WHERE name = ?", (CURSOR,)).get)
+        assert found["row"] == 64
+        c.execute(f"UPDATE meta SET value = {note} WHERE name = ?", (CURSOR,))
+    second = Guard(HashEmbedder(8))
+    assert reembed(store, second, cells, force=True).embedded == 100
+    second.close()
+
+
+def test_a_change_of_length_that_is_interrupted_is_made_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path / "store", embedder=LengthUnknown()) as memory:
+        store = memory._store
+
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.follower, "relayout", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                memory.remember("tea", id="tea", user_id="ann")
+        assert store.dim != 3
+        memory.remember("tea", id="tea", user_id="ann")
+        assert store.dim == 3
+        found = memory.search("nothing of it", user_id="ann", vector=[1, 2, 3])
+        assert [round(one.vector_score or 0, 5) for one in found] == [1.0]

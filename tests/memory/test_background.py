@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,23 +51,17 @@ def test_commits_are_applied_before_anybody_asks(database: Database, follower: F
     background.close()
 
 
-def test_a_snapshot_is_saved_after_so_many_changes(database: Database, follower: Follower) -> None:
-    background = Background(follower, snapshot_every=5)
+@pytest.mark.parametrize(("options", "n"), [({"snapshot_every": 5}, 9), ({"quiet": 0.05}, 1)])
+def test_a_snapshot_is_saved_after_so_many_changes_and_after_a_quiet_while(
+    database: Database, follower: Follower, options: dict[str, Any], n: int
+) -> None:
+    background = Background(follower, **options)
     background.start()
-    remember(database, *(episode(number) for number in range(9)))
+    remember(database, *(episode(number) for number in range(n)))
     background.poke()
     assert soon(lambda: follower.report()["snapshots"] == 1)
     background.close()
     assert follower.n_unsaved == 0
-
-
-def test_and_after_a_quiet_while(database: Database, follower: Follower) -> None:
-    background = Background(follower, quiet=0.05)
-    background.start()
-    remember(database, episode(1))
-    background.poke()
-    assert soon(lambda: follower.report()["snapshots"] == 1)
-    background.close()
 
 
 def test_a_fault_does_not_end_it(

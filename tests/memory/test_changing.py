@@ -19,9 +19,6 @@ def ids(memory: MemorySync) -> list[str]:
     return sorted(one.id for one in memory.list(user_id="alice"))
 
 
-# ---- which memories a session names ----
-
-
 @pytest.mark.parametrize("erase", [False, True])
 def test_a_session_names_what_is_of_it_now(*, erase: bool) -> None:
     with open_store(embedder=None) as memory:
@@ -52,43 +49,32 @@ def test_what_was_deleted_is_erased_with_the_session_it_was_last_of() -> None:
         assert memory.history("e0", user_id="alice") == []
 
 
-# ---- a removal says what it removes ----
+UNSAID: list[tuple[dict[str, Any], str]] = [
+    ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
+    ({"user_id": None}, "id: expected an id"),
+    ({"everything": True}, "user_id: expected a named user beside everything=True"),
+    ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected False"),
+    ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected"),
+    ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected False"),
+    ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
+]
 
 
 @pytest.mark.parametrize("erase", [False, True])
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
-        ({"user_id": None}, "id: expected an id"),
-        ({"everything": True}, "user_id: expected a named user beside everything=True"),
-        ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected False"),
-        ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected"),
-        ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected False"),
-        ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
-    ],
-)
-def test_all_of_a_user_goes_only_where_the_call_says_everything(
-    given: dict[str, Any], told: str, *, erase: bool
-) -> None:
-    async def ask(path: str) -> None:
-        async with Memory.open(path, embedder=None) as memory:
-            with pytest.raises((OptionError, DTypeError), match=told):
-                await memory.forget(**given, erase=erase)
+def test_all_of_a_user_goes_only_where_the_call_says_everything(*, erase: bool) -> None:
+    async def run() -> None:
+        async with Memory.open(folder(), embedder=None) as memory:
+            await memory.remember_batch([episode(at, session_id="s1") for at in range(3)])
+            await memory.remember("of nobody", id="e0")
+            for given, told in UNSAID:
+                with pytest.raises((OptionError, DTypeError), match=told):
+                    await memory.forget(**given, erase=erase)
+            assert len(await memory.list(user_id="alice")) == 3
+            assert await memory.forget(user_id="alice", everything=True, erase=erase) == 3
+            assert await memory.list(user_id="alice") == []
+            assert await memory.get("e0") is not None
 
-    path = folder()
-    with open_store(path, embedder=None) as memory:
-        memory.remember_batch([episode(at, session_id="s1") for at in range(3)])
-        memory.remember("of nobody", id="e0")
-        with pytest.raises((OptionError, DTypeError), match=told):
-            memory.forget(**given, erase=erase)
-    asyncio.run(ask(path))
-    with open_store(path, embedder=None) as memory:
-        assert ids(memory) == ["e0", "e1", "e2"]
-        assert memory.get("e0") is not None
-        assert memory.forget(user_id="alice", everything=True, erase=erase) == 3
-        assert ids(memory) == []
-        assert memory.get("e0") is not None
+    asyncio.run(run())
 
 
 def test_other_faces_remove_nothing_without_an_id() -> None:
@@ -109,9 +95,6 @@ def test_other_faces_remove_nothing_without_an_id() -> None:
         assert len(memory.links("e0", user_id="alice")) == 1
 
 
-# ---- what is taken for episodes ----
-
-
 @pytest.mark.parametrize("given", ["hello", b"hello", {"tea": 1}, episode(0), 5, None])
 def test_one_thing_is_no_batch(given: Any) -> None:
     with open_store(embedder=None) as memory:
@@ -121,9 +104,6 @@ def test_one_thing_is_no_batch(given: Any) -> None:
         assert ids(memory) == []
         memory.remember_batch(one for one in [episode(0)])
         assert ids(memory) == ["e0"]
-
-
-# ---- ids that are taken ----
 
 
 def test_the_way_out_of_a_conflict_leads_out_of_it() -> None:
@@ -165,9 +145,6 @@ def test_the_key_of_a_superseded_note_is_free_once_it_is_deleted() -> None:
         assert {note.key: note.value for note in notes.list()} == {"k1": "third", "k2": "second"}
 
 
-# ---- facts ----
-
-
 def test_a_fact_that_is_followed_keeps_its_pin() -> None:
     said: dict[str, Any] = {"user_id": "alice", "subject": "alice", "predicate": "lives in"}
     with open_store(embedder=None) as memory:
@@ -179,12 +156,6 @@ def test_a_fact_that_is_followed_keeps_its_pin() -> None:
         assert [one.id for one in memory.list(user_id="alice", pinned=True)] == [oslo.id]
         others = [one.id for one in memory.list(user_id="alice", pinned=False)]
         assert sorted(others) == sorted([rome.id, bonn.id])
-
-
-# ---- the model is still being loaded ----
-
-
-# ---- the saved index ----
 
 
 def test_a_snapshot_has_what_was_committed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:

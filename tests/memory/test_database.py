@@ -1,5 +1,6 @@
-"""The database of a store: who may open it, what a transaction promises, what readers see."""
+"""The database of a store: who may open it, what a transaction promises, and disks that fail."""
 
+import errno
 import os
 import shutil
 import stat
@@ -17,6 +18,7 @@ from hyrecall.errors import (
     StoreNotFoundError,
 )
 from memory.children import in_child
+from memory.failing_vfs import Faults, failing_vfs
 from seams import Database, check_sqlite, meta, take_sequence
 from seams import memory_DATABASE as DATABASE
 from seams import memory_FORMAT as FORMAT
@@ -150,15 +152,13 @@ def test_damage_is_found_when_the_last_writer_did_not_close(tmp_path: Path) -> N
         Database.open(tmp_path / "store")
 
 
-@pytest.mark.parametrize("version", ["3.40.1", "3.44.5", "3.50.6", "3.51.2", "3.7.0"])
-def test_an_sqlite_that_may_damage_is_refused(version: str) -> None:
-    with pytest.raises(OptionError, match=f"apsw: expected one with SQLite 3.51.3 .* {version}"):
+def test_an_sqlite_that_may_damage_is_refused_and_a_mended_one_taken() -> None:
+    for version in ("3.40.1", "3.44.5", "3.50.6", "3.51.2", "3.7.0"):
+        told = f"apsw: expected one with SQLite 3.51.3 .* {version}"
+        with pytest.raises(OptionError, match=told):
+            check_sqlite(version)
+    for version in ("3.44.6", "3.50.7", "3.51.3", "3.54.1", "4.0"):
         check_sqlite(version)
-
-
-@pytest.mark.parametrize("version", ["3.44.6", "3.50.7", "3.51.3", "3.54.1", "4.0"])
-def test_an_sqlite_that_is_mended_is_taken(version: str) -> None:
-    check_sqlite(version)
 
 
 def test_the_disk_is_asked_for_all_there_is(store: Database) -> None:
@@ -241,3 +241,53 @@ def test_a_reading_may_outlive_the_close(store: Database) -> None:
 
 
 # ---- the log ----
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
+    store = Database.open(tmp_path / "store")
+    put(store, "one")
+    with store.transaction() as connection:
+        pages = connection.pragma("page_count")
+        connection.pragma("max_page_count", pages + 2)
+    with pytest.raises(StoreError, match="expected room on the disk") as caught:
+        put(store, "x" * 50_000)
+    assert caught.value.errno == errno.ENOSPC
+    assert names(store) == ["one"]
+    put(store, "two")
+    assert names(store) == ["one", "two"]
+    store.close()
+
+
+def test_a_failed_sync_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    faults = Faults(verbs=("sync",))
+    with failing_vfs(faults) as vfs:
+        store = Database.open(tmp_path / "store", vfs=vfs)
+        put(store, "one")
+        synced = len(faults.done)
+        put(store, "two")
+        assert len(faults.done) > synced, "a commit syncs"
+        faults.fail_at = len(faults.done) + 1
+        before = store._writer
+        with pytest.raises(StoreError, match="expected a disk without faults") as caught:
+            put(store, "three")
+        assert caught.value.errno == errno.EIO
+        assert store._writer is not before, "the connection is made anew"
+        put(store, "four")
+        assert {"one", "two", "four"} <= set(names(store))
+        store.close()
+
+
+def test_a_commit_without_its_sync_would_be_seen(tmp_path: Path) -> None:
+    """The control: with synchronous=OFF a commit asks the disk for nothing."""
+    faults = Faults(verbs=("sync",))
+    with failing_vfs(faults) as vfs:
+        store = Database.open(tmp_path / "store", vfs=vfs)
+        with store.transaction() as connection:
+            connection.execute(PUT, ("one", 1))
+        with store._writing:
+            assert store._writer is not None
+            store._writer.pragma("synchronous", "OFF")
+        synced = len(faults.done)
+        put(store, "two")
+        assert len(faults.done) == synced
+        store.close()

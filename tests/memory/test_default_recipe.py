@@ -106,9 +106,6 @@ def test_a_recipe_of_another_type_is_refused() -> None:
         MemorySync.in_memory(recipe="loom")  # type: ignore[arg-type]
 
 
-# ---- fill ----
-
-
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -245,9 +245,6 @@ def test_F17_several_partitions_are_ranked_as_one() -> None:
                 memory.search("deploy", partitions=wrong)  # type: ignore[arg-type]
 
 
-# ---- every face ----
-
-
 # ---- floors ----
 
 

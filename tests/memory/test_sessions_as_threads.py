@@ -94,9 +94,6 @@ def test_options_of_a_search_are_taken_beside_threads(options: dict[str, Any]) -
         assert not options.get("normalize") or matches[0].score == 1.0
 
 
-# ---- around ----
-
-
 def around(matches: Matches) -> list[tuple[str, list[str]]]:
     near = matches.around or ((),) * len(matches)
     return [

@@ -75,9 +75,6 @@ def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     house.server.close()
 
 
-# ---- the end of either side ----
-
-
 def test_closing_answers_what_is_at_work_and_loses_what_comes_later(house: House) -> None:
     connections = house.connections()
     replies: list[object] = []
