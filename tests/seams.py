@@ -291,8 +291,8 @@ NAMES = {
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
     ),
     "hyrecall.memory.sql.reading": (
-        "changed_since episode_by_id episodes_of_rows head_row history live_rows newest "
-        "newest_model read_policy set_policy"
+        "changed_since episode_by_id episodes_of_rows head_row history newest newest_model "
+        "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (
         "MIGRATIONS Migration check_format memory_FORMAT=FORMAT meta migrate take_sequence"

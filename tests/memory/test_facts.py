@@ -51,17 +51,6 @@ def test_a_fact_that_is_said_again_is_the_one_that_is_there(embedder: Any, end: 
         assert memory.forget(again.id, **ANN) == 1
 
 
-def test_a_fact_that_is_said_again_with_the_same_id_and_an_end_ends() -> None:
-    with opened() as memory:
-        one = fact("Oslo", 2020, id="f")
-        memory.remember_fact(one)
-        ended = memory.remember_fact(one.model_copy(update={"valid_to": YEARS[2024]}))
-        assert (ended.id, ended.version) == ("f", 2)
-        assert memory.recall_facts("where does ann live", **ANN) == []
-        said = [one.reason for one in memory.history("f", **ANN)]
-        assert said == [None, "said again with an end"]
-
-
 def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
     with opened() as memory:
         oslo = memory.remember_fact(fact("Oslo", 2020)).id

@@ -22,7 +22,7 @@ from hyrecall.embed import HashEmbedder
 from hyrecall.errors import HyrecallError
 from hyrecall.memory import EVERYONE, Browse, Episode, MemorySync, Participant
 from memory.stores import DIM, NOON, Clock, episode, folder
-from seams import AgentMemorySync, connecting
+from seams import connecting
 
 pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 
@@ -58,7 +58,7 @@ def arguments(kind: type) -> dict[str, list[str]]:
     }
 
 
-MEMORY, VIEW = arguments(MemorySync), arguments(AgentMemorySync)
+MEMORY = arguments(MemorySync)
 PLAIN: dict[str, Any] = {
     "query": "note", "used": ["e0"], "id": "e0", "episode": "x", "episodes": [], "fact": None,
     "nodes": ["a", "b"],
@@ -100,14 +100,6 @@ def test_H14_one_odd_value_for_each_argument(memory: MemorySync, name: str) -> N
     method = getattr(memory, name)
     pairs = [(one, value) for one in known for value in VALUES]
     found = [untyped(method, known, owner | {one: value}) for one, value in pairs]
-    assert [one for faults in found for one in faults] == []
-
-
-@pytest.mark.parametrize("name", sorted(VIEW))
-def test_H14_agents_too(memory: MemorySync, name: str) -> None:
-    method = getattr(memory.agent("ann", org="o", workspace="w"), name)
-    pairs = [(one, value) for one in VIEW[name] for value in VALUES]
-    found = [untyped(method, VIEW[name], {one: value}) for one, value in pairs]
     assert [one for faults in found for one in faults] == []
 
 

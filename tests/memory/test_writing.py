@@ -35,7 +35,6 @@ from seams import (
     NewVersion,
     Selection,
     Written,
-    archive,
     assert_fact,
     cell_of,
     cells_by_number,
@@ -50,12 +49,10 @@ from seams import (
     forget,
     history,
     link,
-    live_rows,
     make_cell,
     newest,
     newest_model,
     remember,
-    supersede,
     touch,
     update,
     valid_facts,
@@ -219,25 +216,6 @@ def test_episodes_come_back_after_reopening_as_they_were(tmp_path: Path) -> None
     assert {one.stored_at for one in read.values()} == {NOW}
     found = [read[one.row].model_copy(update={"stored_at": None}) for one in written]
     assert list(map(repr, found)) == list(map(repr, episodes.values()))
-
-
-def test_only_live_heads_in_the_cells_are_read(store: Database) -> None:
-    with store.transaction() as c:
-        rows = {one.id: one for one in remember(c, [new(key) for key in "abcde"], NOW)}
-        (other,) = remember(c, [new("bobs", BOB, output="secret")], NOW)
-        updated = update(c, ANA, "b", {"output": "x"}, None, None, None, NOW)
-        forget(c, Selection([other.cell], ids=["none"]), None, NOW)
-        forget(c, Selection([updated.cell], ids=["c"]), None, NOW)
-        supersede(c, ANA, "d", new("f"), None, NOW)
-        archive(c, ANA, "e", None, NOW)
-        every = list(range(30))
-        mine = episodes_of_rows(c, every, [updated.cell])
-        assert {one.id for one in mine.values()} == {"a", "b", "f"}
-        assert rows["b"].row not in mine
-        assert mine[updated.row].output == "x"
-        assert episodes_of_rows(c, every, []) == {}
-        assert episodes_of_rows(c, [], [updated.cell]) == {}
-        assert list(live_rows(c, [updated.cell])) == [(updated.cell, key) for key in "abf"]
 
 
 DAMAGED_MODELS = {
