@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.errors import OptionError
+from hyrecall.errors import OptionError, ShapeError
 from hyrecall.memory import Fact, Participant
 from memory.rows_of_tests import (
     ANA,
@@ -134,6 +134,8 @@ def test_a_vector_needs_its_model_and_finite_numbers(store: Database) -> None:
         keep(store, NewVersion(ANA, an_episode("a"), vector("a")))
     with pytest.raises(OptionError, match="vector: expected finite numbers"):
         keep(store, new("b"), NewVersion(ANA, an_episode("a"), np.array([np.nan]), "m"))
+    with pytest.raises(ShapeError, match="vector: expected one row of numbers"):
+        keep(store, new("b"), NewVersion(ANA, an_episode("a"), np.ones((1, 2)), "m"))
     assert at_ana(store, "b") is None
 
 

@@ -61,11 +61,13 @@ def round_trip(value: object) -> Any:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Equal in type too, with NaN equal to itself and -0.0 unlike 0.0."""
+    """Equal in type too: NaN equal to itself, -0.0 unlike 0.0, times of one fold and zone."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
         return struct.pack("<d", a) == struct.pack("<d", b)
+    if isinstance(a, datetime):
+        return (a, a.fold, a.tzinfo) == (b, b.fold, b.tzinfo)
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(is_same, a, b))
     if isinstance(a, dict):
@@ -243,6 +245,7 @@ HOSTILE = {
     "a timestamp": raw(datetime(2026, 1, 1, tzinfo=UTC)),
     "a kept class that is none": raw([16, Ext(0, b"\xc1")]),
     "a kept class that is not listed": raw([16, Ext(0, raw(["Unlisted", 1]))]),
+    "a filter of no tests": raw([13, ["Filter", "test", None, [1, []]]]),
     "a filter with an operator that is none": raw([13, ["Filter", "xor", [1, []], [1, []]]]),
     "an analyzer of nothing": raw([13, ["Analyzer", None]]),
     "an analyzer without a name": raw([13, ["Analyzer", [2, ["kind", "preset"]]]]),
