@@ -1,4 +1,4 @@
-"""Every public method gives in a client what it gives in the owner: replies and errors."""
+"""What crosses to a client beside rows: errors, explanations, callables, conversations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Fact, MemorySync
 from hyrecall.recipes import hypergraph
 from memory.stores import HOUR, NOON, Clock
-from seams import AgentMemorySync
 
 DIM = 8
 ANN = {"user_id": "ann"}
@@ -94,15 +93,6 @@ def doctored(memory: MemorySync) -> Any:
     return told, report.counts, [one.name for one in report.checks]
 
 
-def compacted(memory: MemorySync) -> Any:
-    return type(memory.compact()).__name__
-
-
-def browsed(memory: MemorySync) -> Any:
-    files = memory.browse(**ANN)
-    return files.ls("/"), files.grep("ash")
-
-
 def exported(memory: MemorySync) -> Any:
     return memory.export(**ANN, history=True)
 
@@ -148,73 +138,22 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "search with a prior": lambda m: m.search(
         "ash elm", recipe=hypergraph.replace(shaping=(hr.Prior("kind", {"note": -0.5}),)), **ANN
     ),
-    "recall": lambda m: m.recall("ash", **ANN),
     "recall_scored": lambda m: m.recall_scored("ash", **ANN),
-    "recall_facts": lambda m: m.recall_facts("tea", **ANN),
-    "list_facts": lambda m: m.list_facts(**ANN),
     "explain": explained,
     "explain_dropped": lambda m: m.search("ash", limit=1, **ANN).explain_dropped(),
     "reranker": reranked,
     "reranker that fails": badly_reranked,
     "estimate of tokens": estimated,
-    "get": lambda m: m.get("e0", **ANN),
-    "list": lambda m: m.list(**ANN),
-    "links": lambda m: m.links("e0", **ANN),
-    "browse": browsed,
-    "export": exported,
-    "get_policy": lambda m: m.get_policy("scout", org="acme", workspace="lab"),
     "wait_until_ready": lambda m: m.wait_until_ready(30),
     "conversation": conversation,
     "import_": imported,
     "reembed": reembedded,
-    "remember": lambda m: m.remember("a new oak", id="n", occurred_at=NOON, **ANN),
     "remember with a vector": lambda m: m.remember(
         "x", id="v", vector=np.ones(DIM), occurred_at=NOON, **ANN
     ),
-    "remember_batch": lambda m: m.remember_batch(
-        [Episode(id=f"b{at}", output="x", user_id="ann", occurred_at=NOON) for at in range(3)]
-    ),
-    "remember_fact": lambda m: m.remember_fact(
-        Fact(id="g", subject="ann", predicate="likes", object="oak", valid_from=NOON + HOUR, **ANN)
-    ),
-    "end_fact": lambda m: m.end_fact("f", at=NOON + HOUR, **ANN),
-    "update": lambda m: m.update("e0", output="an old oak", tags=("old",), **ANN),
-    "pin": lambda m: m.pin("e0", **ANN),
-    "link": lambda m: m.link(["e1", "e2"], "near", id="other", **ANN),
-    "link to nobody": lambda m: m.link(["e0", "nobody"], "near", id="loose", **ANN),
-    "unlink": lambda m: m.unlink("edge", **ANN),
-    "feedback": lambda m: m.feedback(used=["e0", "e1"], query="old trees", **ANN),
-    "feedback again": lambda m: m.feedback(used=["e0", "e2"], query="old trees", **ANN),
-    "list_feedback": lambda m: m.list_feedback(**ANN),
-    "set_policy": lambda m: m.set_policy("scout", policy="shared", org="acme", workspace="lab"),
-    "agent": lambda m: m.agent("scout", org="acme", workspace="lab").list(),
-    "supersede": lambda m: m.supersede(
-        "e1", Episode(id="s", output="x", user_id="ann", occurred_at=NOON), **ANN
-    ),
-    "forget": lambda m: m.forget("e2", **ANN),
-    "forget and erase": lambda m: m.forget("e3", erase=True, **ANN),
-    "history": lambda m: [m.history(key, **ANN) for key in ("e0", "e1", "e2", "e3")],
     "doctor": doctored,
-    "compact": compacted,
     "snapshot": lambda m: m.snapshot(),
 }  # fmt: skip
-AGENT: dict[str, Callable[[AgentMemorySync], Any]] = {
-    "remember": lambda a: a.remember("an old oak", id="a0", occurred_at=NOON),
-    "end_fact of nobody, an Error": lambda a: a.end_fact("none", reason="over"),
-    "search": lambda a: a.search("oak"),
-    "recall_facts": lambda a: a.recall_facts("oak"),
-    "recall_scored": lambda a: a.recall_scored("oak", kind=None),
-    "list_facts": lambda a: a.list_facts(),
-    "links": lambda a: a.links("a0"),
-    "browse": lambda a: a.browse().ls("/"),
-    "list": lambda a: a.list(),
-    "get": lambda a: a.get("a0"),
-    "feedback": lambda a: a.feedback(used=["a0"], query="trees"),
-    "list_feedback": lambda a: a.list_feedback(),
-    "update": lambda a: a.update("a0", output="new", reason="it fell"),
-    "forget": lambda a: a.forget("a0", reason="it fell"),
-    "history": lambda a: a.history("a0"),
-}
 
 
 def plain(value: Any) -> Any:
@@ -262,20 +201,11 @@ def both(tmp_path: Path) -> Iterator[tuple[MemorySync, MemorySync]]:
             yield owner, client
 
 
-def test_a_client_and_its_agents_answer_as_the_owner(both: tuple[MemorySync, MemorySync]) -> None:
-    agents = [one.agent("scout", org="acme", workspace="lab") for one in both]
-    for calls, faces in ((CALLS, both), (AGENT, agents)):
-        for name, call in calls.items():
-            expected, got = (outcome(call, one) for one in faces)
-            assert got == expected, name
-            is_refused = "Error" in name or "Conflict" in name
-            assert (expected[0] == "reply") != is_refused, (name, expected)
+def test_a_client_answers_as_the_owner(both: tuple[MemorySync, MemorySync]) -> None:
+    for name, call in CALLS.items():
+        expected, got = (outcome(call, one) for one in both)
+        assert got == expected, name
+        is_refused = "Error" in name or "Conflict" in name
+        assert (expected[0] == "reply") != is_refused, (name, expected)
     after = [outcome(exported, one) for one in both]
     assert after[0] == after[1]
-
-
-@pytest.mark.parametrize(("of", "calls"), [(MemorySync, CALLS), (AgentMemorySync, AGENT)])
-def test_every_public_method_is_among_the_calls(of: type, calls: dict[str, Any]) -> None:
-    left_out = {"open", "in_memory", "close"}
-    methods = {name for name in dir(of) if callable(getattr(of, name)) and name[0] != "_"}
-    assert methods - left_out <= {name.split()[0] for name in calls}
