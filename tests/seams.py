@@ -163,8 +163,8 @@ NAMES = {
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
-    "hyrecall.ask.request": "CallOptions Search",
-    "hyrecall.ask.scope": "Scope distinct_scopes read_scopes",
+    "hyrecall.ask.request": "CallOptions Request",
+    "hyrecall.ask.scope": "distinct_scopes read_scopes",
     "hyrecall.ask.session": "ask_Session=Session",
     "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",
     "hyrecall.base.arguments": "check_keywords convert_field",
@@ -238,19 +238,18 @@ NAMES = {
     "hyrecall.memory.backends.contract": "MemoryContract",
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
     "hyrecall.memory.backends.ranked_backend": "PostgresMemory",
-    "hyrecall.memory.changes": "Change GiveFeedback Remember SetVectors",
-    "hyrecall.memory.data.matches": "DegradedReason RecallReport",
+    "hyrecall.memory.changes": "Change Remember SetVectors",
+    "hyrecall.memory.data.matches": "DegradedReason Found",
     "hyrecall.memory.data.metadata": "metadata_tokens",
     "hyrecall.memory.data.sessions": "SessionName",
     "hyrecall.memory.data.types": (
         "Changes Edge Episode EpisodeFields OwnFields Participant check_user"
     ),
-    "hyrecall.memory.derived.backfill": "CURSOR Reembedded RowError",
+    "hyrecall.memory.derived.backfill": "CURSOR Reembedded",
     "hyrecall.memory.derived.derived_index": "Derived MOST_JOINED Wish",
     "hyrecall.memory.derived.follower": "Background Follower INDEX RETRY_SECONDS",
     "hyrecall.memory.derived.layout": (
-        "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of memory_CELL=CELL "
-        "IndexColumn serves"
+        "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of memory_Column=Column serves"
     ),
     "hyrecall.memory.derived.projection": "n_live",
     "hyrecall.memory.faces.browse": "memory_path read_place",
@@ -263,8 +262,8 @@ NAMES = {
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.notes": "KIND Notes snippet",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
-    "hyrecall.memory.recall.call": "FoundRows RecallArguments adapted IndexQuestion read_ask",
-    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
+    "hyrecall.memory.recall.call": "Ask FoundRows memory_Question=Question read_ask",
+    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch Joining _Waiting",
     "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
@@ -275,19 +274,16 @@ NAMES = {
         "ClientState Codec ConnectionLost Frames Hello ClassCodec OwnerState Welcome WireError"
     ),
     "hyrecall.memory.sql.codec": (
-        "Cell cell_of cells_by_number cells_of decode_vector encode_vector episode_of "
-        "every_cell find_cell from_micros make_cell to_columns to_micros vector_checksum"
+        "Cell cell_of cells_by_number cells_of decode_vector encode_vector every_cell find_cell "
+        "make_cell vector_checksum"
     ),
     "hyrecall.memory.sql.connecting": (
         "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE"
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
-    "hyrecall.memory.sql.doctor": "DoctorCheck Report examine file_system_of",
-    "hyrecall.memory.sql.edge_rows": (
-        "add_feedback edge_by_id edges_changed_since edges_in incident link unlink "
-        "unlink_all unlink_incident"
-    ),
+    "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
+    "hyrecall.memory.sql.edge_rows": "add_feedback edges_in link unlink",
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
     "hyrecall.memory.sql.lock": (
@@ -298,8 +294,7 @@ NAMES = {
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
     ),
     "hyrecall.memory.sql.reading": (
-        "ReadPolicy agents_of_group changed_since episode_by_id episodes_of_rows head_row "
-        "history live_rows StoreCounts memory_counts=counts newest newest_model "
+        "changed_since episode_by_id episodes_of_rows head_row history newest newest_model "
         "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (

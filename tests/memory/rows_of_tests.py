@@ -6,10 +6,11 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import apsw
 import numpy as np
 
-from hyrecall.memory import Episode
-from seams import Cell, NewVersion, cell_of
+from hyrecall.memory import Edge, Episode, Participant
+from seams import Cell, NewVersion, cell_of, migrate
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -65,3 +66,19 @@ def any_episode(seed: int) -> Episode:
 def cell_rows(episodes: list[Episode]) -> list[NewVersion]:
     """What remembers episodes where they say."""
     return [NewVersion(cell_of(one), one) for one in episodes]
+
+
+def a_store() -> apsw.Connection:
+    """The tables of an empty store, in memory."""
+    connection = apsw.Connection(":memory:")
+    connection.pragma("foreign_keys", 1)
+    migrate(connection, now=NOW, made_by="a test")
+    return connection
+
+
+def an_edge(key: str, *nodes: str, cell: Cell = ANA) -> Edge:
+    """An edge between nodes, in their order."""
+    ends = tuple(Participant(id=node, role=f"as {node}") for node in nodes)
+    return Edge(
+        **cell.identity(), id=key, participants=ends, relationship="knows", metadata={"n": [1]}
+    )

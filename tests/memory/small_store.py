@@ -23,7 +23,6 @@ from seams import (
     NewVersion,
     Participant,
     Ready,
-    Scope,
     Selection,
     Wish,
     cell_of,
@@ -33,14 +32,12 @@ from seams import (
     writing,
 )
 from seams import derived_index as derived
-from seams import memory_CELL as CELL
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DIM = 4
 MODEL = "model-4"
 WORDS = ["oak", "ash", "elm", "fir", "yew", "bay", "fig", "nut", "hop", "rye", "ivy", "tea"]
 USERS = ("alice", "bob", None)
-EVERYWHERE = Scope.matching(**dict.fromkeys(CELL, hr.ANY))
 LOOM = layout_of(hr.recipes.loom)
 
 

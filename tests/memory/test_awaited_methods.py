@@ -19,7 +19,7 @@ WRITING = {
     *("end_fact", "link", "unlink", "set_policy", "import_", "reembed", "feedback"),
 }
 METHODS = [
-    pytest.param(kind, plain, name, id=f"{kind.__name__}.{name}")
+    (kind, name, getattr(plain, name))
     for kind, plain in PAIRS
     for name in sorted(vars(plain) if plain is AgentMemorySync else dir(plain))
     if inspect.iscoroutinefunction(getattr(kind, name, None))
@@ -27,34 +27,21 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "plain", "name"), METHODS)
-def test_an_awaited_method_has_the_signature_of_the_plain_one(
-    kind: type, plain: type, name: str
-) -> None:
-    own, given = (inspect.signature(getattr(one, name)) for one in (kind, plain))
-    assert own == given
-
-
-@pytest.mark.parametrize(("kind", "plain", "name"), METHODS)
-def test_an_awaited_method_has_the_help_of_the_plain_one(
-    kind: type, plain: type, name: str
-) -> None:
-    text, given = (inspect.getdoc(getattr(one, name)) or "" for one in (kind, plain))
-    if name not in WRITING:
-        assert text == given
-        return
-    before, note, after = text.partition(CANCELLED)
-    assert note
-    assert "\nNotes\n-----\n" in before
-    assert given.startswith(before.removesuffix("\n\nNotes\n-----\n").removesuffix("\n\n"))
-    assert given.endswith(after)
-
-
-@pytest.mark.parametrize(("kind", "plain", "name"), METHODS)
-def test_an_awaited_method_is_named_after_its_class(kind: type, plain: type, name: str) -> None:
-    method = getattr(kind, name)
-    assert method.__qualname__ == f"{kind.__name__}.{name}"
-    assert method.__module__ == kind.__module__
+def test_an_awaited_method_has_signature_help_and_name_of_the_plain_one() -> None:
+    assert len(METHODS) > 40
+    for kind, name, plain in METHODS:
+        own = getattr(kind, name)
+        assert inspect.signature(own) == inspect.signature(plain), name
+        assert (own.__qualname__, own.__module__) == (f"{kind.__name__}.{name}", kind.__module__)
+        text, given = (inspect.getdoc(one) or "" for one in (own, plain))
+        if name not in WRITING:
+            assert text == given, name
+            continue
+        before, note, after = text.partition(CANCELLED)
+        assert note, name
+        assert "\nNotes\n-----\n" in before
+        assert given.startswith(before.removesuffix("\n\nNotes\n-----\n").removesuffix("\n\n"))
+        assert given.endswith(after)
 
 
 def test_opening_says_that_it_is_awaited() -> None:

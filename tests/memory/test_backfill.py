@@ -1,25 +1,28 @@
-"""Vectors for what has none: one page after the other, resumable, errors by name."""
+"""Vectors for what has none: page after page, resumable, errors and damaged rows by name."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from embed.fakes import Fake
-from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, Off
+from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from memory.direct_writes import reembed
 from memory.rows_of_tests import ANA, BOB, NOW
+from memory.stores import open_store
 from seams import (
+    CURSOR,
     Cell,
     Database,
     Episode,
     NewVersion,
     Reembedded,
-    RowError,
     Selection,
     decode_vector,
     find_cell,
@@ -106,41 +109,6 @@ def test_what_has_no_vector_gets_one_and_a_second_run_calls_nothing(store: Datab
     guard.close()
 
 
-def test_only_rows_of_the_cells_given_are_touched(store: Database, guard: Guard) -> None:
-    keep(store, ANA, "tea")
-    keep(store, BOB, "coffee")
-    assert reembed(store, guard, numbers(store, BOB)).scanned == 1
-    assert vectors(store, ANA) == {"e0": None}
-    assert vectors(store, BOB) == {"e0": expected("coffee")}
-    assert reembed(store, guard, []) == Reembedded(0, 0, 0)
-
-
-def test_force_takes_all_and_knows_the_new_model(store: Database, guard: Guard) -> None:
-    keep(store, ANA, "tea", "coffee")
-    reembed(store, guard, numbers(store, ANA))
-    other = Guard(HashEmbedder(16))
-    assert reembed(store, guard, numbers(store, ANA)).embedded == 0
-    done = reembed(store, other, numbers(store, ANA), force=True)
-    assert done == Reembedded(scanned=2, embedded=2, skipped=0)
-    assert vectors(store) == {"e0": expected("tea", 16), "e1": expected("coffee", 16)}
-    with store.reading() as c:
-        models = c.execute("SELECT model, dim FROM models ORDER BY dim").fetchall()
-    assert models == [("hash-8", 8), ("hash-16", 16)]
-    other.close()
-
-
-def test_one_bad_row_is_named_and_the_others_get_theirs(store: Database) -> None:
-    keep(store, ANA, "a", "b", "SECRET", "d", "e")
-    guard = Guard(failing("SECRET"))
-    done = reembed(store, guard, numbers(store, ANA))
-    assert (done.scanned, done.embedded, done.skipped) == (5, 4, 0)
-    told = "unreachable: expected status 200, got status 500"
-    assert done.errors == (RowError("e2", ANA.user, told),)
-    assert "SECRET" not in repr(done)
-    assert [key for key, one in vectors(store).items() if one is None] == ["e2"]
-    guard.close()
-
-
 def test_more_bad_rows_than_open_a_guard_do_not_end_the_work(store: Database) -> None:
     bad = [f"bad {n}" for n in range(10)]
     keep(store, ANA, *bad, "good")
@@ -212,35 +180,6 @@ def test_what_is_written_meanwhile_keeps_what_it_has(store: Database) -> None:
     guard.close()
 
 
-def test_nothing_but_the_vector_changes(store: Database, guard: Guard) -> None:
-    keep(store, ANA, "tea")
-    columns = "row, cell, id, version, status, reason, recorded_at, kind, output, occurred_at, tags"
-
-    def rest() -> list[tuple[object, ...]]:
-        with store.reading() as c:
-            return list(c.execute(f"SELECT {columns} FROM versions")) + list(
-                c.execute("SELECT pinned, access_count, last_accessed, version FROM documents")
-            )
-
-    before, sequence = rest(), store.sequence()
-    reembed(store, guard, numbers(store, ANA))
-    assert rest() == before
-    assert store.sequence() > sequence  # so that an index follows
-
-
-def test_a_row_without_a_text_is_passed_over(store: Database, guard: Guard) -> None:
-    keep(store, ANA, "", "tea", "  ")
-    assert reembed(store, guard, numbers(store, ANA)) == Reembedded(3, 1, 2)
-
-
-def test_without_an_embedder_it_refuses_and_changes_nothing(store: Database) -> None:
-    keep(store, ANA, "tea")
-    before = store.sequence()
-    with pytest.raises(OptionError, match="embedder: expected one: set LTM_EMBEDDING_URL"):
-        reembed(store, Guard(Off("LTM_EMBED_DISABLE is set")), numbers(store, ANA))
-    assert store.sequence() == before
-
-
 def test_a_reader_is_refused(store: Database, guard: Guard) -> None:
     keep(store, ANA, "tea")
     reader = Database.open(store.folder, read_only=True)
@@ -263,15 +202,6 @@ def test_the_check_for_other_versions_is_what_keeps_them(
     monkeypatch.setattr(vectors_of_changes, "set_vectors", blind)
     with pytest.raises(AssertionError):
         test_what_is_written_meanwhile_keeps_what_it_has(store)
-
-
-def test_vectors_are_float32_and_finite(store: Database) -> None:
-    keep(store, ANA, "tea")
-    guard = Guard(Fake(lambda texts: np.array([[1e39] * 8]), dim=8))
-    done = reembed(store, guard, numbers(store, ANA))
-    assert (done.embedded, len(done.errors)) == (0, 1)
-    assert done.errors[0].error.startswith("malformed")
-    guard.close()
 
 
 class LengthUnknown:
@@ -345,27 +275,6 @@ def test_a_forced_run_begins_anew_for_another_length(store: Database) -> None:
         assert [length for (length,) in lengths] == [24]
 
 
-def test_a_recall_says_that_the_vectors_are_of_another_model_or_length(tmp_path: Path) -> None:
-    def reasons(memory: MemorySync, user: str) -> list[str]:
-        return [str(one.reason) for one in memory.search("hot tea", user_id=user).reasons]
-
-    with MemorySync.open(tmp_path / "store", embedder=HashEmbedder(8)) as memory:
-        memory.remember("hot tea", user_id="ann")
-        memory.remember("cold tea", user_id="bob")
-        assert reasons(memory, "ann") == []
-    with MemorySync.open(tmp_path / "store", embedder=None) as memory:
-        memory.remember(" ", input="\t", user_id="dan")  # has a vector at no time
-    for embedder in (HashEmbedder(4), Fake(HashEmbedder(8).embed, dim=8, model="other")):
-        with MemorySync.open(tmp_path / "store", embedder=embedder) as memory:
-            assert reasons(memory, "ann") == ["embed_stale"]
-            assert memory.search("hot tea", user_id="ann")[0].vector_score is None
-            assert [reasons(memory, user) for user in ("dan", "nobody")] == [[], []]
-            memory.remember("green tea", user_id="ann")  # the other one still cannot be compared
-            assert [reasons(memory, user) for user in ("ann", "bob")] == [["embed_stale"]] * 2
-            memory.reembed()
-            assert [reasons(memory, user) for user in ("ann", "bob")] == [[], []]
-
-
 def test_after_a_backfill_calls_are_made_again_at_once(store: Database) -> None:
     keep(store, ANA, "tea")
     is_down = True
@@ -384,3 +293,79 @@ def test_after_a_backfill_calls_are_made_again_at_once(store: Database) -> None:
         assert reembed(store, guard, numbers(store, ANA)).embedded == 1
         assert guard.state()["breaker"] == "closed"
         assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("damaged", [range(64), range(32, 96), range(100)])
+def test_damaged_rows_are_errors_and_all_others_get_a_vector(
+    store: Database, damaged: range, *, force: bool
+) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(100)))
+    with store.transaction() as c:
+        change = "UPDATE versions SET output = 'other' WHERE row BETWEEN ? AND ?"
+        c.execute(change, (damaged[0] + 1, damaged[-1] + 1))
+    told: list[tuple[int, int]] = []
+    guard = Guard(HashEmbedder(8))
+    cells = numbers(store, ANA)
+    done = reembed(store, guard, cells, force=force, progress=lambda *at: told.append(at))
+    guard.close()
+    assert (done.scanned, done.embedded, done.skipped) == (100, 100 - len(damaged), 0)
+    assert done.stopped is None
+    assert [(one.id, one.user_id) for one in done.errors] == [(f"e{n}", "ana") for n in damaged]
+    assert {one.error for one in done.errors} == {"damaged: doctor(full=True) tells more"}
+    assert told == [(64, 100), (100, 100)]
+    assert vectors(store) == {
+        f"e{n}": None if n in damaged else expected(f"text {n}") for n in range(100)
+    }
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "X'FF'", "CAST(X'FF' AS TEXT)", "'{'", "'[]'", "'3'", "'{}'", "7", "''", "'{\"row\": 5}'",
+        "replace(value, '64', '\"x\"')", "replace(value, '64', 'Infinity')",
+        "replace(value, '64', '1e300')", "replace(value, '64', '-64')",
+        "replace(value, '64', '64000000000000000000')",
+    ],
+)  # fmt: skip
+def test_a_forced_run_with_a_damaged_note_begins_at_the_beginning(
+    store: Database, note: str
+) -> None:
+    keep(store, ANA, *(f"text {n}" for n in range(100)))
+    cells = numbers(store, ANA)
+
+    def until_the_second_page(texts: object) -> object:
+        if "text 70" in texts:  # type: ignore[operator]
+            raise EmbedError.of(EmbedFault.HUNG, "a reply", "none")
+        return HashEmbedder(8).embed(texts)  # type: ignore[arg-type]
+
+    first = Guard(Fake(until_the_second_page, dim=8, model="hash-8"))
+    assert reembed(store, first, cells, force=True).stopped is not None
+    first.close()
+    with store.transaction() as c:
+        found = json.loads(c.execute("SELECT value FROM meta WHERE name = ?", (CURSOR,)).get)
+        assert found["row"] == 64
+        c.execute(f"UPDATE meta SET value = {note} WHERE name = ?", (CURSOR,))
+    second = Guard(HashEmbedder(8))
+    assert reembed(store, second, cells, force=True).embedded == 100
+    second.close()
+
+
+def test_a_change_of_length_that_is_interrupted_is_made_by_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(tmp_path / "store", embedder=LengthUnknown()) as memory:
+        store = memory._store
+
+        def interrupted(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(store.follower, "relayout", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                memory.remember("tea", id="tea", user_id="ann")
+        assert store.dim != 3
+        memory.remember("tea", id="tea", user_id="ann")
+        assert store.dim == 3
+        found = memory.search("nothing of it", user_id="ann", vector=[1, 2, 3])
+        assert [round(one.vector_score or 0, 5) for one in found] == [1.0]

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from hyrecall import recipes
-from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import Fact, Memory, MemorySync
-from memory.stores import DIM, HOUR, NOON, episode, folder, open_store
+from memory.stores import HOUR, NOON, episode, folder, open_store
 from seams import DegradedReason, Follower, IndexNotReadyError, Notes
 
 
 def ids(memory: MemorySync) -> list[str]:
     return sorted(one.id for one in memory.list(user_id="alice"))
-
-
-# ---- which memories a session names ----
 
 
 @pytest.mark.parametrize("erase", [False, True])
@@ -54,43 +49,32 @@ def test_what_was_deleted_is_erased_with_the_session_it_was_last_of() -> None:
         assert memory.history("e0", user_id="alice") == []
 
 
-# ---- a removal says what it removes ----
+UNSAID: list[tuple[dict[str, Any], str]] = [
+    ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
+    ({"user_id": None}, "id: expected an id"),
+    ({"everything": True}, "user_id: expected a named user beside everything=True"),
+    ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected False"),
+    ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected"),
+    ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected False"),
+    ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
+]
 
 
 @pytest.mark.parametrize("erase", [False, True])
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
-        ({"user_id": None}, "id: expected an id"),
-        ({"everything": True}, "user_id: expected a named user beside everything=True"),
-        ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected False"),
-        ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected"),
-        ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected False"),
-        ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
-    ],
-)
-def test_all_of_a_user_goes_only_where_the_call_says_everything(
-    given: dict[str, Any], told: str, *, erase: bool
-) -> None:
-    async def ask(path: str) -> None:
-        async with Memory.open(path, embedder=None) as memory:
-            with pytest.raises((OptionError, DTypeError), match=told):
-                await memory.forget(**given, erase=erase)
+def test_all_of_a_user_goes_only_where_the_call_says_everything(*, erase: bool) -> None:
+    async def run() -> None:
+        async with Memory.open(folder(), embedder=None) as memory:
+            await memory.remember_batch([episode(at, session_id="s1") for at in range(3)])
+            await memory.remember("of nobody", id="e0")
+            for given, told in UNSAID:
+                with pytest.raises((OptionError, DTypeError), match=told):
+                    await memory.forget(**given, erase=erase)
+            assert len(await memory.list(user_id="alice")) == 3
+            assert await memory.forget(user_id="alice", everything=True, erase=erase) == 3
+            assert await memory.list(user_id="alice") == []
+            assert await memory.get("e0") is not None
 
-    path = folder()
-    with open_store(path, embedder=None) as memory:
-        memory.remember_batch([episode(at, session_id="s1") for at in range(3)])
-        memory.remember("of nobody", id="e0")
-        with pytest.raises((OptionError, DTypeError), match=told):
-            memory.forget(**given, erase=erase)
-    asyncio.run(ask(path))
-    with open_store(path, embedder=None) as memory:
-        assert ids(memory) == ["e0", "e1", "e2"]
-        assert memory.get("e0") is not None
-        assert memory.forget(user_id="alice", everything=True, erase=erase) == 3
-        assert ids(memory) == []
-        assert memory.get("e0") is not None
+    asyncio.run(run())
 
 
 def test_other_faces_remove_nothing_without_an_id() -> None:
@@ -111,9 +95,6 @@ def test_other_faces_remove_nothing_without_an_id() -> None:
         assert len(memory.links("e0", user_id="alice")) == 1
 
 
-# ---- what is taken for episodes ----
-
-
 @pytest.mark.parametrize("given", ["hello", b"hello", {"tea": 1}, episode(0), 5, None])
 def test_one_thing_is_no_batch(given: Any) -> None:
     with open_store(embedder=None) as memory:
@@ -123,9 +104,6 @@ def test_one_thing_is_no_batch(given: Any) -> None:
         assert ids(memory) == []
         memory.remember_batch(one for one in [episode(0)])
         assert ids(memory) == ["e0"]
-
-
-# ---- ids that are taken ----
 
 
 def test_the_way_out_of_a_conflict_leads_out_of_it() -> None:
@@ -167,18 +145,6 @@ def test_the_key_of_a_superseded_note_is_free_once_it_is_deleted() -> None:
         assert {note.key: note.value for note in notes.list()} == {"k1": "third", "k2": "second"}
 
 
-def test_the_version_of_what_moved_counts_where_it_went() -> None:
-    with open_store(embedder=None) as memory:
-        memory.remember(episode(0))
-        memory.update("e0", user_id="alice", output="two")
-        moved = memory.update("e0", user_id="alice", visibility="global")
-        assert moved.version == 1
-        assert memory.update("e0", user_id="alice", visibility="private").version == 4
-
-
-# ---- facts ----
-
-
 def test_a_fact_that_is_followed_keeps_its_pin() -> None:
     said: dict[str, Any] = {"user_id": "alice", "subject": "alice", "predicate": "lives in"}
     with open_store(embedder=None) as memory:
@@ -190,27 +156,6 @@ def test_a_fact_that_is_followed_keeps_its_pin() -> None:
         assert [one.id for one in memory.list(user_id="alice", pinned=True)] == [oslo.id]
         others = [one.id for one in memory.list(user_id="alice", pinned=False)]
         assert sorted(others) == sorted([rome.id, bonn.id])
-
-
-# ---- the model is still being loaded ----
-
-
-def test_what_is_kept_at_once_after_opening_has_its_vector() -> None:
-    class SlowToLoad(HashEmbedder):
-        def warm(self) -> None:
-            time.sleep(0.3)
-
-    path = folder()
-    with open_store(path, embedder=SlowToLoad(dim=DIM), write_timeout=30.0) as memory:
-        kept = memory.remember(episode(0))
-        kept_too = memory.remember_batch([episode(1), episode(2)])
-    assert [one.embedded for one in (kept, *kept_too)] == [True] * 3
-    with open_store(path, embedder=HashEmbedder(dim=DIM)) as memory:
-        done = memory.reembed()
-    assert (done.scanned, done.embedded, done.skipped) == (3, 0, 3)
-
-
-# ---- the saved index ----
 
 
 def test_a_snapshot_has_what_was_committed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,13 +173,3 @@ def test_a_snapshot_has_what_was_committed_before_it(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(Follower, "catch_up", not_ready)
         memory.remember(episode(1))
         assert not memory.snapshot(), "there is nothing new to save, and nothing is raised"
-
-
-def test_and_so_has_one_that_is_awaited() -> None:
-    async def run() -> None:
-        async with Memory.open(folder(), embedder=None) as memory:
-            memory._sync._store.background.close()
-            await memory.remember(episode(0))
-            assert await memory.snapshot()
-
-    asyncio.run(run())

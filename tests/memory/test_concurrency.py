@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import HyrecallError, OptionError, StoreError
+from hyrecall.errors import HyrecallError, OptionError
 from hyrecall.memory import Episode, MemorySync
-from memory.children import in_child
-from memory.stores import BrokenEmbedder, episode, folder, open_store
+from memory.stores import episode, folder, open_store
 
 SECONDS = float(os.environ.get("HYRECALL_STRESS_SECONDS", "2"))
 READERS, WRITERS = 8, 2
@@ -143,26 +142,6 @@ def test_closing_while_others_work_gives_answers_or_typed_errors() -> None:
         with pytest.raises(OptionError, match="an open store"):
             memory.remember("note", user_id="alice")
         memory.close()
-
-
-def test_a_forked_child_is_refused_and_harms_nothing() -> None:
-    with open_store(embedder=BrokenEmbedder()) as memory:
-        memory.remember(episode(0))
-
-        def child() -> int:
-            for call in (
-                lambda: memory.search("note", user_id="alice"),
-                lambda: memory.remember("note", user_id="alice"),
-                lambda: memory.list(user_id="alice"),
-            ):
-                with pytest.raises(StoreError, match="the process that opened it"):
-                    call()
-            memory.close()
-            return 0
-
-        assert in_child(child) == 0
-        memory.remember(episode(1))
-        assert len(memory.search("note", user_id="alice")) == 2
 
 
 def test_a_cancelled_call_reaches_nobody() -> None:

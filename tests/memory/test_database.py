@@ -1,16 +1,18 @@
-"""The database of a store: who may open it, what a transaction promises, what readers see."""
+"""The database of a store: who may open it, the writer's lock, transactions, disks that fail."""
 
+import errno
 import os
 import shutil
+import signal
 import stat
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
 import pytest
 
-import hyrecall as hr
 from hyrecall.errors import (
     CorruptStoreError,
     OptionError,
@@ -19,8 +21,18 @@ from hyrecall.errors import (
     StoreNotFoundError,
     WriterBusyError,
 )
-from memory.children import in_child
-from seams import Database, check_sqlite, meta, take_sequence
+from memory.children import fork, in_child
+from memory.failing_vfs import Faults, failing_vfs
+from seams import (
+    LOCK,
+    SECONDS_FOR_READERS,
+    Database,
+    ReaderLock,
+    WriterLock,
+    check_sqlite,
+    meta,
+    take_sequence,
+)
 from seams import memory_DATABASE as DATABASE
 from seams import memory_FORMAT as FORMAT
 
@@ -48,36 +60,12 @@ def names(database: Database) -> list[str]:
 # ---- opening ----
 
 
-def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
-    folder = tmp_path / "a" / "store"
-    first = Database.open(folder)
-    put(first, "one")
-    first.close()
-    first.close()
-    again = Database.open(folder)
-    assert names(again) == ["one"]
-    assert again.sequence() == 1
-    assert again.was_clean
-    again.close()
-
-
 def test_a_store_is_its_owners_alone(store: Database) -> None:
     put(store, "one")
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in store.folder.iterdir()}
     assert modes.keys() == {DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "LOCK"}
     assert set(modes.values()) == {0o600}
-
-
-def test_there_is_one_writer_and_it_says_who(store: Database) -> None:
-    with pytest.raises(WriterBusyError, match=f"pid {os.getpid()}"):
-        Database.open(store.folder)
-    reader = Database.open(store.folder, read_only=True)
-    put(store, "one")
-    assert names(reader) == ["one"]
-    reader.close()
-    store.close()
-    Database.open(store.folder).close()
 
 
 def test_a_reader_writes_nothing(store: Database) -> None:
@@ -87,15 +75,6 @@ def test_a_reader_writes_nothing(store: Database) -> None:
     with pytest.raises(StoreError), reader.reading() as connection:
         connection.execute(PUT, ("one", 1))
     assert names(reader) == []
-    reader.close()
-
-
-def test_a_reader_needs_no_writer(tmp_path: Path) -> None:
-    writer = Database.open(tmp_path / "store")
-    put(writer, "one")
-    writer.close()
-    reader = Database.open(tmp_path / "store", read_only=True)
-    assert names(reader) == ["one"]
     reader.close()
 
 
@@ -137,12 +116,6 @@ def test_another_process_may_make_the_folder_first(
         Database.open(folder).close()
         assert looks == moment
         shutil.rmtree(tmp_path / ("above" if nested else "store"))
-
-
-def test_what_was_left_by_a_first_open_that_failed_is_a_store(tmp_path: Path) -> None:
-    (tmp_path / "LOCK").touch()
-    (tmp_path / DATABASE).touch()
-    Database.open(tmp_path).close()
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -192,15 +165,13 @@ def test_damage_is_found_when_the_last_writer_did_not_close(tmp_path: Path) -> N
         Database.open(tmp_path / "store")
 
 
-@pytest.mark.parametrize("version", ["3.40.1", "3.44.5", "3.50.6", "3.51.2", "3.7.0"])
-def test_an_sqlite_that_may_damage_is_refused(version: str) -> None:
-    with pytest.raises(OptionError, match=f"apsw: expected one with SQLite 3.51.3 .* {version}"):
+def test_an_sqlite_that_may_damage_is_refused_and_a_mended_one_taken() -> None:
+    for version in ("3.40.1", "3.44.5", "3.50.6", "3.51.2", "3.7.0"):
+        told = f"apsw: expected one with SQLite 3.51.3 .* {version}"
+        with pytest.raises(OptionError, match=told):
+            check_sqlite(version)
+    for version in ("3.44.6", "3.50.7", "3.51.3", "3.54.1", "4.0"):
         check_sqlite(version)
-
-
-@pytest.mark.parametrize("version", ["3.44.6", "3.50.7", "3.51.3", "3.54.1", "4.0"])
-def test_an_sqlite_that_is_mended_is_taken(version: str) -> None:
-    check_sqlite(version)
 
 
 def test_the_disk_is_asked_for_all_there_is(store: Database) -> None:
@@ -242,16 +213,6 @@ def test_errors_of_the_block_itself_keep_their_names(store: Database) -> None:
         (store.folder / "nothing").read_bytes()
 
 
-def test_threads_take_turns_and_all_of_them_land(store: Database) -> None:
-    threads = [threading.Thread(target=put, args=(store, f"{at:02}")) for at in range(25)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert names(store) == [f"{at:02}" for at in range(25)]
-    assert store.sequence() == 25
-
-
 def test_a_reader_sees_one_state_whatever_is_written(store: Database) -> None:
     put(store, "one")
     with store.reading() as connection:
@@ -274,33 +235,6 @@ def test_a_statement_that_was_left_unfinished_shows_nobody_an_old_state(store: D
     assert store.checkpoint(wait=0)
 
 
-def test_readers_in_threads_never_see_half_of_a_transaction(store: Database) -> None:
-    for name in ("a", "b"):
-        put(store, name, 1)
-    torn: list[list[int]] = []
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.is_set():
-            with store.reading() as connection:
-                dims = [dim for (dim,) in connection.execute("SELECT dim FROM models")]
-            if len(set(dims)) > 1:
-                torn.append(dims)
-
-    readers = [threading.Thread(target=look) for _ in range(4)]
-    for reader in readers:
-        reader.start()
-    for dim in range(2, 120):
-        with store.transaction() as connection:
-            connection.execute(PUT, ("a", dim))
-            connection.execute(PUT, ("b", dim))
-    done.set()
-    for reader in readers:
-        reader.join()
-    assert torn == []
-    assert len(store._idle) <= 8
-
-
 def test_a_closed_store_is_refused_by_name(store: Database) -> None:
     store.close()
     for use in (store.sequence, store.checkpoint):
@@ -319,64 +253,188 @@ def test_a_reading_may_outlive_the_close(store: Database) -> None:
     again.close()
 
 
-def test_a_forked_child_is_told_to_open_its_own(store: Database) -> None:
-    put(store, "one")
-
-    def use_the_parents() -> int:
-        for use in (store.sequence, lambda: put(store, "two")):
-            with pytest.raises(StoreError, match=r"expected the process that opened it \(pid"):
-                use()
-        store.close()
-        own = Database.open(store.folder, read_only=True)
-        found = names(own)
-        own.close()
-        return 0 if found == ["one"] else 1
-
-    assert in_child(use_the_parents) == 0
-    put(store, "three")
-    assert names(store) == ["one", "three"]
-    with pytest.raises(WriterBusyError):
-        Database.open(store.folder)
-
-
 # ---- the log ----
 
 
-def test_a_checkpoint_empties_the_log(store: Database) -> None:
+def test_a_full_disk_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
+    store = Database.open(tmp_path / "store")
     put(store, "one")
-    log = store.folder / f"{DATABASE}-wal"
-    assert log.stat().st_size > 0
-    assert store.checkpoint()
-    assert log.stat().st_size == 0
+    with store.transaction() as connection:
+        pages = connection.pragma("page_count")
+        connection.pragma("max_page_count", pages + 2)
+    with pytest.raises(StoreError, match="expected room on the disk") as caught:
+        put(store, "x" * 50_000)
+    assert caught.value.errno == errno.ENOSPC
     assert names(store) == ["one"]
-
-
-def test_a_checkpoint_waits_for_readers_only_so_long(store: Database) -> None:
-    put(store, "one")
-    with store.reading() as connection:
-        assert connection.execute("SELECT count(*) FROM models").get == 1
-        put(store, "two")
-        assert not store.checkpoint(wait=0.1)
-        assert connection.execute("SELECT count(*) FROM models").get == 1
-    assert store.checkpoint(wait=0.1)
-
-
-def test_the_standard_librarys_sqlite_reads_a_store(store: Database) -> None:
-    """In a process of its own: two copies of SQLite in one break each other's locks."""
-    import subprocess
-    import sys
-
-    put(store, "one")
+    put(store, "two")
+    assert names(store) == ["one", "two"]
     store.close()
-    code = (
-        "import sqlite3, sys\n"
-        "c = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n"
-        "print(c.execute('SELECT model FROM models').fetchall())"
-    )
-    command = [sys.executable, "-c", code, str(store.folder / DATABASE)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "[('one',)]\n"
 
 
-def test_store_errors_are_of_the_family() -> None:
-    assert issubclass(StoreError, (hr.HyrecallError, OSError))
+def test_a_failed_sync_is_an_error_of_the_caller(tmp_path: Path) -> None:
+    faults = Faults(verbs=("sync",))
+    with failing_vfs(faults) as vfs:
+        store = Database.open(tmp_path / "store", vfs=vfs)
+        put(store, "one")
+        synced = len(faults.done)
+        put(store, "two")
+        assert len(faults.done) > synced, "a commit syncs"
+        faults.fail_at = len(faults.done) + 1
+        before = store._writer
+        with pytest.raises(StoreError, match="expected a disk without faults") as caught:
+            put(store, "three")
+        assert caught.value.errno == errno.EIO
+        assert store._writer is not before, "the connection is made anew"
+        put(store, "four")
+        assert {"one", "two", "four"} <= set(names(store))
+        store.close()
+
+
+def test_a_commit_without_its_sync_would_be_seen(tmp_path: Path) -> None:
+    """The control: with synchronous=OFF a commit asks the disk for nothing."""
+    faults = Faults(verbs=("sync",))
+    with failing_vfs(faults) as vfs:
+        store = Database.open(tmp_path / "store", vfs=vfs)
+        with store.transaction() as connection:
+            connection.execute(PUT, ("one", 1))
+        with store._writing:
+            assert store._writer is not None
+            store._writer.pragma("synchronous", "OFF")
+        synced = len(faults.done)
+        put(store, "two")
+        assert len(faults.done) == synced
+        store.close()
+
+
+def try_to_take(folder: Path) -> int:
+    try:
+        WriterLock.take(folder).release()
+    except WriterBusyError:
+        return 1
+    return 0
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    told = f"no other writer, got one at work .pid {os.getpid()}"
+    with pytest.raises(WriterBusyError, match=told) as caught:
+        WriterLock.take(tmp_path)
+    assert vars(caught.value)["remedy"] == "read_only=True, or wait= so many seconds"
+    assert stat.S_IMODE((tmp_path / LOCK).stat().st_mode) == 0o600
+    assert in_child(lambda: try_to_take(tmp_path)) == 1
+    lock.release()
+    lock.release()
+    assert in_child(lambda: try_to_take(tmp_path)) == 0
+    WriterLock.take(tmp_path).release()
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("kept")
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / LOCK).symlink_to(other)
+    with pytest.raises(OSError, match="LOCK"):
+        WriterLock.take(folder)
+    assert other.read_text() == "kept"
+
+
+def test_a_writer_may_wait_for_the_other_to_leave(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    began = time.monotonic()  # first: this thread may be held up before the next line
+    threading.Timer(0.1, lock.release).start()
+    WriterLock.take(tmp_path, wait=10).release()
+    assert 0.05 < time.monotonic() - began < 5
+
+
+def test_waiting_ends(tmp_path: Path) -> None:
+    lock = WriterLock.take(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError):
+        WriterLock.take(tmp_path, wait=0.1)
+    assert 0.1 <= time.monotonic() - began < 2
+    lock.release()
+
+
+def test_a_killed_writer_leaves_no_lock(tmp_path: Path) -> None:
+    def hold_and_die() -> int:
+        WriterLock.take(tmp_path)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    assert in_child(hold_and_die) == -signal.SIGKILL
+    WriterLock.take(tmp_path).release()
+
+
+def shared(folder: Path) -> ReaderLock:
+    lock = ReaderLock.take(folder)
+    assert lock is not None
+    return lock
+
+
+def test_readers_keep_writers_out_and_a_writer_keeps_readers_out(tmp_path: Path) -> None:
+    writer = WriterLock.take(tmp_path)
+    assert ReaderLock.take(tmp_path) is None
+    writer.release()
+    readers = [shared(tmp_path), shared(tmp_path)]
+    for one in readers:
+        assert in_child(lambda: try_to_take(tmp_path)) == 1
+        one.release()
+        one.release()
+    assert in_child(lambda: try_to_take(tmp_path)) == 0
+
+
+def test_a_writer_waits_a_little_for_readings_to_end_and_says_so_if_they_do_not(
+    tmp_path: Path,
+) -> None:
+    WriterLock.take(tmp_path).release()
+    reader = shared(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError, match="no reading that keeps writers out, got one that"):
+        WriterLock.take(tmp_path)
+    assert time.monotonic() - began >= SECONDS_FOR_READERS
+    threading.Timer(0.1, reader.release).start()
+    writer = WriterLock.take(tmp_path)
+    began = time.monotonic()
+    with pytest.raises(WriterBusyError, match="no other writer"):  # for which nobody waits unasked
+        WriterLock.take(tmp_path)
+    assert time.monotonic() - began < SECONDS_FOR_READERS
+    writer.release()
+
+
+@pytest.mark.parametrize("take", [WriterLock.take, shared])
+def test_a_child_that_outlives_its_parents_lock_holds_nothing(
+    tmp_path: Path, take: Callable[[Path], WriterLock | ReaderLock]
+) -> None:
+    WriterLock.take(tmp_path).release()
+    lock = take(tmp_path)
+    ready, go = os.pipe(), os.pipe()
+    child = fork()
+    if child == 0:
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    try:
+        lock.release()  # in the parent; the child still lives
+        WriterLock.take(tmp_path).release()
+    finally:
+        os.write(go[1], b"x")
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("take", [WriterLock.take, shared])
+def test_a_child_cannot_free_its_parents_lock(
+    tmp_path: Path, take: Callable[[Path], WriterLock | ReaderLock]
+) -> None:
+    WriterLock.take(tmp_path).release()
+    lock = take(tmp_path)
+
+    def release() -> int:
+        lock.release()
+        return 0
+
+    assert in_child(release) == 0
+    with pytest.raises(WriterBusyError):
+        WriterLock.take(tmp_path)
+    lock.release()

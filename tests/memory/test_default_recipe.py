@@ -1,8 +1,9 @@
-"""What a store that names no recipe recalls by, and how it marks what only fills a list."""
+"""What a store recalls by: its recipe, the default one, and the analyzer of its texts."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import EpisodeMatch, Fact, MemorySync, Notes
-from memory.stores import DIM, Clock, FixedEmbedder, episode, open_store
-from seams import check_recall, ranked
+from memory.stores import DIM, FixedEmbedder, episode, folder, open_store
+from seams import TokenFunction, check_recall, ranked
 
 PAID, DEPLOYS, LUNCH = "The invoices were paid", "Deploys run on Friday", "Lunch was great"
 
@@ -53,22 +54,6 @@ def test_recall_scored_keeps_loom_s_formula_where_the_store_names_no_recipe() ->
         assert memory.recall("invoice", user_id="alice") == [one.episode for one in matches]
 
 
-def test_both_formulas_read_one_index() -> None:
-    with open_store(embedder=None) as memory:
-        memory.remember(episode(0, PAID))
-        assert memory.search("invoice", user_id="alice")
-        assert memory.recall_scored("invoice", user_id="alice")[0].bm25_score
-        assert memory._store.follower.report()["rebuilds"] == 1
-
-
-@pytest.mark.parametrize("recipe", [recipes.loom, recipes.default, recipes.honeycomb])
-def test_a_recipe_that_the_store_names_is_that_of_every_recall(recipe: hr.Recipe) -> None:
-    with with_three(recipe=recipe, clock=Clock()) as memory:
-        for query in ("deploys on friday", "invoices", " "):
-            searched = memory.search(query, user_id="alice", limit=5)
-            assert list(memory.recall_scored(query, user_id="alice")) == list(searched)
-
-
 def test_a_blank_search_finds_nothing_by_default_and_list_gives_the_newest() -> None:
     with with_three() as memory:
         matches = memory.search("  ", user_id="alice")
@@ -92,14 +77,6 @@ def test_a_changed_memory_stands_behind_its_equals_and_only_l0_ranks_a_pinned_on
                 memory.remember("tea", id=name, kind="note")
             memory.pin("a")
             assert [one.episode.id for one in memory.search("tea")] == wanted
-
-
-def test_facts_are_recalled_by_the_default_recipe_and_a_blank_query_lists_those_that_hold() -> None:
-    with MemorySync.in_memory(embedder=None) as memory:
-        memory.remember_fact(Fact(subject="ann", predicate="pays", object="invoices"))
-        memory.remember_fact(Fact(subject="bo", predicate="likes", object="tea"))
-        assert [one.object for one in memory.recall_facts("invoice")] == ["invoices"]
-        assert [one.object for one in memory.recall_facts("")] == ["tea", "invoices"]
 
 
 @pytest.mark.parametrize("name", ["default", "loom", "hypergraph", "l0", "honeycomb", "hebb"])
@@ -131,27 +108,6 @@ def test_a_recipe_of_another_type_is_refused() -> None:
         MemorySync.in_memory(recipe="loom")  # type: ignore[arg-type]
 
 
-# ---- fill ----
-
-
-@pytest.mark.parametrize("recipe", [None, recipes.default, recipes.honeycomb])
-def test_nothing_fills_a_search_of_a_recipe_without_fill(recipe: hr.Recipe | None) -> None:
-    with with_three(recipe=recipe) as memory:
-        matches = memory.search("invoices paid", user_id="alice")
-        assert found(matches) == [PAID]
-        assert [match.is_fill for match in matches] == [False]
-        assert memory.search("xylophone", user_id="alice") == []
-
-
-def test_rows_that_a_recipe_s_fill_added_are_marked() -> None:
-    with with_three() as memory:
-        matches = memory.recall_scored("invoice", user_id="alice")
-        assert found(matches) == [PAID, LUNCH, DEPLOYS]
-        assert [match.is_fill for match in matches] == [False, True, True]
-        assert list(matches.origins) == ["hit", "fill", "fill"]
-        assert all(match.is_fill for match in memory.recall_scored("", user_id="alice"))
-
-
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -178,6 +134,164 @@ def test_adapters_mark_what_fills_a_list() -> None:
     ]
 
 
-def test_a_match_without_the_mark_is_none_that_fills() -> None:
-    match = EpisodeMatch.model_validate({"episode": {"output": "tea"}, "score": 1.0})
-    assert match.is_fill is False
+def outputs(memory: MemorySync, query: str) -> list[str]:
+    return [match.episode.output for match in memory.search(query, user_id="alice")]
+
+
+def with_two(path: Path, **options: Any) -> MemorySync:
+    memory = open_store(path, embedder=None, **options)
+    memory.remember_batch([episode(0, PAID), episode(1, DEPLOYS)])
+    return memory
+
+
+def reopened(path: Path, **options: Any) -> tuple[MemorySync, tuple[str, ...]]:
+    """Open a store again; say why its index was made anew."""
+    memory = open_store(path, embedder=None, **options)
+    return memory, memory._store.follower.report()["rebuild_reasons"]
+
+
+def test_a_store_of_words_finds_other_forms_of_a_word() -> None:
+    with with_two(folder()) as memory:
+        assert outputs(memory, "invoice") == [PAID]
+        assert outputs(memory, "when do we deploy") == [DEPLOYS]
+        best = memory.recall_scored("when do we deploy", user_id="alice")[0]
+        assert (best.episode.output, best.is_fill) == (DEPLOYS, False)
+
+
+def test_the_default_analyzer_keeps_identifiers_accents_and_scripts_without_spaces() -> None:
+    with MemorySync.in_memory(embedder=None) as memory:
+        texts = ("INV-2026-0042 is due", "Café in Łódź", "東京都に住んでいます", "Книги оплачены")
+        memory.remember_batch([episode(at, text) for at, text in enumerate(texts)])
+        for query, text in zip(("inv-2026-0042", "cafe lodz", "京都", "книги"), texts, strict=True):
+            assert outputs(memory, query) == [text]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name"),
+    [
+        (None, "unicode:english"),
+        (recipes.default, "unicode:english"),
+        (recipes.honeycomb, "unicode:english"),
+        (recipes.hypergraph, "unicode:english"),
+        (recipes.loom, "word"),
+        (recipes.loom.replace(exact=True), "word"),
+        (recipes.l0, "unicode61"),
+        (recipes.hebb, "porter"),
+    ],
+)
+def test_each_recipe_has_its_analyzer(recipe: hr.Recipe | None, name: str) -> None:
+    with MemorySync.in_memory(recipe=recipe, embedder=None) as memory:
+        memory.remember(episode(0, "tea"))
+        index = memory._store.follower.ready().index
+        assert index._facts.analyzers["text"] == hr.Analyzer(name)
+
+
+@pytest.mark.parametrize("analyzer", ["word", hr.Analyzer("word")])
+@pytest.mark.parametrize("recipe", [None, recipes.default, recipes.loom, recipes.honeycomb])
+def test_a_given_analyzer_is_the_store_s(
+    analyzer: hr.Analyzer | str, recipe: hr.Recipe | None
+) -> None:
+    with MemorySync.in_memory(recipe=recipe, analyzer=analyzer, embedder=None) as memory:
+        memory.remember(episode(0, PAID))
+        best = memory.search("invoices", user_id="alice", recipe=recipes.default)
+        assert best[0].bm25_score
+        assert memory.search("invoice", user_id="alice", recipe=recipes.default) == []
+
+
+def test_an_analyzer_beside_a_recipe_that_states_another_is_refused_with_both_named() -> None:
+    told = r"analyzer: expected 'porter', which the recipe 'hebb' states, got Analyzer\('unicode'\)"
+    path = folder()
+    with pytest.raises(OptionError, match=told) as caught:
+        MemorySync.open(path, recipe=recipes.hebb, analyzer="unicode", embedder=None)
+    assert caught.value.argument == "analyzer"
+    assert not path.exists()
+    with MemorySync.in_memory(recipe=recipes.hebb, analyzer="porter", embedder=None) as memory:
+        memory.remember(episode(0, PAID))
+        assert outputs(memory, "invoice") == [PAID]
+
+
+def test_a_search_by_a_recipe_that_states_another_analyzer_is_refused() -> None:
+    stated = recipes.default.replace(name="mine", analyzer="porter")
+    with with_two(folder()) as memory:
+        with pytest.raises(OptionError, match="recipe: expected a recipe that shares an index"):
+            memory.search("invoice", user_id="alice", recipe=stated)
+        same = recipes.default.replace(name="mine", analyzer="unicode:english")
+        assert memory.search("invoice", user_id="alice", recipe=same)
+
+
+@pytest.mark.parametrize(
+    ("analyzer", "kind", "told"),
+    [
+        ("unicode62", OptionError, "analyzer: expected one of word, unicode, "),
+        ("unicode:klingon", OptionError, "analyzer: expected unicode: and one of arabic, "),
+        (7, DTypeError, "analyzer: expected an hr.Analyzer or the name of a preset, got int"),
+    ],
+)
+def test_an_analyzer_that_is_none_is_refused(analyzer: Any, kind: type, told: str) -> None:
+    with pytest.raises(kind, match=told) as caught:
+        MemorySync.in_memory(analyzer=analyzer, embedder=None)
+    assert caught.value.argument == "analyzer"
+
+
+def test_the_index_is_made_anew_for_another_analyzer_and_read_for_the_same() -> None:
+    path = folder()
+    with_two(path).close()
+    memory, reasons = reopened(path)
+    with memory:
+        assert reasons == ()
+    memory, reasons = reopened(path, analyzer="word")
+    with memory:
+        assert reasons == ("of another layout or model",)
+        assert outputs(memory, "invoice") == []
+    memory, reasons = reopened(path, analyzer=hr.Analyzer("word"))
+    with memory:
+        assert reasons == ()
+    memory, reasons = reopened(path)
+    with memory:
+        assert reasons == ("of another layout or model",)
+        assert outputs(memory, "invoice") == [PAID]
+
+
+@pytest.mark.parametrize("kind", ["texts", "tokens"])
+def test_a_callable_is_passed_at_each_opening_else_the_default_serves(kind: str) -> None:
+    def initials(text: str) -> list[str]:
+        return [word[0].lower() for word in text.split()]
+
+    if kind == "texts":
+        own = hr.Analyzer.from_callable(initials, name="initials", version="1")
+    else:
+        own = hr.Analyzer(token_function=TokenFunction(initials, name="initials", version="1"))
+    path = folder()
+    with with_two(path, analyzer=own) as memory:
+        memory.link(["e0", "e1"], "near")
+        assert outputs(memory, "iguana") == [PAID]
+    memory, reasons = reopened(path, analyzer=own)
+    with memory:
+        assert reasons == ()
+        memory.remember(episode(2, "Zebras run"))
+        assert outputs(memory, "zoo") == ["Zebras run"]
+    memory, reasons = reopened(path)
+    with memory:
+        assert reasons == ("of another layout or model",)
+        assert outputs(memory, "zoo") == []
+        assert outputs(memory, "zebra") == ["Zebras run"]
+
+
+def test_an_analyzer_that_raises_loses_no_memory() -> None:
+    def words(text: str) -> list[str]:
+        if "boom" in text:
+            raise ValueError("as asked")
+        return text.split()
+
+    own = hr.Analyzer.from_callable(words, name="words", version="1")
+    path = folder()
+    with open_store(path, embedder=None, analyzer=own) as memory:
+        memory.remember(episode(0, "green tea"))
+        memory.remember(episode(1, "boom"))
+        assert memory.get("e1", user_id="alice") is not None
+        matches = memory.search("tea", user_id="alice")
+        assert [match.episode.id for match in matches] == ["e0"]
+        assert matches.degraded
+    memory, _ = reopened(path)
+    with memory:
+        assert outputs(memory, "boom") == ["boom"]

@@ -11,8 +11,7 @@ import pytest
 
 from hyrecall.memory import Fact
 from memory.direct_writes import import_lines
-from memory.rows_of_tests import ANA, NOW, new
-from memory.test_edge_rows import an_edge
+from memory.rows_of_tests import ANA, NOW, an_edge, new
 from seams import (
     Database,
     DoctorCheck,

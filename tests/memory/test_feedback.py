@@ -3,7 +3,6 @@
 import io
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,15 +40,6 @@ def rows(memory: MemorySync) -> list[tuple[Any, ...]]:
         return list(connection.execute("SELECT * FROM feedback ORDER BY row"))
 
 
-def test_what_helped_is_listed_in_the_order_in_which_it_was_said(memory: MemorySync) -> None:
-    assert memory.feedback(used=["milk", "tea"], query="a drink?", **ANN) == 2
-    assert memory.feedback(used=["cake"], query="food?", **ANN) == 1
-    assert memory.list_feedback(**ANN) == [
-        QueryFeedback("a drink?", ("milk", "tea"), NOON),
-        QueryFeedback("food?", ("cake",), NOON),
-    ]
-
-
 def test_the_same_again_changes_only_its_time(memory: MemorySync) -> None:
     clock = memory._store._clock
     assert isinstance(clock, Clock)
@@ -61,21 +51,6 @@ def test_the_same_again_changes_only_its_time(memory: MemorySync) -> None:
     clock.now = NOON - HOUR  # a clock that was set back
     memory.feedback(used=["tea"], query="a drink?", **ANN)
     assert memory.list_feedback(**ANN)[0].at == NOON + HOUR
-
-
-def test_nobody_sees_what_another_said(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query=SECRET, **ANN)
-    for other in (BOB, {}, {"user_id": ""}, {**ANN, **LAB}):
-        assert memory.list_feedback(**other) == []
-    assert said(memory, **ANN) == {SECRET: ("tea",)}
-
-
-def test_the_empty_user_is_not_the_anonymous_one(memory: MemorySync) -> None:
-    for user in ("", None):
-        memory.remember("tea", id="t", user_id=user)
-        memory.feedback(used=["t"], query=f"of {user!r}", user_id=user)
-    assert said(memory, user_id="") == {"of ''": ("t",)}
-    assert said(memory) == {"of None": ("t",)}
 
 
 @pytest.mark.parametrize(
@@ -165,16 +140,6 @@ def test_an_agents_own_memory_comes_before_anothers(agents: MemorySync) -> None:
 
 
 # ---- forgetting and erasing ----
-
-
-def test_a_memory_that_is_forgotten_helped_with_nothing(memory: MemorySync) -> None:
-    memory.feedback(used=["tea", "milk"], query="a drink?", **ANN)
-    memory.feedback(used=["tea"], query="a drink?", **BOB)
-    memory.forget("tea", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("milk",)}
-    memory.remember("another tea", id="tea", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("milk",)}
-    assert said(memory, **BOB) == {"a drink?": ("tea",)}
 
 
 def test_a_change_keeps_what_helped_and_a_move_does_not(memory: MemorySync) -> None:
@@ -340,18 +305,3 @@ def test_damaged_feedback_is_erased_too() -> None:
     with open_store(path, embedder=None) as memory:
         memory.forget("tea", erase=True, **ANN)
         assert rows(memory) == []
-
-
-def test_compacting_keeps_what_helped(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query="a drink?", **ANN)
-    memory.compact()
-    assert said(memory, **ANN) == {"a drink?": ("tea",)}
-
-
-def test_a_write_that_is_asked_for_again_counts_once(memory: MemorySync) -> None:
-    from seams import AskedBy, GiveFeedback
-
-    change = GiveFeedback(AskedBy(user="ann"), "q", ("tea",), NOON + timedelta(hours=1))
-    replies = [memory._store.write(change, bytes(16)) for _ in range(2)]
-    assert replies == [1, 1]
-    assert len(rows(memory)) == 1

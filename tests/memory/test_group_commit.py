@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -141,17 +141,6 @@ def test_changes_that_wait_together_take_one_sync(tmp_path: Path) -> None:
         database.close()
 
 
-def test_a_refused_change_fails_alone(database: Database) -> None:
-    group = group_of(database)
-    group.write(remember("b"))
-    with gathered(group, [remember(key) for key in "abc"]) as writers:
-        pass
-    assert set(writers.faults) == {1}
-    assert isinstance(writers.faults[1], KeyConflictError)
-    assert writers.replies == {0: (1,), 2: (1,)}
-    assert ids(database) == ["a", "b", "c"]
-
-
 @dataclass(frozen=True)
 class Half(Change[int]):
     """Writes and is refused then."""
@@ -161,15 +150,19 @@ class Half(Change[int]):
         raise StoreError("half: expected nothing, got half")
 
 
-def test_nothing_is_left_of_a_change_that_was_refused_half_way(database: Database) -> None:
+def test_a_refused_change_fails_alone_and_nothing_is_left_of_it(database: Database) -> None:
     group = group_of(database)
-    with gathered(group, [remember("a"), Half(), remember("c")]) as writers:
+    group.write(remember("b"))
+    changes = [remember("a"), remember("b"), Half(), remember("c")]
+    with gathered(group, changes) as writers:
         pass
-    assert set(writers.faults) == {1}
-    assert ids(database) == ["a", "c"]
+    assert {at: type(fault) for at, fault in writers.faults.items()} == {
+        1: KeyConflictError, 2: StoreError,
+    }  # fmt: skip
+    assert writers.replies == {0: (1,), 3: (1,)}
     with pytest.raises(StoreError, match=r"^half"):
         group.write(Half())
-    assert ids(database) == ["a", "c"]
+    assert ids(database) == ["a", "b", "c"]
 
 
 def test_without_the_savepoint_something_would_be_left(
@@ -348,3 +341,67 @@ def _forgetful(self: Database, work: Any, outcome: Any) -> None:
     with self.transaction() as connection:
         work(connection)
     outcome.is_committed = True
+
+
+__all__ = ["database"]
+
+
+def test_a_write_id_is_applied_once(database: Database) -> None:
+    group, key = group_of(database), bytes(range(16))
+    assert group.write(remember("a"), write_id=key) == (1,)
+    assert group.write(remember("a"), write_id=key) == (1,), "the reply that was kept"
+    with pytest.raises(KeyConflictError):
+        group.write(remember("a"))
+    with pytest.raises(KeyConflictError):
+        group.write(remember("a"), write_id=bytes(16))
+    assert group.write(remember("b"), write_id=bytes(16)) == (1,), "a refused one is not kept"
+    assert ids(database) == ["a", "b"]
+
+
+def test_a_write_id_that_waits_twice_is_applied_once(database: Database) -> None:
+    group, key = group_of(database), bytes(range(16))
+    inside = threading.Event()
+    held = Writers(group, [Held(inside, lambda: len(group._waiting) == 4)])
+    assert inside.wait(30.0)
+    writers = Writers(group, [remember("a")] * 3, write_id=key)
+    held.join()
+    writers.join()
+    assert writers.faults == {}
+    assert set(writers.replies.values()) == {(1,)}
+    assert ids(database) == ["a"]
+
+
+def test_a_write_id_is_forgotten_after_an_hour(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = group_of(database)
+    group.write(remember("a"), write_id=bytes(range(16)))
+    with database.transaction() as connection:
+        connection.execute("UPDATE applied SET at = at - 3601 * 1000000")
+    group.write(remember("b"), write_id=bytes(16))
+    with database.reading() as connection:
+        assert connection.execute("SELECT count(*) FROM applied").get == 1
+
+
+def test_a_kept_reply_holds_no_text_and_no_id(database: Database) -> None:
+    group = group_of(database)
+    group.write(remember("a secret name"), write_id=bytes(16))
+    with database.reading() as connection:
+        assert connection.execute("SELECT reply FROM applied").get == "[1]"
+
+
+def test_a_thread_that_reads_a_store_in_memory_cannot_write_to_it() -> None:
+    database = MemoryDatabase.make()
+    group = group_of(database)
+    with database.reading(), pytest.raises(StoreError, match=r"a change after the reading"):
+        group.write(remember("a"))
+    group.write(remember("a"))
+    database.close()
+
+
+def test_a_change_has_the_time_that_its_caller_says(database: Database) -> None:
+    at = datetime(2020, 1, 1, tzinfo=UTC)
+    group = group_of(database)
+    group.write(remember("a"), now=at)
+    with database.reading() as connection:
+        assert connection.execute("SELECT recorded_at FROM versions").get == at.timestamp() * 1e6

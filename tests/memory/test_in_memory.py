@@ -1,6 +1,5 @@
 """A store in memory: the replies of a store on the disk, and nothing on the disk."""
 
-import asyncio
 import subprocess
 import sys
 import threading
@@ -13,7 +12,7 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError, StoreError
-from hyrecall.memory import EVERYONE, Episode, Fact, Memory, MemorySync, Participant
+from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync, Participant
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 from seams import PATIENCE, MemoryDatabase, StoreOptions
 
@@ -145,63 +144,6 @@ def test_an_option_without_a_meaning_is_refused(name: str, value: object) -> Non
         MemorySync.open(":memory:", **{name: value})  # type: ignore[arg-type]
     assert getattr(StoreOptions(), name) != value
     assert not Path(":memory:").exists()
-
-
-def test_readers_and_writers_in_many_threads_lose_nothing() -> None:
-    n_writers, n_each = 3, 20
-    seen: list[int] = []
-
-    def write(memory: MemorySync, writer: int) -> None:
-        for at in range(n_each):
-            memory.remember("oak", id=f"{writer}-{at}", user_id="ann")
-
-    def read(memory: MemorySync, stop: threading.Event) -> None:
-        last = 0
-        while not stop.is_set():
-            found = len(memory.search("oak", user_id="ann", limit=100))
-            assert found >= last
-            last = found
-        seen.append(last)
-
-    with MemorySync.in_memory(embedder=None) as memory:
-        stop = threading.Event()
-        readers = [threading.Thread(target=read, args=(memory, stop)) for _ in range(3)]
-        writers = [threading.Thread(target=write, args=(memory, at)) for at in range(n_writers)]
-        for thread in readers + writers:
-            thread.start()
-        for thread in writers:
-            thread.join()
-        assert len(memory.search("oak", user_id="ann", limit=100)) == n_writers * n_each
-        stop.set()
-        for thread in readers:
-            thread.join()
-    assert len(seen) == len(readers)  # none ended by an error
-
-
-def test_the_async_store_takes_calls_side_by_side() -> None:
-    async def main() -> int:
-        async with Memory.in_memory(recipe=recipes.loom, embedder=None) as memory:
-            await asyncio.gather(*(memory.remember(f"oak {at}", user_id="ann") for at in range(20)))
-            return len(await memory.search("oak", user_id="ann", limit=50))
-
-    assert asyncio.run(main()) == 20
-
-
-def test_a_change_that_fails_is_taken_back() -> None:
-    database = MemoryDatabase.make()
-
-    class PlannedError(Exception):
-        pass
-
-    def change() -> None:
-        with database.transaction() as connection:
-            connection.execute("UPDATE meta SET value = 99 WHERE name = 'sequence'")
-            raise PlannedError
-
-    with pytest.raises(PlannedError):
-        change()
-    assert database.sequence() == 0
-    database.close()
 
 
 def test_what_would_wait_for_itself_is_refused() -> None:

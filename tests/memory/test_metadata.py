@@ -135,53 +135,6 @@ def test_a_filter_on_metadata_changes_no_score(memory: MemorySync) -> None:
     assert {one.episode.id: one.score for one in some} == {key: whole[key] for key in "ac"}
 
 
-def test_an_agent_filters_what_it_may_see_and_nothing_else() -> None:
-    place = {"org": "o", "workspace": "w"}
-    with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
-        for user, visibility in (("ann", "global"), ("bob", "global"), ("bob", "private")):
-            memory.remember(
-                f"note of {user}", user_id=user, visibility=visibility, metadata={"n": 1}, **place
-            )  # type: ignore[call-overload]
-        memory.set_policy("ann", policy="shared", **place)
-        view = memory.agent("ann", **place)
-        for metadata, n in (({"n": 1}, 2), ({"n": 2}, 0)):
-            assert len(view.search("note", metadata=metadata)) == n
-            assert len(view.list(metadata=metadata)) == n
-            assert len(view.browse().find(metadata=metadata)) == n
-        assert len(memory.agent("eve", **place).search("note", metadata={"n": 1})) == 0
-
-
-def test_the_last_version_counts_and_an_opened_store_filters_the_same(tmp_path: Path) -> None:
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        for key in "ab":
-            memory.remember(f"note {key}", id=key, metadata={"n": key})
-        memory.update("a", metadata={"n": "new"}, reason="changed")
-        assert [one.episode.id for one in memory.search("note", metadata={"n": "new"})] == ["a"]
-        assert memory.search("note", metadata={"n": "a"}) == []
-        memory.forget("b")
-        assert memory.search("note", metadata={"n": "b"}) == []
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        assert [one.episode.id for one in memory.search("note", metadata={"n": "new"})] == ["a"]
-        assert [one.id for one in memory.list(metadata={"n": "new"})] == ["a"]
-
-
-def test_erased_metadata_leaves_the_index_too(tmp_path: Path) -> None:
-    secret = "zanzibar-4711"
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        memory.remember("note", id="a", metadata={"place": secret})
-        memory.remember("note", id="b", metadata={"place": "here"})
-        assert len(memory.search("note", metadata={"place": secret})) == 1
-    with MemorySync.open(tmp_path / "s", recipe=recipes.loom, embedder=None) as memory:
-        held = [path for path in (tmp_path / "s").rglob("*") if path.is_file()]
-        assert any(
-            secret.encode() in path.read_bytes() for path in held if "memory.db" not in path.name
-        )
-        memory.forget("a", erase=True)
-        assert memory.search("note", metadata={"place": secret}) == []
-    for path in (tmp_path / "s").rglob("*"):
-        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -354,3 +307,37 @@ def test_tokens_are_in_the_order_of_their_numbers() -> None:
         for right, other in zip(numbers, codes, strict=True):
             assert (left < right) == (code < other), (left, right)
             assert (left == right) == (code == other), (left, right)
+
+
+def found(memory: MemorySync, metadata: dict[str, Any]) -> str:
+    """The ids that pass: the same in a search, which asks the index, and in a list."""
+    listed = "".join(sorted(one.id for one in memory.list(metadata=metadata)))
+    matches = memory.search("note", metadata=metadata)
+    assert not matches.degraded
+    assert "".join(sorted(one.episode.id for one in matches)) == listed
+    return listed
+
+
+def test_a_long_key_is_not_repeated_in_the_tokens_of_what_it_holds() -> None:
+    text = json.dumps({"long" * 5_000: {str(at): at for at in range(1_000)}, "k" * 129: [1, 2]})
+    tokens = metadata_tokens(text)
+    assert len(tokens) == 1_004
+    assert sum(map(len, tokens)) < 5 * len(text)
+
+
+@pytest.mark.parametrize("long", ["k" * 128, "k" * 129, "é日本" * 700, "a." * 300])
+def test_a_filter_asks_long_keys_like_short_ones(long: str) -> None:
+    notes: dict[str, dict[str, Any]] = {
+        "a": {long: {"x": 1, "y.z": "one"}},
+        "b": {long: {"x": 2, "y": {"z": "two"}}},
+        "c": {f"{long}.x": 3, long: None},
+        "d": {long[:-1]: {"x": 1}},
+    }
+    with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
+        for key, metadata in notes.items():
+            memory.remember("note", id=key, metadata=metadata)
+        assert found(memory, {f"{long}.x": 1}) == "a"
+        assert found(memory, {f"{long}.x": (2, None)}) == "bc"
+        assert found(memory, {f"{long}.y.z": ["one", "two"]}) == "ab"
+        assert found(memory, {long: hr.IsNull()}) == "cd"
+        assert found(memory, {f"{long}.x": hr.NoneOf(1)}) == "bcd"

@@ -176,36 +176,6 @@ def test_an_empty_database_is_no_store_to_a_reader(empty: apsw.Connection) -> No
         check_format(empty, "path", writing=False)
 
 
-def test_a_cell_is_there_once_and_null_is_not_the_empty_name(store: apsw.Connection) -> None:
-    distinct = [
-        (org, workspace, user, visibility)
-        for org in (None, "", "acme")
-        for workspace in (None, "")
-        for user in (None, "", "ana")
-        for visibility in ("private", "global")
-    ]
-    for identity in distinct:
-        add_cell(store, *identity)
-    for identity in distinct:
-        with pytest.raises(apsw.ConstraintError):
-            add_cell(store, *identity)
-    with pytest.raises(apsw.ConstraintError):
-        add_cell(store, "acme", None, "bob", "public")
-
-
-def test_change_numbers_are_taken_in_blocks_and_never_twice(store: apsw.Connection) -> None:
-    assert [take_sequence(store), take_sequence(store, 5), take_sequence(store)] == [1, 2, 7]
-    assert meta(store, "sequence") == 7
-
-
-def test_the_same_id_in_two_cells_is_two_documents(store: apsw.Connection) -> None:
-    cells = [add_cell(store, None, None, user, "private") for user in ("ana", "bob")]
-    rows = [add_document(store, cell, "same") for cell in cells]
-    assert len(set(rows)) == 2
-    with pytest.raises(apsw.ConstraintError):
-        add_document(store, cells[0], "same")
-
-
 def test_versions_need_their_document_and_go_with_it(store: apsw.Connection) -> None:
     cell = add_cell(store, None, None, "ana", "private")
     row = add_document(store, cell, "a")
@@ -221,19 +191,6 @@ def test_versions_need_their_document_and_go_with_it(store: apsw.Connection) -> 
     assert store.execute("SELECT count(*) FROM facts").get == 0
     # A row number is never used again: an index may still name it.
     assert add_document(store, cell, "a") > row
-
-
-def test_participants_go_with_their_edge(store: apsw.Connection) -> None:
-    cell = add_cell(store, None, None, "ana", "private")
-    insert = (
-        "INSERT INTO edges (cell, id, changed, status, recorded_at, relationship) "
-        "VALUES (?, 'e', ?, 'live', 0, 'knows')"
-    )
-    store.execute(insert, (cell, take_sequence(store)))
-    for at, node in enumerate("ab"):
-        store.execute("INSERT INTO participants VALUES (?, 'e', ?, ?, NULL)", (cell, at, node))
-    store.execute("DELETE FROM edges")
-    assert store.execute("SELECT count(*) FROM participants").get == 0
 
 
 def test_a_vector_never_stands_without_its_model(store: apsw.Connection) -> None:

@@ -1,6 +1,8 @@
-"""Options of one search that replace a part of its recipe, through every face of a store."""
+"""Options of one search, with every recipe, with vectors and without; and the list of matches."""
 
-import inspect
+import itertools
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,15 +15,16 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import (
-    AgentMemory,
-    AgentMemorySync,
+    Degradation,
+    DegradedReason,
     Episode,
-    Memory,
+    EpisodeMatch,
+    Matches,
     MemorySync,
     Partition,
 )
-from memory.stores import HOUR, NOON, Clock, FixedEmbedder, folder
-from seams import Composite
+from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, folder, open_store
+from seams import EVERYONE, AskedBy, Bounded, Composite, Found, read_ask
 
 DAY = 24 * HOUR
 
@@ -122,19 +125,6 @@ def clones() -> Iterator[MemorySync]:
         for at, text in enumerate(texts):
             keep(memory, f"m{at}", text)
         yield memory
-
-
-def test_E28_a_budget_of_tokens_is_kept_but_for_the_first(clones: MemorySync) -> None:
-    every = clones.search("deploy", user_id="ann")
-    assert len(every) == 4
-    for none in (None, 0, -5):
-        same = clones.search("deploy", user_id="ann", token_budget=none)
-        assert [(m.episode.id, m.score) for m in same] == [(m.episode.id, m.score) for m in every]
-    for budget in (1, 15, 25, 35, 1000):
-        found = clones.search("deploy", user_id="ann", token_budget=budget)
-        spent = [max(1, -(-len(m.episode.text) // 4)) for m in found]
-        assert len(found) == 1 or sum(spent) <= budget
-        assert found[0].episode.id == every[0].episode.id
 
 
 def test_E30_the_recipes_mmr_chooses_within_the_budget(clones: MemorySync) -> None:
@@ -262,32 +252,6 @@ def test_F17_several_partitions_are_ranked_as_one() -> None:
                 memory.search("deploy", partitions=wrong)  # type: ignore[arg-type]
 
 
-# ---- every face ----
-
-
-def test_E47_agents_mark_what_they_were_given() -> None:
-    with opened(recipes.honeycomb) as memory:
-        keep(memory, "own", "deploy", user_id="ada", org="acme", workspace="lab")
-        keep(memory, "bens", "deploy", user_id="ben", org="acme", workspace="lab")
-        agent = memory.agent("ada", org="acme", workspace="lab")
-        assert ids(agent.search("deploy", touch=True)) == ["own"]
-        with memory._store.database.reading() as connection:
-            counts = dict(connection.execute("SELECT id, access_count FROM documents"))
-        assert counts == {"own": 1, "bens": 0}
-
-
-def test_all_faces_take_the_same_options() -> None:
-    takes = {
-        kind: set(inspect.signature(kind.search).parameters)
-        for kind in (MemorySync, Memory, AgentMemorySync, AgentMemory)
-    }
-    assert takes[MemorySync] == takes[Memory]
-    assert takes[AgentMemorySync] == takes[AgentMemory]
-    assert takes[MemorySync] - takes[AgentMemorySync] == {
-        "user_id", "org", "workspace", "partitions",
-    }  # fmt: skip
-
-
 # ---- floors ----
 
 
@@ -376,3 +340,135 @@ def test_a_floor_of_cosines_needs_an_embedder_or_a_vector() -> None:
         assert _matched(memory, "tea", {"bm25": 0.01}) == ["tea"]
         with pytest.raises(OptionError, match=r"min_score\['cosine'\]: expected an embedder"):
             memory.search("tea", user_id="ann", min_score={"cosine": 0.3})
+
+
+NAMES = ("loom", "default", "honeycomb", "hebb", "l0", "hypergraph")
+# By words the first is best, by vectors the last; nothing else is like the query.
+TEXTS = ("disk disk full", "full of tea", "storage at its end")
+VECTORS = {
+    "disk full": [1.0, 0.0], TEXTS[0]: [0.5, 0.866], TEXTS[1]: [0.4, 0.917],
+    TEXTS[2]: [0.995, 0.0998],
+}  # fmt: skip
+
+
+def stores(name: str, embedder: Any) -> Any:
+    memory = open_store(recipe=getattr(recipes, name), embedder=embedder, dim=2)
+    memory.remember_batch([episode(at, text) for at, text in enumerate(TEXTS)])
+    return memory
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_alpha_is_words_at_0_and_vectors_at_1(name: str) -> None:
+    with stores(name, FixedEmbedder(VECTORS)) as memory:
+
+        def first(alpha: float) -> str:
+            matches = memory.search("disk full", user_id="alice", alpha=alpha, now=NOON)
+            assert not matches.degraded
+            best: str = matches[0].episode.id
+            return best
+
+        assert first(0.0) == "e0"
+        assert first(1.0) == "e2"
+        plain = memory.search("disk full", user_id="alice", now=NOON)
+        half = memory.search("disk full", user_id="alice", alpha=0.5, now=NOON)
+        assert [(m.episode.id, m.score) for m in plain] == [(m.episode.id, m.score) for m in half]
+
+
+@pytest.mark.plain_cases(4)
+@pytest.mark.parametrize(("name", "with_vectors"), list(itertools.product(NAMES, (True, False))))
+def test_options_go_together(name: str, with_vectors: bool) -> None:
+    with stores(name, FixedEmbedder(VECTORS) if with_vectors else None) as memory:
+        chosen: dict[str, tuple[Any, ...]] = {
+            "alpha": (None, 0.0, 0.7, 1.0),
+            "diversity": (None, 0.3),
+            "normalize": (False, True),
+            "min_score": (None, 0.0),
+            "reranker": (None, lambda query, texts: [float(len(text)) for text in texts]),
+        }
+        for values in itertools.product(*chosen.values()):
+            options = dict(zip(chosen, values, strict=True))
+            matches = memory.search("disk full", user_id="alice", **options)
+            assert matches, options
+            assert not matches.degraded
+            for at, match in enumerate(matches):
+                if matches.origins[at] == "hit":
+                    assert matches.explain(at).score == match.score
+
+
+def test_a_vector_may_stand_for_words() -> None:
+    with stores("loom", FixedEmbedder(VECTORS)) as memory:
+        matches = memory.search("", user_id="alice", vector=[1.0, 0.0])
+        assert matches[0].episode.id == "e2"
+        assert matches[0].bm25_score is None
+    with stores("hebb", None) as memory:
+        assert memory.search("", user_id="alice", vector=[1.0, 0.0]) is not None
+        with pytest.raises(OptionError, match="query"):
+            memory.search("", user_id="alice")
+
+
+def test_another_recipe_must_share_the_index() -> None:
+    with stores("loom", None) as memory:
+        for name in ("default", "honeycomb"):
+            assert memory.search("disk", user_id="alice", recipe=getattr(recipes, name))
+        for name in ("l0", "hebb", "hypergraph"):
+            with pytest.raises(OptionError, match=r"recipe=") as caught:
+                memory.search("disk", user_id="alice", recipe=getattr(recipes, name))
+            assert "Memory.open(path, recipe=...)" in str(caught.value)
+
+
+def test_everyone_cannot_recall() -> None:
+    with pytest.raises(OptionError, match="user_id"):
+        read_ask("note", AskedBy(user=EVERYONE), recipes.loom)
+    with open_store() as memory:
+        for call in (memory.search, memory.recall, memory.recall_scored, memory.recall_facts):
+            with pytest.raises((OptionError, TypeError), match="user_id"):
+                call("note", user_id=EVERYONE)
+        with pytest.raises((OptionError, TypeError), match="user_id"):
+            memory.forget(user_id=EVERYONE)  # type: ignore[arg-type]
+
+
+def test_matches_say_how_they_came_about() -> None:
+    why = Degradation(DegradedReason.INDEX_NOT_READY, "being built")
+    one = EpisodeMatch(episode=episode(0), score=0.25)
+    matches = Matches([one], Found(reasons=(why,), origins=("hit",)))
+    assert isinstance(matches, list)
+    assert matches == [one]
+    assert matches.degraded
+    more = matches.with_reasons(why, Degradation(DegradedReason.RERANK))
+    assert [str(reason) for reason in more.reasons] == [
+        "index_not_ready (being built)", "rerank",
+    ]  # fmt: skip
+    assert list(more) == list(matches)
+    assert repr(matches) == (
+        "<Matches: 1 of 'e0': 0.2500, degraded: index_not_ready (being built)>"
+    )
+    with pytest.raises(OptionError, match="an index ranked"):
+        matches.explain(0)
+
+
+def test_bounded_calls_give_raise_or_are_left() -> None:
+    bounded = Bounded("test", most=2)
+    assert bounded.call(lambda: 5, timeout=5.0) == 5
+    with pytest.raises(KeyError, match="own"):
+        bounded.call(lambda: {}["own"], timeout=5.0)
+
+    def leaves() -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        bounded.call(leaves, timeout=5.0)
+    free = threading.Event()
+    for _ in range(2):
+        with pytest.raises(TimeoutError, match="in time"):
+            bounded.call(free.wait, timeout=0.01)
+    with pytest.raises(TimeoutError, match="hang"):
+        bounded.call(lambda: 5, timeout=5.0)
+    free.set()
+    for _ in range(100):
+        try:
+            assert bounded.call(lambda: 6, timeout=5.0) == 6
+            break
+        except TimeoutError:
+            time.sleep(0.02)
+    else:
+        raise AssertionError("nothing came free")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +9,11 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
-from memory.stores import HOUR, NOON, episode, folder, open_store
-from seams import layout
+from hyrecall.memory import EpisodeMatch, Matches, MemorySync
+from memory.stores import HOUR, NOON, episode
 
 TURNS = ("shall we paint the boat blue", "no, green", "lunch was great", "the train was late")
 CHAT = tuple(episode(at, text, session_id="monday") for at, text in enumerate(TURNS))
-NOTES = tuple(episode(at, text, id=f"n{at}", user_id="bob") for at, text in enumerate(TURNS))
 SYSTEMS = [recipes.loom, recipes.honeycomb]
 
 
@@ -47,14 +44,6 @@ def test_what_was_said_beside_the_words_of_a_query_is_found() -> None:
         assert shown(by_name) == shown(matches)
 
 
-def test_memories_without_a_session_are_ranked_as_before() -> None:
-    plain = recipes.default.replace(with_threads=None)
-    with in_memory(NOTES) as memory:
-        matches = memory.search("boat lunch", user_id="bob")
-        assert outputs(matches) == ["lunch was great", "shall we paint the boat blue"]
-        assert shown(matches) == shown(memory.search("boat lunch", user_id="bob", recipe=plain))
-
-
 def test_a_recipe_that_searches_twice_hears_sessions_too() -> None:
     looks = hr.Feedback(rows=1, terms=2)
     twice = recipes.default.replace(shaping=looks)
@@ -63,32 +52,6 @@ def test_a_recipe_that_searches_twice_hears_sessions_too() -> None:
         found = memory.search("lunch", user_id="alice", recipe=twice)
         assert len(found) > 1
         assert shown(found) == shown(memory.search("lunch", user_id="alice", recipe=named))
-
-
-def test_sessions_of_others_change_no_bit() -> None:
-    with in_memory(NOTES) as alone, in_memory(CHAT, NOTES) as beside:
-        for query in ("boat", "the train", "green lunch"):
-            theirs = [memory.search(query, user_id="bob") for memory in (alone, beside)]
-            assert shown(theirs[0]) == shown(theirs[1])
-            explained = [[str(one.explain()) for one in found] for found in theirs]
-            assert explained[0] == explained[1]
-            traces = [found.trace for found in theirs]
-            assert traces[0] is not None
-            assert traces[1] is not None
-            assert traces[0].notes == traces[1].notes
-
-
-def test_the_first_session_changes_its_users_replies_and_its_end_changes_them_back() -> None:
-    one = episode(9, "a word about paint", id="in a session", user_id="bob", session_id="s")
-    with in_memory(NOTES) as memory:
-        before = shown(memory.search("boat", user_id="bob"))
-        memory.remember(one)
-        during = shown(memory.search("boat", user_id="bob"))
-        assert memory.forget("in a session", user_id="bob")
-        assert shown(memory.search("boat", user_id="bob")) == before
-    assert during != before
-    with in_memory([*NOTES, one]) as fresh:
-        assert shown(fresh.search("boat", user_id="bob")) == during
 
 
 def test_a_memory_without_a_session_is_in_no_thread() -> None:
@@ -131,41 +94,6 @@ def test_options_of_a_search_are_taken_beside_threads(options: dict[str, Any]) -
         assert not options.get("normalize") or matches[0].score == 1.0
 
 
-def test_a_saved_index_without_threads_is_built_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    path = folder()
-    with monkeypatch.context() as patch:
-        schema = layout.Layout().schema
-        plain = hr.Schema(
-            key=schema.key, cell=schema.cell, text=schema.text_arms, vector=schema.vector_arms,
-            attributes=schema.attributes, stored=schema.stored,
-        )  # fmt: skip
-        patch.setattr(layout.Layout, "schema", property(lambda _: plain))
-        with open_store(path, embedder=None) as memory:
-            memory.remember_batch(CHAT)
-            assert outputs(memory.search("boat", user_id="alice")) == [TURNS[0]]
-    with open_store(path, embedder=None) as memory:
-        opened = memory._store.opened
-        assert opened is not None
-        assert opened.how == "rebuilt"
-        assert TURNS[1] in outputs(memory.search("boat", user_id="alice"))
-    with open_store(path, embedder=None) as memory:
-        opened = memory._store.opened
-        assert opened is not None
-        assert opened.how == "snapshot"
-
-
-def test_the_async_store_hears_threads_too() -> None:
-    async def search() -> list[str]:
-        async with Memory.in_memory(embedder=None) as memory:
-            await memory.remember_batch(CHAT)
-            return outputs(await memory.search("boat", user_id="alice"))
-
-    assert TURNS[1] in asyncio.run(search())
-
-
-# ---- around ----
-
-
 def around(matches: Matches) -> list[tuple[str, list[str]]]:
     near = matches.around or ((),) * len(matches)
     return [
@@ -196,35 +124,6 @@ def test_memories_that_are_shown_around_a_match_are_told_apart_from_those_droppe
             ("e3", "surrounding"), ("e1", "surrounding"),
         ]  # fmt: skip
         assert {row.kept.key for row in drops.rows if row.kept is not None} == {"e2"}
-
-
-def test_nobody_sees_what_stands_around_in_another_cell() -> None:
-    own = [
-        episode(at, text, id=f"b{at}", user_id="bob", session_id="monday")
-        for at, text in enumerate(TURNS)
-    ]
-    with in_memory(CHAT, own) as memory:
-        found = memory.search("lunch", user_id="alice", around=3)
-        assert around(found) == [("e2", ["e0", "e1", "e3"])]
-        assert around(memory.search("lunch", user_id="carol", around=3)) == []
-
-
-def test_a_filter_narrows_matches_and_not_what_stands_around_them() -> None:
-    kinds = [
-        episode(at, text, session_id="monday", kind=("asked", "told")[at % 2])
-        for at, text in enumerate(TURNS)
-    ]
-    with in_memory(kinds) as memory:
-        found = memory.search("green", user_id="alice", around=1, kind="told")
-        assert around(found) == [("e1", ["e0", "e2"]), ("e3", [])]
-
-
-def test_a_deleted_memory_stands_around_nothing_and_a_changed_one_as_it_is_now() -> None:
-    with in_memory(CHAT) as memory:
-        memory.forget("e1", user_id="alice")
-        memory.update("e3", user_id="alice", output="the bus was late")
-        found = memory.search("lunch", user_id="alice", around=1)
-        assert [one.output for one in found.around[0]] == [TURNS[0], "the bus was late"]
 
 
 @pytest.mark.parametrize("budget", [1, 5, 8, 12, 16, 30])

@@ -91,28 +91,6 @@ def test_case_is_folded_and_words_are_found_inside_others(database: Database) ->
     assert found(database, "paid strasse") == []
 
 
-def test_the_newest_come_first_and_a_blank_text_finds_all(database: Database) -> None:
-    remember(database, *(episode(n, occurred_at=NOW + timedelta(days=-n)) for n in range(5)))
-    assert found(database, " ") == ["e0", "e1", "e2", "e3", "e4"]
-    assert found(database, " ", limit=2) == ["e0", "e1"]
-    assert found(database, " ", limit=0) == []
-
-
-def test_it_is_narrowed_as_recall_is(database: Database) -> None:
-    remember(
-        database,
-        episode(1, kind="note", tags=("a", "b"), occurred_at=NOW),
-        episode(2, kind="note", tags=("a",), occurred_at=NOW + timedelta(hours=1)),
-        episode(3, tags=("a",), occurred_at=NOW + timedelta(hours=2)),
-    )
-    assert found(database, "", Wanted(kind="note")) == ["e2", "e1"]
-    assert found(database, "", Wanted(tags=("b", "c"))) == ["e1"]  # one of them is enough
-    assert found(database, "", Wanted(tags=())) == []
-    assert found(database, "", Wanted(since=NOW + timedelta(hours=1))) == ["e3", "e2"]
-    assert found(database, "", Wanted(until=NOW)) == ["e1"]
-    assert found(database, "", Wanted(kind="note", until=NOW, tags=("b",)), limit=1) == ["e1"]
-
-
 def test_nothing_of_another_cell_is_read(database: Database) -> None:
     remember(database, episode(1, user="bob", output="oak"))
     assert found(database, "oak", user="alice") == []

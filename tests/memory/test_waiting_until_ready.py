@@ -1,6 +1,5 @@
 """Waiting until recalls can use index and embedder: until then answers are degraded."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 
 from hyrecall.embed import HashEmbedder, Off
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.memory import Memory, MemorySync
+from hyrecall.memory import MemorySync
 from memory.stores import DIM, folder, open_store
 from seams import derived_index as derived
 from seams import follower
@@ -155,16 +154,3 @@ def test_a_timeout_that_is_none_and_a_closed_store_are_refused(filled: Path) -> 
     memory.close()
     with pytest.raises(OptionError, match="expected an open store"):
         memory.wait_until_ready()
-
-
-def test_the_async_store_waits_beside_other_calls(filled: Path, loading: Loading) -> None:
-    async def main() -> None:
-        async with Memory.open(filled, embedder=loading, recall_timeout=LONG) as memory:
-            waiting = asyncio.create_task(memory.wait_until_ready(timeout=LONG))
-            matches = await memory.search("tea", user_id="ann")
-            assert matches.degraded
-            loading.may_end.set()
-            assert await waiting is True
-            assert not (await memory.search("tea", user_id="ann")).degraded
-
-    asyncio.run(main())

@@ -1,38 +1,61 @@
-"""Versions are appended, the highest counts, and what is refused leaves nothing."""
+"""Rows of memories: versions are appended, the highest counts, heads in named cells are read."""
 
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import apsw
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
-from hyrecall.memory import Participant
-from memory.rows_of_tests import ANA, BOB, MODEL, NOW, an_episode, new, vector
+from hyrecall.errors import OptionError, ShapeError
+from hyrecall.memory import Fact, Participant
+from memory.rows_of_tests import (
+    ANA,
+    BOB,
+    MODEL,
+    NOBODY,
+    NOW,
+    a_store,
+    an_episode,
+    any_episode,
+    cell_rows,
+    new,
+    vector,
+)
+from memory.stores import open_store
 from seams import (
+    Cell,
     Database,
     Edge,
     Episode,
     NewVersion,
     Selection,
     Written,
-    archive,
+    assert_fact,
+    cell_of,
+    cells_by_number,
+    cells_of,
     changed_since,
     edges_in,
     episode_by_id,
+    episodes_of_rows,
+    every_cell,
+    facts_of_rows,
     find_cell,
     forget,
     history,
     link,
+    make_cell,
     newest,
-    pin,
+    newest_model,
     remember,
-    set_vectors,
-    supersede,
     touch,
     update,
+    valid_facts,
 )
 
 LATER = NOW + timedelta(hours=1)
@@ -73,27 +96,6 @@ def embedding(store: Database, key: str) -> tuple[bytes | None, str | None]:
         return found
 
 
-def test_the_vector_lies_in_the_row_of_its_text_and_goes_with_it(store: Database) -> None:
-    """Spec E52."""
-    (written,) = keep(store, new("a", embedded=True, output="x"))
-    with store.transaction() as c:
-        both = c.execute("SELECT output, embedding FROM versions WHERE row = ?", (written.row,))
-        assert both.get == ("x", vector("a").tobytes())
-        c.execute("DELETE FROM documents")
-        assert c.execute("SELECT count(*) FROM versions WHERE embedding IS NOT NULL").get == 0
-
-
-def test_an_id_is_taken_once_in_its_cell(store: Database) -> None:
-    keep(store, new("a"))
-    keep(store, new("a", BOB))
-    with pytest.raises(KeyConflictError, match=r"id: expected an id that is free.*'a'") as caught:
-        keep(store, new("b"), new("a"))
-    assert "update" in vars(caught.value)["remedy"]
-    assert at_ana(store, "b") is None
-    with pytest.raises(KeyConflictError):
-        keep(store, new("c"), new("c"))
-
-
 @pytest.mark.parametrize("field", ["id", "user_id", "org", "workspace"])
 def test_what_says_whose_it_is_cannot_be_changed(store: Database, field: str) -> None:
     keep(store, new("a"))
@@ -103,20 +105,6 @@ def test_what_says_whose_it_is_cannot_be_changed(store: Database, field: str) ->
     ):
         update(c, ANA, "a", {field: "bob"}, None, None, None, NOW)
     assert states(store, "a") == [(1, "live", None, None)]
-
-
-def test_a_vector_stays_while_its_text_does(store: Database) -> None:
-    """Spec D23: that of another text would be found by what is there no more."""
-    keep(store, new("a", embedded=True, output="x"))
-    with store.transaction() as c:
-        update(c, ANA, "a", {"kind": "note"}, None, None, None, NOW)
-    assert embedding(store, "a") == (vector("a").tobytes(), MODEL)
-    with store.transaction() as c:
-        update(c, ANA, "a", {"output": "y"}, None, None, None, NOW)
-    assert embedding(store, "a") == (None, None)
-    with store.transaction() as c:
-        update(c, ANA, "a", {"output": "z"}, vector("z", 3), "other", None, NOW)
-    assert embedding(store, "a") == (vector("z", 3).tobytes(), "other")
 
 
 def test_another_visibility_is_a_move(store: Database) -> None:
@@ -141,136 +129,13 @@ def ends(*ids: str) -> tuple[Participant, ...]:
     return tuple(Participant(id=one) for one in ids)
 
 
-def test_an_archived_one_is_kept_and_not_found(store: Database) -> None:
-    keep(store, new("a"), new("b"))
-    with store.transaction() as c:
-        archive(c, ANA, "a", "old", NOW)
-        supersede(c, ANA, "b", new("c"), None, NOW, status="archived")
-    assert at_ana(store, "a") is None
-    assert states(store, "a")[-1] == (2, "archived", "old", None)
-    assert states(store, "b")[-1] == (2, "archived", None, "c")
-
-
-def test_a_forgotten_one_leaves_a_tombstone_without_content(store: Database) -> None:
-    """Spec E37, E40."""
-    keep(store, new("a", output="secret", tags=("t",), embedded=True), new("b"), new("a", BOB))
-    with store.transaction() as c:
-        link(c, Edge(**ANA.identity(), participants=ends("a", "b"), relationship="r"), NOW)
-        cell = find_cell(c, ANA)
-        assert cell is not None
-        assert forget(c, Selection([cell], ids=["a", "unknown"]), "asked", NOW) == 1
-        assert forget(c, Selection([cell], ids=["a"]), "again", NOW) == 0
-        assert edges_in(c, [cell]) == []
-        select = (
-            "SELECT input, output, tags, metadata, embedding, session_id FROM versions "
-            "WHERE status = 'deleted'"
-        )
-        assert c.execute(select).get == ("", "", "[]", "{}", None, None)
-        assert history(c, cell, "a")[-1].episode is None
-    assert at_ana(store, "a") is None
-    assert states(store, "a") == [(1, "live", None, None), (2, "deleted", "asked", None)]
-    with store.reading() as c:
-        bob = find_cell(c, BOB)
-        assert bob is not None
-        assert episode_by_id(c, bob, "a") is not None
-    keep(store, new("a", output="again"))
-    assert states(store, "a")[-1] == (3, "live", None, None)
-
-
-def test_forgetting_takes_what_is_selected(store: Database) -> None:
-    old = NOW - timedelta(days=1)
-    keep(
-        store, new("old", occurred_at=old), new("now"), new("s", session_id="s"),
-        new("old s", session_id="s", occurred_at=old), new("old", BOB, occurred_at=old),
-    )  # fmt: skip
-    with store.transaction() as c:
-        cell = find_cell(c, ANA)
-        assert cell is not None
-        assert forget(c, Selection([cell], session_id="s", before=NOW), None, NOW) == 1
-        assert forget(c, Selection([]), None, NOW) == 0
-        assert forget(c, Selection([cell], before=NOW), None, NOW) == 1
-        assert {one.id for one in newest(c, [cell])} == {"now", "s"}
-        edge = Edge(**ANA.identity(), participants=ends("x", "y"), relationship="r")
-        link(c, edge, NOW)
-        assert forget(c, Selection([cell]), None, NOW) == 2
-        assert edges_in(c, [cell]) == []
-        bob = find_cell(c, BOB)
-        assert bob is not None
-        assert len(newest(c, [cell, bob])) == 1
-
-
-CHANGES: dict[str, Callable[[apsw.Connection, str], object]] = {
-    "update": lambda c, key: update(c, ANA, key, {}, None, None, None, NOW),
-    "supersede": lambda c, key: supersede(c, ANA, key, new("z"), None, NOW),
-    "archive": lambda c, key: archive(c, ANA, key, None, NOW),
-    "pin": lambda c, key: pin(c, ANA, key, True),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("key", ["nothing", "bobs", "gone"])
-def test_what_is_not_there_in_the_cell_is_not_found(store: Database, change: str, key: str) -> None:
-    keep(store, new("bobs", BOB), new("gone"))
-    with store.transaction() as c:
-        archive(c, ANA, "gone", None, NOW)
-    wish = f"^id: expected a memory that is there, got '{key}'$"
-    with pytest.raises(NotFoundError, match=wish), store.transaction() as c:
-        CHANGES[change](c, key)
-
-
-def test_an_access_counts_for_those_that_are_there(store: Database) -> None:
-    """Spec F20."""
-    keep(store, new("a"), new("b"))
-    with store.transaction() as c:
-        assert touch(c, [(ANA, "a"), (ANA, "none"), (BOB, "a"), (ANA, "a")], LATER) == 2
-        select = "SELECT access_count, last_accessed FROM documents ORDER BY id"
-        micros = int(LATER.timestamp()) * 10**6
-        assert list(c.execute(select)) == [(2, micros), (0, None)]
-        update(c, ANA, "a", {"output": "x"}, None, None, None, NOW)
-        assert list(c.execute(select)) == [(2, micros), (0, None)]
-
-
-def test_a_vector_set_later_changes_nothing_else(store: Database) -> None:
-    """Spec D22."""
-    first, second = keep(store, new("a", output="x"), new("b"))
-    select = "SELECT * FROM versions WHERE row = ?"
-    with store.transaction() as c:
-        names = [row[1] for row in c.execute("PRAGMA table_info(versions)")]
-        before = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
-        archive(c, ANA, "b", None, NOW)
-        blob = vector("a").tobytes()
-        assert set_vectors(c, [(first.row, blob, MODEL), (second.row, blob, MODEL)]) == 1
-        after = dict(zip(names, c.execute(select, (first.row,)).get, strict=True))
-        changed = {name for name, value in after.items() if value != before[name]}
-        assert changed == {"embedding", "embedding_model", "embedding_checksum"}
-        assert (after["embedding"], after["embedding_model"]) == (blob, MODEL)
-        archived = dict(zip(names, c.execute(select, (second.row,)).get, strict=True))
-        assert archived["embedding"] is None
-        assert changed_since(c, first.changed + 1, 10)[-1].id == "a"
-
-
-def test_every_change_has_a_number_of_its_own(store: Database) -> None:
-    written = keep(store, *(new(str(at)) for at in range(20)))
-    numbers = [one.changed for one in written]
-    assert numbers == sorted(set(numbers))
-    with store.transaction() as c:
-        update(c, ANA, "3", {"output": "x"}, None, None, None, NOW)
-        archive(c, ANA, "5", None, NOW)
-    with store.reading() as c:
-        changes = changed_since(c, numbers[-1], 100)
-        assert [(one.id, one.row is None) for one in changes] == [("3", False), ("5", True)]
-        everything = changed_since(c, 0, 100)
-        assert [one.id for one in everything][-2:] == ["3", "5"]
-        assert len(everything) == 20
-        assert changed_since(c, 0, 3) == everything[:3]
-    assert store.sequence() == changes[-1].changed
-
-
 def test_a_vector_needs_its_model_and_finite_numbers(store: Database) -> None:
     with pytest.raises(OptionError, match="model: expected the name"):
         keep(store, NewVersion(ANA, an_episode("a"), vector("a")))
     with pytest.raises(OptionError, match="vector: expected finite numbers"):
         keep(store, new("b"), NewVersion(ANA, an_episode("a"), np.array([np.nan]), "m"))
+    with pytest.raises(ShapeError, match="vector: expected one row of numbers"):
+        keep(store, new("b"), NewVersion(ANA, an_episode("a"), np.ones((1, 2)), "m"))
     assert at_ana(store, "b") is None
 
 
@@ -335,3 +200,176 @@ def test_an_id_that_comes_again_has_no_accesses(store: Database) -> None:
     with store.reading() as c:
         select = "SELECT version, access_count, last_accessed FROM documents WHERE id = 'a'"
         assert c.execute(select).get == (3, 0, None)
+
+
+def test_episodes_come_back_after_reopening_as_they_were(tmp_path: Path) -> None:
+    """Spec A05."""
+    episodes = {(cell_of(e)._replace(source=None), e.id): e for e in map(any_episode, range(200))}
+    database = Database.open(tmp_path / "store")
+    with database.transaction() as c:
+        written = remember(c, cell_rows(list(episodes.values())), NOW)
+    database.close()
+    again = Database.open(tmp_path / "store", read_only=True)
+    with again.reading() as c:
+        cells = every_cell(c)
+        assert set(cells.values()) == {cell for cell, _ in episodes}
+        read = episodes_of_rows(c, [one.row for one in written], cells)
+    again.close()
+    assert {one.stored_at for one in read.values()} == {NOW}
+    found = [read[one.row].model_copy(update={"stored_at": None}) for one in written]
+    assert list(map(repr, found)) == list(map(repr, episodes.values()))
+
+
+DAMAGED_MODELS = {
+    "a model that is no text": "embedding_model = CAST(x'ff' AS TEXT), embedding_checksum = NULL",
+    "too few bytes": "embedding = x'0102', embedding_checksum = NULL",
+    "no bytes": "embedding = x'', embedding_checksum = NULL",
+    "a wrong length": "embedding = zeroblob(6), embedding_checksum = NULL",
+    "another checksum": "embedding = zeroblob(40), embedding_checksum = 1",
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_MODELS)
+def test_the_model_is_that_of_the_newest_vector_which_is_undamaged(
+    store: Database, name: str
+) -> None:
+    with store.transaction() as c:
+        remember(c, [new("a", embedded=True), new("b", BOB, embedded=True)], NOW)
+        c.execute(f"UPDATE versions SET {DAMAGED_MODELS[name]} WHERE id = 'b'")
+        assert newest_model(c) == ("hash-4", 4)
+        c.execute(f"UPDATE versions SET {DAMAGED_MODELS[name]}")
+        assert newest_model(c) is None
+    store.close()
+    with open_store(store.folder, embedder=None) as memory:  # the length is looked up
+        assert len(memory.list(user_id="ana")) == 1
+
+
+def test_a_reader_of_changes_ends_where_a_reader_of_all_does(store: Database) -> None:
+    """Following in pieces gives the same documents in the same order as reading all at once."""
+    draw = random.Random(20261122)
+    followed: dict[tuple[int, str], int] = {}
+    applied = 0
+    for _ in range(300):
+        key, cell = draw.choice("abcdefgh"), draw.choice([ANA, BOB, NOBODY])
+        with store.transaction() as c:
+            number = make_cell(c, cell)
+            live = any(one.id == key for one in newest(c, [number]))
+            if not live:
+                forget(c, Selection([number], ids=[key]), None, NOW)
+                remember(c, [new(key, cell, output=str(draw.random()))], NOW)
+            elif draw.random() < 0.5:
+                update(c, cell, key, {"output": str(draw.random())}, None, None, None, NOW)
+            else:
+                forget(c, Selection([number], ids=[key]), None, NOW)
+        if draw.random() < 0.3:
+            with store.reading() as c:
+                while changes := changed_since(c, applied, draw.randrange(1, 4)):
+                    for one in changes:
+                        followed.pop((one.cell, one.id), None)
+                        if one.row is not None:
+                            followed[one.cell, one.id] = one.row
+                    applied = changes[-1].changed
+                everything = changed_since(c, 0, 1000)
+            wish = {(one.cell, one.id): one.row for one in everything if one.row is not None}
+            assert list(followed.items()) == list(wish.items())
+    assert len(followed) > 3
+
+
+# ---- cells ----
+
+
+def test_a_cell_keeps_its_number_and_nobody_gets_it_again(store: Database) -> None:
+    with store.transaction() as c:
+        cells = [
+            Cell(org, workspace, user, visibility)
+            for org in (None, "", "acme")
+            for workspace in (None, "w")
+            for user in (None, "", "ana")
+            for visibility in ("private", "global")
+        ]
+        numbers = [make_cell(c, cell) for cell in cells]
+        assert len(set(numbers)) == len(cells)
+        assert [make_cell(c, cell) for cell in cells] == numbers
+        assert [find_cell(c, cell) for cell in cells] == numbers
+        assert every_cell(c) == dict(zip(numbers, cells, strict=True))
+        assert cells_by_number(c, [numbers[3], 10**9]) == {numbers[3]: cells[3]}
+        assert set(cells_of(c, "", "w").values()) == {one for one in cells if one[:2] == ("", "w")}
+        shared = cells_of(c, None, None, visibility="global").values()
+        assert sorted(map(repr, shared)) == sorted(
+            repr(Cell(None, None, user, "global")) for user in (None, "", "ana")
+        )
+        c.execute("DELETE FROM cells")
+        assert make_cell(c, ANA) > max(numbers)
+        assert find_cell(c, BOB) is None
+
+
+# ---- the roster ----
+
+
+def day(n: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=n)
+
+
+def a_fact(object_: str, begin: int, end: int | None = None, cell: Cell = ANA, **more: str) -> Fact:
+    until = None if end is None else day(end)
+    said = {"subject": "ana", "predicate": "lives in", "object": object_, **more}
+    return Fact(**{**cell.identity(), **said}, valid_from=day(begin), valid_to=until)
+
+
+def held(store: apsw.Connection, at: int, cell: Cell = ANA) -> list[str]:
+    number = find_cell(store, cell)
+    found = valid_facts(store, [] if number is None else [number], valid_at=day(at))
+    return [one.object for one in found]
+
+
+def tell(store: apsw.Connection, fact: Fact) -> Written:
+    with store:
+        return assert_fact(store, fact, None, None, NOW)
+
+
+TOLD = st.tuples(st.sampled_from("ABC"), st.integers(0, 12), st.none() | st.integers(0, 6))
+
+
+@given(st.lists(TOLD, max_size=10))
+def test_at_every_time_that_is_held_which_a_list_of_days_says(
+    told: list[tuple[str, int, int | None]],
+) -> None:
+    """Spec A43. The definition: a day belongs to whoever was told of it last, in valid time.
+
+    A fact of no length holds on no day, so that telling it changes nothing.
+    """
+    store, last = a_store(), 24
+    intervals: list[list[object]] = []  # [object, begin, end), slow and plain
+    for object_, begin, length in told:
+        if length == 0:
+            tell(store, a_fact(object_, begin, begin))
+            continue
+        end = last if length is None else begin + length
+        end = min([end, *(b for _, b, _ in intervals if b > begin)])  # type: ignore[type-var, operator]
+        now = [one for one in intervals if one[1] <= begin < one[2]]  # type: ignore[operator]
+        if not any(one[0] == object_ and one[2] >= end for one in now):  # type: ignore[operator]
+            for one in now:
+                one[2] = begin
+            intervals.append([object_, begin, end])
+        tell(store, a_fact(object_, begin, None if length is None else begin + length))
+    for at in range(last):
+        wish = [one[0] for one in intervals if one[1] <= at < one[2]]  # type: ignore[operator]
+        assert held(store, at) == wish
+        assert len(wish) <= 1
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_the_version_that_ends_a_fact_takes_its_vector_unless_that_is_damaged(
+    *, is_damaged: bool
+) -> None:
+    store, oslo = a_store(), a_fact("Oslo", 10)
+    with store:
+        first = assert_fact(store, oslo, vector("oslo"), MODEL, NOW)
+        if is_damaged:
+            store.execute("UPDATE versions SET embedding_checksum = embedding_checksum + 1")
+    rome = tell(store, a_fact("Rome", 20))
+    ended, blob = store.execute("SELECT row, embedding FROM versions WHERE version = 2").get
+    assert blob == (None if is_damaged else vector("oslo").tobytes())
+    facts = facts_of_rows(store, [first.row, ended, rome.row], [first.cell])
+    assert facts.keys() == {ended, rome.row}
+    assert facts[ended] == oslo.model_copy(update={"valid_to": day(20)})

@@ -6,9 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hyrecall import recipes
-from hyrecall.memory import InProcessSessions, MemorySync
+from hyrecall.memory import MemorySync
 from memory.stores import HOUR, NOON, Clock, episode, folder, open_store
-from seams import SessionName
 
 START = datetime(1970, 1, 1, tzinfo=UTC)
 JUMPS = (NOON, NOON - HOUR, START, NOON + 900 * HOUR, NOON - timedelta(milliseconds=3), START)
@@ -83,32 +82,3 @@ def test_ages_are_never_below_none(clock: Clock) -> None:
         clock.now = START
         again = {m.episode.id: m.score for m in memory.search("note", user_id="alice")}
         assert again == scores
-
-
-def test_conversations_survive_a_clock_that_is_set_back(clock: Clock) -> None:
-    sessions = InProcessSessions()
-    name = SessionName(None, None, "alice", "chat")
-    with open_store(recipe=recipes.hypergraph, sessions=sessions, clock=clock) as memory:
-        memory.remember(episode(0, "note"))
-        for time in JUMPS[:3]:
-            clock.now = time
-            memory.search("note", user_id="alice", session_id="chat")
-        session = sessions.session(name, now=clock.now)
-        assert set(session.accessed) == {"e0"}
-        assert session.n_recalls == 3
-
-
-def test_facts_hold_by_their_own_times(memory: MemorySync, clock: Clock) -> None:
-    from hyrecall.memory import Fact
-
-    for at, (object_, time) in enumerate(zip(("Oslo", "Moss", "Rome"), JUMPS, strict=False)):
-        clock.now = time
-        memory.remember_fact(
-            Fact(
-                user_id="alice", subject="alice", predicate="in", object=object_,
-                valid_from=NOON + at * HOUR,
-            )
-        )  # fmt: skip
-    for at, object_ in enumerate(("Oslo", "Moss", "Rome")):
-        found = memory.recall_facts("alice", user_id="alice", valid_at=NOON + at * HOUR)
-        assert [fact.object for fact in found] == [object_]

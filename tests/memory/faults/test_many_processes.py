@@ -160,9 +160,6 @@ def test_a_reader_that_does_not_follow_is_found(
     assert codes[STALE] > 0
 
 
-# ---- a writer that is killed ----
-
-
 def work(folder: Path, seed: int, n_saved: Shared) -> None:
     """Change a store, follow it and save snapshots, until somebody ends it."""
     database = Database.open(folder)

@@ -31,7 +31,7 @@ from hyrecall.memory.backends import (
     RecallOnly,
     RedisMemory,
 )
-from memory.isolation.world import AGENTS, PAST, USERS, WORDS, Viewer, World, past
+from memory.isolation.world import AGENTS, PAST, WORDS, Viewer, World, past
 from memory.stores import HOUR, NOON
 from seams import Filter, Notes, NotNull, hm_recall
 
@@ -246,17 +246,3 @@ def graph_walk(memory: MemorySync, viewer: Viewer, rng: random.Random) -> Any:
     query = rng.choice(["oak", "disk tea", "m[0-9]"])
     force = query.startswith("m")
     return hm_recall(memory, query, max_results=50, force_regex=force, user_id=viewer.user)
-
-
-__all__ = [
-    "AGENTS",
-    "CASES",
-    "DATA",
-    "FACES",
-    "FUNCTIONS",
-    "NO_READERS",
-    "OTHERS",
-    "READING",
-    "USERS",
-    "WRITING",
-]

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import (
     AgentMemory,
-    AgentMemorySync,
     Episode,
     Fact,
     Facts,
@@ -267,6 +266,3 @@ class Blocking:
             return self._loop.run_until_complete(given) if inspect.isawaitable(given) else given
 
         return call
-
-
-Face = MemorySync | AgentMemorySync | Blocking

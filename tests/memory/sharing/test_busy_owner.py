@@ -84,25 +84,6 @@ def test_a_refused_write_is_made_once_when_the_owner_has_a_turn(
     assert len({one.write_id for one in asked}) == 1  # all tries are one write
 
 
-def test_a_refused_search_is_answered_when_the_owner_has_a_turn(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, second = opened(folder), opened(folder, owner_timeout=60.0)
-    second.remember("note", id="a", user_id=USER)
-    full = Full(owner, monkeypatch)
-    found: list[str] = []
-
-    def search() -> None:
-        found.extend(one.episode.id for one in second.search("note", user_id=USER))
-
-    searching = threading.Thread(target=search)
-    searching.start()
-    full.refuse(2)
-    full.free()
-    searching.join()
-    assert found == ["a"]
-
-
 CALLS: list[Callable[[MemorySync], object]] = [
     lambda memory: memory.remember("note", id="b", user_id=USER),
     lambda memory: memory.search("note", user_id=USER),

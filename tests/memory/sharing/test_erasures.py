@@ -80,7 +80,10 @@ def test_the_next_owner_knows_the_reply_and_erases_nothing_more(tmp_path: Path) 
     with owner._store.database.reading() as connection:
         cells = tuple(every_cell(connection))
     erasure = Erase(Selection(cells, ("a",), owner=(None, None, USER)), b"x" * 16)
-    assert owner._store.keeper.run(erasure) == 1
+    for _ in range(2):
+        assert owner._store.keeper.run(erasure) == 1
+    with owner._store.database.reading() as connection:
+        assert meta(connection, "erasures") == 1
     owner.close()
     second.remember("another note of this id", id="a", user_id=USER)
     assert second._store.keeper.run(erasure) == 1
@@ -235,15 +238,3 @@ def test_an_agent_that_met_what_others_share_keeps_what_was_not_erased(tmp_path:
     second.close()
     owner.close()
     assert holding(tmp_path / "s") == []
-
-
-def test_the_store_counts_one_erasure_for_a_retry(tmp_path: Path) -> None:
-    owner = opened(tmp_path / "s")
-    owner.remember("note", id="a", user_id=USER)
-    with owner._store.database.reading() as connection:
-        cells = tuple(every_cell(connection))
-    erasure = Erase(Selection(cells, ("a",), owner=(None, None, USER)), b"y" * 16)
-    for _ in range(2):
-        assert owner._store.keeper.run(erasure) == 1
-    with owner._store.database.reading() as connection:
-        assert meta(connection, "erasures") == 1

@@ -16,24 +16,15 @@ from hyrecall.embed import HashEmbedder
 from hyrecall.errors import (
     OptionError,
     OwnerError,
-    StoreError,
     StoreMismatchError,
     WriterBusyError,
 )
-from hyrecall.memory import MemorySync
 from hyrecall.recipes import loom
-from memory.children import in_child
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import DIM, USER
-from seams import SOCKET, ExplainDropped, client, election, read_holder
+from seams import SOCKET, ExplainDropped, election, read_holder
 from seams import memory_server_module as server
 from seams import memory_SHARED as SHARED
-
-
-def test_another_model_is_named_when_a_client_connects(tmp_path: Path) -> None:
-    opened(tmp_path / "s")
-    with pytest.raises(StoreMismatchError, match=rf"model: expected .*pid {os.getpid()}"):
-        opened(tmp_path / "s", embedder=HashEmbedder(DIM + 1))
 
 
 def test_a_recipe_of_the_same_index_differs_in_nothing(tmp_path: Path) -> None:
@@ -105,20 +96,6 @@ def test_a_process_of_another_user_gets_nothing(
         opened(tmp_path / "s")
 
 
-def test_a_client_of_another_version_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened(tmp_path / "s")
-    made = client.Hello
-
-    def older(*args: Any, **options: Any) -> client.Hello:
-        return made(*args, **options, version="0.0.1")
-
-    monkeypatch.setattr("hyrecall.memory.sharing.host.Hello", older)
-    with pytest.raises(StoreMismatchError, match=rf"version: .*pid {os.getpid()}.*got 0\.0\.1"):
-        opened(tmp_path / "s")
-
-
 def test_shared_false_is_strict_in_both_orders(tmp_path: Path) -> None:
     with opened(tmp_path / "s", shared=False) as alone:
         alone.remember("note", id="a", user_id=USER)
@@ -139,30 +116,6 @@ def test_opening_waits_for_a_writer_that_is_alone(tmp_path: Path) -> None:
     timer.start()
     assert is_owner(opened(tmp_path / "s", wait=60))
     timer.join()
-
-
-def test_a_forked_child_is_refused_in_owner_and_client(tmp_path: Path) -> None:
-    owner, second = opened(tmp_path / "s"), opened(tmp_path / "s")
-    for memory in (owner, second):
-
-        def refused(memory: MemorySync = memory) -> int:
-            for call in (
-                lambda: memory.remember("note", user_id=USER),
-                lambda: memory.search("note", user_id=USER),
-                lambda: memory.get("a", user_id=USER),
-            ):
-                try:
-                    call()
-                except StoreError as fault:
-                    if "pid" not in str(fault):
-                        return 2
-                else:
-                    return 1
-            return 0
-
-        assert in_child(refused) == 0
-    second.remember("note", id="a", user_id=USER)  # and the parent goes on
-    assert ids(owner) == ["a"]
 
 
 def test_a_closed_client_is_closed_and_its_owner_is_not(tmp_path: Path) -> None:

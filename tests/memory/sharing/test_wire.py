@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import struct
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -62,11 +61,13 @@ def round_trip(value: object) -> Any:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Equal in type too, with NaN equal to itself and -0.0 unlike 0.0."""
+    """Equal in type too: NaN equal to itself, -0.0 unlike 0.0, times of one fold and zone."""
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
         return struct.pack("<d", a) == struct.pack("<d", b)
+    if isinstance(a, datetime):
+        return (a, a.fold, a.tzinfo) == (b, b.fold, b.tzinfo)
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(is_same, a, b))
     if isinstance(a, dict):
@@ -113,12 +114,6 @@ def test_values_come_back_exactly(name: str) -> None:
     assert is_same(round_trip(VALUES[name]), VALUES[name])
 
 
-def test_the_fold_and_the_zone_of_a_time_are_kept() -> None:
-    given = datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=ZoneInfo("Europe/Berlin"))
-    made = round_trip(given)
-    assert (made.fold, made.utcoffset(), made.tzinfo) == (1, given.utcoffset(), given.tzinfo)
-
-
 def test_every_class_of_recipes_crosses_with_all_its_options() -> None:
     given = hr.recipes.hebb.replace(
         fusion=hr.WeightedSum(normalize={"text": "best"}, complete=False),
@@ -128,11 +123,6 @@ def test_every_class_of_recipes_crosses_with_all_its_options() -> None:
     sums = (hr.WeightedSum({"text": 0.25}, balance=1.5), hr.Max({"a": 1.0}), hr.DBSF({"a": 3.0}))
     for fusion in (hr.RRF({"text": 2.0}), hr.RRF(alpha=0, alpha_mode="votes"), *sums):
         assert is_same(round_trip(fusion), fusion)
-
-
-def test_a_model_comes_back_checked_and_equal() -> None:
-    given = Episode(id="x", output="tea", tags=("a",), metadata={"a": [1, None, 2.5]})
-    assert round_trip(given) == given
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f8", "<f2", "<i8", "|u1", "|b1", "<M8[us]", "<U3"])
@@ -255,6 +245,7 @@ HOSTILE = {
     "a timestamp": raw(datetime(2026, 1, 1, tzinfo=UTC)),
     "a kept class that is none": raw([16, Ext(0, b"\xc1")]),
     "a kept class that is not listed": raw([16, Ext(0, raw(["Unlisted", 1]))]),
+    "a filter of no tests": raw([13, ["Filter", "test", None, [1, []]]]),
     "a filter with an operator that is none": raw([13, ["Filter", "xor", [1, []], [1, []]]]),
     "an analyzer of nothing": raw([13, ["Analyzer", None]]),
     "an analyzer without a name": raw([13, ["Analyzer", [2, ["kind", "preset"]]]]),
@@ -276,30 +267,6 @@ def test_an_error_about_fields_does_not_quote_them() -> None:
     with pytest.raises(WireError) as caught:
         CODEC.decode(raw([13, ["Episode", [2, ["secret-canary", 1]]]]))
     assert "canary" not in str(caught.value)
-
-
-def test_flipped_bits_raise_nothing_but_our_errors() -> None:
-    given = CODEC.encode(
-        [
-            Even(2),
-            hr.recipes.hebb,
-            hr.Filter(a=[1, 2]),
-            np.ones((3, 2), np.float32),
-            NAN,
-            {"a": (1,)},
-        ]
-    )
-    rng = random.Random(5)
-    n_refused = 0
-    for _ in range(3_000):
-        data = bytearray(given)
-        for _ in range(rng.randint(1, 3)):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        try:
-            CODEC.decode(bytes(data))
-        except (HyrecallError, TypeError, ValueError):
-            n_refused += 1
-    assert n_refused > 500
 
 
 def test_callables_cross_as_numbers_in_their_order() -> None:
