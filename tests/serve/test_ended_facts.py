@@ -181,22 +181,6 @@ def test_without_an_index_ended_facts_are_left_out_too(monkeypatch: pytest.Monke
         assert (early.lexical_mode, ids(early)) == ("substring", {"friday", "talk"})
 
 
-def test_a_process_that_does_not_own_the_store_leaves_them_out_too(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"embedder": None, "recipe": recipes.hypergraph, "clock": lambda: NOW}
-    with (
-        MemorySync.open(tmp_path / "s.mem", **options) as owner,
-        MemorySync.open(tmp_path / "s.mem", **options) as other,
-    ):
-        fill(owner)
-        assert ids(other.search(QUERY, **ANN)) == HOLD
-        assert ids(other.search(QUERY, **ANN, include_ended=True)) == HOLD | {"friday"}
-        ended = other.end_fact("tuesday", **ANN)
-        assert (ended.id, ended.version) == ("tuesday", 2)
-        assert ids(owner.search(QUERY, **ANN)) == HOLD - {"tuesday"}
-        again = other.remember_fact(fact("Friday", BEGIN))
-        assert (again.id, owner.get(again.id, **ANN) is not None) == ("friday", True)
-
-
 # ---- services ----
 
 
@@ -346,58 +330,6 @@ def test_the_end_of_a_fact_is_not_that_of_a_fact_with_the_same_id_in_another_cel
         ends = zip(found, agent._view.ends(found), strict=True)
         told = {one.user_id: end for one, end in ends if one.id == "friday"}
         assert told == {"ann": CHANGE, "bob": None}
-
-
-def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
-    async def work(client: Any, memory: Memory) -> None:
-        reply = await client.post("/v1/facts/tuesday/end", json={"at": LATER.isoformat(), **ANN})
-        assert reply.json() == {"id": "tuesday", "version": 2, "embedded": False, "reasons": []}
-        facts = {one.id: one for one in await memory.list_facts(**ANN)}
-        assert facts["tuesday"].valid_to == LATER
-        reply = await client.patch("/v1/memories/tuesday", json={"valid_to": None, **ANN})
-        assert reply.json()["version"] == 3
-        facts = {one.id: one for one in await memory.list_facts(**ANN)}
-        assert facts["tuesday"].valid_to is None
-        refused = await client.post("/v1/facts/talk/end", json=ANN)
-        assert refused.status_code == 422
-        assert refused.json()["error"]["message"].startswith("id: expected a fact")
-        gone = await client.post("/v1/facts/nothing/end", json=ANN)
-        assert gone.status_code == 404
-        said = {"subject": "ann", "predicate": "likes", "single": False, **ANN}
-        said |= {"valid_from": BEGIN.isoformat()}
-        for name in ("tea", "coffee"):
-            await client.post("/v1/facts", json={**said, "object": name})
-        held = (await client.post("/v1/facts/recall", json={"query": "likes", **ANN})).json()
-        assert {one["object"] for one in held["facts"]} >= {"tea", "coffee"}
-
-    served(recipes.default, work)
-
-
-def test_E53_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypatch: Any) -> None:
-    from typer.testing import CliRunner
-
-    from seams import app_app as app
-
-    monkeypatch.setenv("HYRECALL_EMBEDDING_URL", "")
-    path = tmp_path / "s.mem"
-    with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:
-        fill(memory)
-
-    def run(*arguments: str) -> str:
-        where = ["--path", str(path), "--user", "ann", "--org", "acme", "--workspace", "lab"]
-        reply = CliRunner().invoke(app, [*arguments, *where])
-        assert reply.exit_code == 0, reply.output
-        return reply.stdout
-
-    found = json.loads(run("recall", QUERY, "--json"))["matches"]
-    assert {one["episode"]["id"] for one in found} == HOLD
-    found = json.loads(run("recall", QUERY, "--json", "--include-ended"))["matches"]
-    ends = {one["episode"]["id"]: one["valid_to"] for one in found}
-    assert ends["friday"] == "2025-01-01T00:00:00Z"
-    assert "until 2025-01-01 00:00" in run("recall", QUERY, "--include-ended")
-    run("end-fact", "tuesday", "--at", "2025-06-01")
-    found = json.loads(run("recall", QUERY, "--json"))["matches"]
-    assert {one["episode"]["id"] for one in found} == HOLD - {"tuesday"}
 
 
 def test_hm_recall_and_filters_leave_them_out() -> None:

@@ -151,18 +151,6 @@ def test_after_a_query_that_fails_no_other_of_its_batch_begins(
     assert begun < 40
 
 
-def test_a_stream_to_a_store_has_a_limit_of_its_own(store: Opening) -> None:
-    async def statuses(client: Any) -> list[int]:
-        asked = [as_arrow(n_queries) for n_queries in (2, 3)]
-        return [(await client.post(path, **how)).status_code for path, how in asked]
-
-    async def run() -> list[int]:
-        async with calling(create_app(store, ServiceOptions(max_store_batch=2))) as client:
-            return await statuses(client)
-
-    assert asyncio.run(run()) == [200, 422]
-
-
 def test_explanations_of_a_batch_are_made_on_a_thread(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,41 +369,3 @@ def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
     asyncio.run(run())
 
 
-def test_batches_of_several_callers_take_turns(store: Opening) -> None:
-    async def run() -> list[str]:
-        turns, order = Turns(2, 2), []
-
-        async def query(name: str) -> None:
-            async with turns.turn(name):
-                order.append(name)
-                await asyncio.sleep(0)
-
-        await asyncio.gather(*(query("a") for _ in range(10)), *(query("b") for _ in range(3)))
-        return order
-
-    order = asyncio.run(run())
-    assert Counter(order) == {"a": 10, "b": 3}
-    assert order.index("b") <= 3
-    assert "".join(order).rindex("b") <= 9
-
-
-def test_one_token_cannot_take_the_whole_queue(
-    store: Opening, token_of: Callable[..., str], tmp_path: Any
-) -> None:
-    async def run() -> None:
-        first, second = token_of(ANN), token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
-        app = create_app(store, options)
-        blocked = Blocked(app)
-        async with calling(app, first) as client:
-            held = asyncio.create_task(client.post("/blocked", json={}))
-            await blocked.began.acquire()
-            refused = await client.post("/blocked", json={})
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            other = {"authorization": f"Bearer {second}"}
-            free = asyncio.create_task(client.post("/blocked", json={}, headers=other))
-            await blocked.began.acquire()
-            blocked.gate.set()
-            assert ((await held).status_code, (await free).status_code) == (200, 200)
-
-    asyncio.run(run())

@@ -27,65 +27,6 @@ def served(store: Any, work: Callable[..., Any], *, options: Any = None, token: 
     return asyncio.run(run())
 
 
-def test_a_memory_is_kept_read_changed_replaced_pinned_and_forgotten(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        made = await client.post("/v1/memories", json={"text": "tea at four", "id": "a/b", **USER})
-        assert (made.status_code, made.json()["id"]) == (201, "a/b")
-        Changed.model_validate(made.json())
-        again = await client.post("/v1/memories", json={"text": "x", "id": "a/b", **USER})
-        assert (again.status_code, again.json()["error"]["type"]) == (409, "KeyConflictError")
-        patched = await client.patch(
-            "/v1/memories/a/b",
-            json={"text": "tea at five", "tags": ["t"], "reason": "moved", **USER},
-        )
-        assert patched.json()["version"] == 2
-        got = (await client.get("/v1/memories/a/b", params=USER)).json()
-        assert (got["text"], got["output"], got["tags"]) == ("tea at five", "tea at five", ["t"])
-        pinned = await client.put("/v1/memories/a%2Fb/pin", json=USER)
-        assert pinned.json() == {"id": "a/b", "pinned": True}
-        listed = await client.get("/v1/memories", params={"tag": "t", "pinned": True, **USER})
-        assert [one["id"] for one in listed.json()["memories"]] == ["a/b"]
-        new = await client.post(
-            "/v1/memories/a/b/supersede", json={"text": "no tea", "id": "n", "reason": "y", **USER}
-        )
-        assert (new.status_code, new.json()["id"]) == (201, "n")
-        past = (await client.get("/v1/memories/a/b/history", params=USER)).json()["versions"]
-        assert [(one["status"], one["reason"]) for one in past][1:] == [
-            ("live", "moved"), ("superseded", "y"),
-        ]  # fmt: skip
-        assert past[-1]["successor"] == "n"
-        gone = await client.delete("/v1/memories/n", params={"erase": True, **USER})
-        assert gone.json() == {"forgotten": 1}
-        for how, path in (("GET", "n"), ("DELETE", "n"), ("PATCH", "n"), ("GET", "a/b")):
-            body = {"json": {"text": "x", **USER}} if how == "PATCH" else {"params": USER}
-            reply = await client.request(how, f"/v1/memories/{path}", **body)
-            assert (reply.status_code, reply.json()["error"]["type"]) == (404, "NotFoundError")
-
-    served(store, work)
-
-
-def test_what_helped_is_kept_and_listed_for_its_caller(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        for key in ("tea", "milk"):
-            await client.post("/v1/memories", json={"text": key, "id": key, **USER})
-        body = {"query": "a drink?", "used": ["milk", "tea"], **USER}
-        said = await client.post("/v1/feedback", json=body)
-        assert (said.status_code, said.json()) == (201, {"new": 2})
-        assert (await client.post("/v1/feedback", json=body)).json() == {"new": 0}
-        (kept,) = (await client.get("/v1/feedback", params=USER)).json()["feedback"]
-        assert (kept["query"], kept["used"]) == ("a drink?", ["milk", "tea"])
-        assert kept["at"].startswith("20")
-        others = await client.get("/v1/feedback", params={"user_id": "bob"})
-        assert others.json() == {"feedback": []}
-        missing = await client.post("/v1/feedback", json={**body, "user_id": "bob"})
-        assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
-        for bad in ({"used": []}, {"used": "tea"}, {"query": " "}):
-            refused = await client.post("/v1/feedback", json={**body, **bad})
-            assert refused.status_code == 422, bad
-
-    served(store, work)
-
-
 def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
     async def work(client: Any) -> None:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
@@ -143,29 +84,6 @@ def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
     assert again == one
 
 
-def test_a_recall_over_http_shows_what_stands_around_its_matches(store: Opening) -> None:
-    turns = ("where is the key", "under the stone", "thanks a lot")
-
-    async def work(client: Any) -> None:
-        for at, text in enumerate(turns):
-            body = {"text": text, "id": f"e{at}", "session_id": "s", **USER}
-            body["occurred_at"] = f"2026-05-01T00:0{at}:00Z"
-            await client.post("/v1/memories", json=body)
-        asked = {"query": "stone", "limit": 1, "around": 1, **USER}
-        reply = (await client.post("/v1/recall", json=asked)).json()
-        RecallReply.model_validate(reply)
-        assert [one["id"] for one in reply["matches"]] == ["e1"]
-        assert [[one["id"] for one in near] for near in reply["around"]] == [["e0", "e2"]]
-        plain = (await client.post("/v1/recall", json={"query": "stone", **USER})).json()
-        assert plain["around"] == []
-        wrong = await client.post("/v1/recall", json={**asked, "around": 101})
-        assert wrong.status_code == 422
-        of_others = (await client.post("/v1/recall", json={**asked, "user_id": "bob"})).json()
-        assert (of_others["matches"], of_others["around"]) == ([], [])
-
-    served(store, work)
-
-
 def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"query": 7}, "query"),
@@ -210,59 +128,6 @@ def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening
             assert len(listed.json()["memories"]) == 2
 
     served(store, work)
-
-
-def test_facts_links_and_files_are_reached(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        fact = {"subject": "ann", "predicate": "likes", "object": "tea", **USER}
-        assert (await client.post("/v1/facts", json=fact)).status_code == 201
-        found = await client.post("/v1/facts/recall", json={"query": "what does ann like", **USER})
-        FactsReply.model_validate(found.json())
-        assert [one["object"] for one in found.json()["facts"]] == ["tea"]
-        for key in ("m1", "m2"):
-            await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
-        nodes = ["m1", {"id": "m2", "role": "effect"}]
-        edge = await client.post(
-            "/v1/links", json={"nodes": nodes, "relationship": "causes", "id": "e", **USER}
-        )
-        assert edge.status_code == 201
-        links = (await client.get("/v1/memories/m2/links", params=USER)).json()["links"]
-        assert [one["relationship"] for one in links] == ["causes"]
-        assert (await client.delete("/v1/links/e", params=USER)).json() == {"unlinked": 1}
-        assert (await client.delete("/v1/links/e", params=USER)).status_code == 404
-        folder = {"path": "/memories/episodic", **USER}
-        paths = (await client.get("/v1/browse/ls", params=folder)).json()["paths"]
-        assert paths == ["/memories/episodic/m2.md", "/memories/episodic/m1.md"]
-        file = await client.get("/v1/browse/cat", params={"path": paths[0], **USER})
-        assert "tea m2" in file.json()["text"]
-        missing = await client.get("/v1/browse/cat", params={"path": "/memories/x.md", **USER})
-        assert missing.status_code == 404
-        lines = await client.get(
-            "/v1/browse/grep", params={"pattern": "m1$", "regex": True, **USER}
-        )
-        assert [one["text"] for one in lines.json()["lines"]] == ["tea m1"]
-        named = await client.get("/v1/browse/find", params={"pattern": "m1.*", **USER})
-        assert named.json() == {"paths": ["/memories/episodic/m1.md"]}
-        for path in ("../../etc/passwd", "/../etc/passwd", "/memories/../../../etc/passwd", "\0"):
-            reply = await client.get("/v1/browse/cat", params={"path": path, **USER})
-            assert reply.status_code in (404, 422)
-            assert "root:" not in reply.text
-
-    served(store, work)
-
-
-def test_an_export_is_that_of_the_store_and_starts_with_its_format(store: Opening) -> None:
-    async def work(client: Any) -> list[Any]:
-        texts = [{"text": f"note {at} " + "x" * 2_000, "id": f"n{at}", **USER} for at in range(250)]
-        await client.post("/v1/memories/batch", json={"memories": texts})
-        await client.post("/v1/memories", json={"text": "of bob", "user_id": "bob"})
-        reply = await client.get("/v1/export", params=USER)
-        assert reply.headers["content-type"] == "application/x-ndjson"
-        return [json.loads(line) for line in reply.text.splitlines()]
-
-    first, *lines = served(store, work)
-    assert first == {"format": 2}
-    assert {line["version"]["id"] for line in lines} == {f"n{at}" for at in range(250)}
 
 
 def test_every_example_of_the_api_description_runs(store: Opening) -> None:

@@ -314,18 +314,6 @@ def test_a_degraded_search_says_so_in_a_header() -> None:
     run(recipes.hebb, work, embedder="off")
 
 
-def test_age_counts_from_the_last_access() -> None:
-    async def work(house: Served) -> None:
-        for key, days in (("old", 30), ("new", 0)):
-            house.memory.remember(
-                "deploy", id=key, occurred_at=NOON - timedelta(days=days), importance=5, **CY
-            )
-        found = await house.post(SEARCH, {"query": "deploy"}, params=CY)
-        assert ids(found) == ["new", "old"]
-
-    run(recipes.hebb, work)
-
-
 def test_accesses_are_told_of_results_and_memories() -> None:
     async def work(house: Served) -> None:
         fill(house)

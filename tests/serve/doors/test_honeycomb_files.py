@@ -89,15 +89,6 @@ def test_E34_E36_recall_and_files_have_one_boundary_over_rest(agent: str) -> Non
     run(recipes.honeycomb, work)
 
 
-def test_an_unknown_policy_closes_and_the_reply_says_why() -> None:
-    async def work(house: Served) -> None:
-        settle(house)
-        found = await house.post(RECALL, {"query": "canary"}, headers=as_agent("stranger"))
-        assert found["hits"] == []
-
-    run(recipes.honeycomb, work)
-
-
 def test_headers_repeat_a_token_and_never_widen_it() -> None:
     tokens = {
         "agent": Caller(agent="shared", **HOUSE),

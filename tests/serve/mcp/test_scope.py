@@ -56,39 +56,6 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(call())
 
 
-def test_users_never_see_each_other() -> None:
-    async def main() -> None:
-        async with asked(ANN, BOB) as (ann, bob):
-            text = {"text": "ann's canary sings", "id": "c", "pinned": True, "tags": ["canary"]}
-            await ann.call_tool("save", text)
-            await ann.call_tool("save", {"text": "seed", "id": "s"})
-            edge = data_of(
-                await ann.call_tool("link", {"nodes": ["c", "s"], "relationship": "eats"})
-            )
-            calls: list[tuple[str, dict[str, Any]]] = [
-                ("search", {"query": "canary"}), ("list", {}), ("get", {"id": "c"}),
-                ("history", {"id": "c"}), ("forget", {"id": "c"}), ("unlink", {"id": edge["id"]}),
-                ("update", {"id": "c", "text": "mine"}), ("browse_ls", {"path": "/"}),
-                ("browse_ls", {"path": "/graph"}), ("browse_cat", {"path": "/index.md"}),
-                ("browse_cat", {"path": "/memories/episodic/c.md"}),
-                ("browse_cat", {"path": "/shared/ann/episodic/c.md"}),
-                ("browse_grep", {"pattern": "canary"}), ("browse_find", {"pattern": "*"}),
-            ]  # fmt: skip
-            for tool, given in calls:
-                reply = await bob.call_tool(tool, given)
-                shown = f"{text_of(reply)} {reply.structured_content}"
-                assert "sings" not in shown, tool
-                assert "ann" not in shown.replace(str(given), "").replace("/shared/ann/", ""), tool
-            assert (await bob.list_resources()).resources == []
-            for uri in ("memory:///ann/c", "memory:///bob/c"):
-                with pytest.raises(MCPError, match="expected a memory of the caller, got none"):
-                    await bob.read_resource(uri)
-            got = data_of(await ann.call_tool("get", {"id": "c"}))
-            assert (got["memory"]["text"], len(got["links"])) == ("ann's canary sings", 1)
-
-    run(main)
-
-
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 def test_a_caller_that_may_choose_names_the_user_in_each_call() -> None:
     async def main() -> None:

@@ -49,27 +49,6 @@ def ids(matches: Any) -> list[str]:
     return sorted(one["id"] for one in matches)
 
 
-@pytest.mark.parametrize("recipe", ["default", "loom", "l0"])
-def test_a_last_day_is_whole_in_python(recipe: str) -> None:
-    first, last = map(date.fromisoformat, DAYS)
-    with MemorySync.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
-        fill(memory)
-        for found in (
-            memory.search("tea", time_range=(first, last)),
-            memory.recall_scored("tea", kind=None, time_range=(first, last)),
-            memory.search("tea", filter=Filter(occurred_at=(first, last))),
-            memory.search("tea", filter=Filter(occurred_at=[first, last])),
-        ):
-            assert sorted(one.episode.id for one in found) == INSIDE
-        listed = memory.list(filter=Filter(occurred_at=(first, last)))
-        assert [one.id for one in listed] == ["last", "noon", "first"]
-        midnight = datetime(2026, 11, 28, tzinfo=UTC)
-        found = memory.search("tea", time_range=(first, midnight))
-        assert [one.episode.id for one in found if not one.is_fill] == ["first"]
-        with pytest.raises(DTypeError, match="a datetime or a date, got str"):
-            memory.search("tea", time_range=("2026-11-27", None))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [

@@ -280,17 +280,3 @@ def test_calls_wait_their_turn_and_not_for_ever() -> None:
     run(main)
 
 
-def test_times_are_read_as_the_store_reads_them() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            at = datetime(2026, 6, 1, 12, tzinfo=UTC)
-            await memory.remember(Episode(output="tea", user_id="ann", id="t", occurred_at=at))
-            async with Client(create_server(memory, caller=ANN)) as client:
-                got = data_of(await client.call_tool("get", {"id": "t"}))
-                assert got["memory"]["occurred_at"] == "2026-06-01T12:00:00Z"
-                for time in ("2026-06-01T12:00", "2026-06-01T14:00+02:00"):
-                    given = {"query": "tea", "since": time, "until": time}
-                    found = data_of(await client.call_tool("search", given))
-                    assert len(found["matches"]) == 1
-
-    run(main)
