@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -30,7 +29,7 @@ from mcp.client import Client
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, Memory, MemorySync, hm_recall
+from hyrecall.memory import Episode, Memory, MemorySync
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
 from laws.effort import Effort
@@ -201,5 +200,3 @@ def test_H13_notes_agree_with_the_store(tmp_path: Path, command: Command) -> Non
         ) as memory:
             wanted: Any = memory.search(query, user_id="user", recipe=recipes.l0)
         assert found == [(one.episode.id, one.score) for one in wanted]
-
-

@@ -348,5 +348,3 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
             assert reply["trace"]["dropped"] == dropped.to_list()
             own = {row.reason for stage in dropped.stages[:-1] for row in stage.rows}
             assert own == {"group"} & set(wish) | {"surrounding"} & set(wish)
-
-

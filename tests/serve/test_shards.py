@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex, build_shards
 from hyrecall.errors import ShardLostError, error
-from hyrecall.serve import Caller, ServiceOptions
 from seams import IndexQuery, IndexReply, ReplicatedShard, ServedIndex, _seal, find_folders
 from serve.test_arrow_routes import ask, batch, table_in
 from serve.test_index_routes import SCHEMA, plain, queries, served, table

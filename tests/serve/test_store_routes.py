@@ -11,7 +11,7 @@ from typing import Any
 from hyrecall.memory import Memory
 from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from seams import Changed, FactsReply, Opening, RecallReply
+from seams import Opening, RecallReply
 from seams import serve_BatchReply as BatchReply
 from serve.conftest import ANN, BOB
 from serve_client import calling
@@ -27,16 +27,14 @@ def served(store: Any, work: Callable[..., Any], *, options: Any = None, token: 
     return asyncio.run(run())
 
 
-def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
         assert (await client.post("/v1/memories/batch", json={"memories": bad})).status_code == 409
         assert (await client.get("/v1/memories", params=USER)).json() == {"memories": []}
         good = [{"text": "one", **USER}, {"text": "two", **USER}]
         reply = await client.post("/v1/memories/batch", json={"memories": good})
         assert (reply.status_code, len(reply.json())) == (201, 2)
-
-    served(store, work)
 
 
 def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
@@ -117,8 +115,8 @@ def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> No
         assert "canary" not in message or name == "canary"
 
 
-def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         for key in "abc":
             await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
         for limit in (2, 2.0):
@@ -126,8 +124,6 @@ def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening
             assert len(found.json()["matches"]) == 2
             listed = await client.get("/v1/memories", params={"limit": limit, **USER})
             assert len(listed.json()["memories"]) == 2
-
-    served(store, work)
 
 
 def test_every_example_of_the_api_description_runs(store: Opening) -> None:
@@ -163,15 +159,15 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
     assert served(store, work) >= 10
 
 
-def test_an_unknown_recipe_is_refused_with_those_that_the_store_can_run(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_an_unknown_recipe_is_refused_with_those_that_the_store_can_run(
+    store: Opening,
+) -> None:
+    async with calling(create_app(store)) as client:
         known = (await client.get("/v1/info")).json()["recipes"]
         for name in ("none", "hebb"):
             got = await client.post("/v1/recall", json={"query": "tea", "recipe": name})
             told = f"recipe: expected one of {', '.join(known)}"
             assert (got.status_code, got.json()["error"]["message"]) == (422, told)
-
-    served(store, work)
 
 
 def test_a_store_says_which_recipes_it_serves(store: Opening) -> None:
