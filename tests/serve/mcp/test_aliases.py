@@ -21,7 +21,7 @@ from hyrecall.memory import Memory, MemorySync, hm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
-from seams import KIND
+from seams import KIND, NOTICE
 
 READ_AND_WRITE = frozenset(("read", "write"))
 ANN = Caller(user_id="ann", rights=READ_AND_WRITE)
@@ -55,18 +55,20 @@ async def serving(
 
 
 @pytest.mark.parametrize("name", recipes.__all__)
-def test_a_store_lists_the_tools_of_its_own_system(name: str) -> None:
-    async def main() -> None:
-        async with serving(getattr(recipes, name)) as client:
-            tools = [tool.name for tool in (await client.list_tools()).tools]
-            assert len(tools) == len(set(tools))
-            assert set(tools[17:]) == BY_RECIPE[name]
-            for missing in {"hm_recall", "memory_save", "search_memory"} - set(tools):
-                told = refusal_of(await client.call_tool(missing, {}))
-                assert told.startswith("OptionError: name: expected one of save")
-
+async def test_a_store_lists_the_tools_of_its_own_system(name: str) -> None:
     assert set(BY_RECIPE) == set(recipes.__all__)
-    run(main)
+    async with serving(getattr(recipes, name)) as client:
+        listed = (await client.list_tools()).tools
+        tools = [tool.name for tool in listed]
+        assert len(tools) == len(set(tools))
+        assert set(tools[17:]) == BY_RECIPE[name]
+        for missing in {"hm_recall", "memory_save", "search_memory"} - set(tools):
+            told = refusal_of(await client.call_tool(missing, {}))
+            assert told.startswith("OptionError: name: expected one of save")
+        for tool in listed:  # what shows stored data says that it is no instruction
+            assert tool.annotations is not None
+            reads = tool.annotations.read_only_hint
+            assert (tool.description or "").endswith(NOTICE) is reads, tool.name
 
 
 async def test_systems_that_share_the_index_may_be_named() -> None:
@@ -111,25 +113,13 @@ async def test_hm_recall_answers_as_the_function_does() -> None:
             assert found == json.loads(json.dumps(wanted))
             assert json.loads(text_of(reply))["count"] == found["count"]
         assert found["count"] == 2
+        for wrong, refused in (
+            ({"query": " "}, "OptionError: query: expected"),
+            ({"query": "(", "force_regex": True}, "OptionError: text['regex'][0]: expected"),
+            ({"query": "x", "n": 5}, "UnknownOptionError: hm_recall: expected"),
+        ):
+            assert refusal_of(await client.call_tool("hm_recall", wrong)).startswith(refused)
     memory.close()
-
-
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({}, "OptionError: query: expected a value, got none"),
-        ({"query": " "}, "OptionError: query: expected"),
-        ({"query": "x", "max_results": 0}, "OptionError: max_results: expected"),
-        ({"query": "x", "max_results": 51}, "OptionError: max_results: expected"),
-        ({"query": "x", "force_regex": 1}, "DTypeError: force_regex: expected"),
-        ({"query": "(", "force_regex": True}, "OptionError: text['regex'][0]: expected"),
-        ({"query": "x", "n": 5}, "UnknownOptionError: hm_recall: expected"),
-        ({"query": "x" * 32_769}, "OptionError: query: expected"),
-    ],
-)
-async def test_hm_recall_refuses_what_it_does_not_take(given: dict[str, Any], told: str) -> None:
-    async with serving(recipes.hypergraph) as client:
-        assert refusal_of(await client.call_tool("hm_recall", given)).startswith(told)
 
 
 # ---- l0 ----

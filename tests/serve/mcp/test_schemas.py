@@ -23,6 +23,9 @@ NEEDED = {"text": "tea", "query": "tea", "content": "tea", "value": "tea", "rela
           "policy": "isolated"}  # fmt: skip
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
+N_PLAIN = 17
+"""How many tools every store has, before those of a system."""
+
 FORMS = {"since", "until", "occurred_at", "at", "recipe"}
 """Strings of a form that no schema says."""
 
@@ -63,13 +66,17 @@ def cases(tool: Any) -> list[tuple[str, Any, bool]]:
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 @pytest.mark.parametrize("recipe", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 async def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(recipe: str) -> None:
-    """Nulls of what need not be given, 5.0 as an integer, and each bound."""
+    """Nulls of what need not be given, 5.0 as an integer, and each bound.
+
+    Of a system its own tools are asked: the others are those of a plain store.
+    """
 
     async with Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
         options = ServiceOptions(max_ids=1_000, max_query=4_096)
         server = create_server(memory, caller=ANY, options=options)
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
+            tools = tools if recipe == "default" else tools[N_PLAIN:]
             n_cases, wrong = 0, []
             for tool in tools:
                 needed = tool.input_schema.get("required", ())
@@ -88,7 +95,7 @@ async def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(reci
                         wrong.append((tool.name, name, f"{value!r:.40}", told))
                     n_cases += 1
             assert wrong == []
-            assert n_cases > 60
+            assert n_cases >= 6 * len(tools) > 0
 
 
 async def test_a_page_is_bounded_by_the_recipe_that_ranks_it_and_by_the_options() -> None:
