@@ -184,7 +184,8 @@ async def test_exports_keep_two_threads_at_most(
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         go_on.set()
         assert [(await one).status_code for one in under_way] == [200, 200]
-        assert (await client.get("/v1/export", params=USER)).status_code == 200
+        done = await client.get("/v1/export", params=USER)
+        assert (done.status_code, done.headers["content-type"]) == (200, "application/x-ndjson")
 
 
 def test_an_export_that_takes_too_long_breaks_off(
@@ -251,22 +252,30 @@ async def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answer
         assert (await client.get("/blocked")).status_code == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_requests_without_a_body_count_for_their_token_and_without_one_do_not_wait(
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+async def test_requests_count_for_their_token_and_without_one_do_not_wait(
     method: str, store: Opening, token_of: Callable[..., str], tmp_path: Any
 ) -> None:
-    token = token_of(ANN)
+    mine, others = ({"authorization": f"Bearer {token_of(ANN)}"} for _ in range(2))
     options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
     app = create_app(store, options)
     blocked = Blocked(app)
     async with calling(app) as client:
-        mine = {"authorization": f"Bearer {token}"}
-        held = asyncio.create_task(client.request(method, "/blocked", headers=mine))
+
+        def ask(headers: dict[str, str] | None = None) -> asyncio.Task[Any]:
+            body = {} if method == "POST" else None
+            asked = client.request(method, "/blocked", json=body, headers=headers)
+            return asyncio.create_task(asked)
+
+        held = ask(mine)
         await blocked.began.acquire()
-        assert (await client.request(method, "/blocked", headers=mine)).status_code == 429
-        assert (await client.request(method, "/blocked")).status_code == 401
+        refused = await ask(mine)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert (await ask()).status_code == 401
+        free = ask(others)
+        await blocked.began.acquire()
         blocked.gate.set()
-        assert (await held).status_code == 200
+        assert ((await held).status_code, (await free).status_code) == (200, 200)
         for path in ("/", "/page/icon.svg", "/healthz", "/health", "/openapi.json"):
             assert (await client.get(path)).status_code != 401, path
 

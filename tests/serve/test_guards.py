@@ -236,6 +236,8 @@ def n_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ("GET", "/memories?run_id=s", None),
         ("GET", "/memories/m0/history", None),
         ("GET", "/api/v1/memories?limit=40", None),
+        ("GET", "/v1/memories/m0", None),
+        ("GET", "/memories/m0", None),
     ],
 )
 async def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
@@ -245,13 +247,15 @@ async def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
         memory = app.state.memory._sync
         for at in range(40):
             memory.remember("tea " * 250, id=f"m{at}", session_id="s")
-            memory.update("m0", output=f"tea {at} " * 200)
+            memory.update("m0", output=f"tea {at} " * 1_000)
         assert memory.wait_until_ready(timeout=60)
         n_read[0] = 0
         reply = await client.request(method, path, json=body)
         assert reply.status_code == 422, reply.text
-        assert reply.json()["error"]["message"].startswith("reply: expected <= 5000 bytes")
-        assert 0 < n_read[0] < 10
+        told = reply.json()["error"]["message"]
+        assert told.startswith("reply: expected <= 5000 bytes")
+        assert "tea" not in told
+        assert n_read[0] < 10
 
 
 def test_json_that_is_too_long_is_not_made_whole() -> None:
@@ -280,6 +284,8 @@ async def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(
         assert (listed["total"], len(listed["items"]), n_read[0]) == (40, 1, 1)
         (tag,) = (await client.get("/api/v1/graph/tags")).json()
         assert tag["weight"] == 40
+        lines = await client.get("/v1/browse/grep?pattern=tea")  # which are shown
+        assert (lines.status_code, "expected <= 5000 bytes" in lines.text) == (422, True)
         gone = await client.delete("/memories?agent_id=bee")
         assert (gone.status_code, memory.list()) == (200, [])
 

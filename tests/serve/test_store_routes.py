@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +18,6 @@ from serve_client import calling
 USER = {"user_id": "ann"}
 
 
-def served(store: Any, work: Callable[..., Any], *, options: Any = None, token: Any = None) -> Any:
-    async def run() -> Any:
-        async with calling(create_app(store, options), token) as client:
-            return await work(client)
-
-    return asyncio.run(run())
-
-
 async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
     async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
@@ -37,31 +28,21 @@ async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -
         assert (reply.status_code, len(reply.json())) == (201, 2)
 
 
-def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
-    async def work(client: Any) -> tuple[Any, Any, Any]:
+async def test_a_recall_over_http_is_that_of_the_store() -> None:
+    asked = {
+        "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
+        "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
+    }  # fmt: skip
+    app = create_app(Memory.in_memory(embedder=None))
+    async with calling(app) as client:
         for text in ("the replica lags by 40 s", "tea at four", "replica of the tea set"):
             await client.post("/v1/memories", json={"text": text, "tags": ["t"], **USER})
-        asked = {
-            "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
-            "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
-        }  # fmt: skip
-        one = await client.post("/v1/recall", json=asked)
-        batch = await client.post(
-            "/v1/recall/batch",
-            json={"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]},
-        )
-        return one.json(), batch.json(), client
-
-    folder = tmp_path / "s.mem"
-    one, batch, _ = served(Memory.open(folder, embedder=None), work)
+        one = (await client.post("/v1/recall", json=asked)).json()
+        both = {"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]}
+        batch = (await client.post("/v1/recall/batch", json=both)).json()
+        matches = await app.state.memory.search("replica tea", limit=2, tags=["t"], **USER)
     RecallReply.model_validate(one)
     BatchReply.model_validate(batch)
-
-    async def direct() -> Any:
-        async with Memory.open(folder, embedder=None) as memory:
-            return await memory.search("replica tea", user_id="ann", limit=2, tags=["t"])
-
-    matches = asyncio.run(direct())
     shown = [(one["id"], one["score"]) for one in one["matches"]]
     assert shown == [(match.episode.id, match.score) for match in matches]
     assert len(shown) == 2
@@ -82,37 +63,34 @@ def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
     assert again == one
 
 
-def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"query": 7}, "query"),
-        ({}, "query"),
-        ({"query": "x", "limit": -1}, "limit"),
-        ({"query": "x", "limit": "7"}, "limit"),
-        ({"query": "x", "limit": 5.5}, "limit"),
-        ({"query": "x", "limit": True}, "limit"),
-        ({"query": "x", "limt": 7}, "limt"),
-        ({"query": "x", "alpha": 2}, "alpha"),
-        ({"query": "x", "recipe": "canary"}, "recipe"),
-        ({"query": "x", "recipe": "hebb"}, "recipe"),
-        ({"query": "x", "filter": {"canary": 1}}, "canary"),
-        ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
-        ({"query": "x", "vector": [1, "canary"]}, "vector"),
-        ({"query": "x", "time_range": ["canary", None]}, "time_range"),
-        ({"query": "\ud800"}, "query"),
-    ]
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"query": 7}, "query"),
+    ({}, "query"),
+    ({"query": "x", "limit": -1}, "limit"),
+    ({"query": "x", "limit": "7"}, "limit"),
+    ({"query": "x", "limit": 5.5}, "limit"),
+    ({"query": "x", "limit": True}, "limit"),
+    ({"query": "x", "limt": 7}, "limt"),
+    ({"query": "x", "alpha": 2}, "alpha"),
+    ({"query": "x", "recipe": "canary"}, "recipe"),
+    ({"query": "x", "recipe": "hebb"}, "recipe"),
+    ({"query": "x", "filter": {"canary": 1}}, "canary"),
+    ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
+    ({"query": "x", "vector": [1, "canary"]}, "vector"),
+    ({"query": "x", "time_range": ["canary", None]}, "time_range"),
+    ({"query": "\ud800"}, "query"),
+    ({"query": "x", "around": 101}, "around"),
+]
 
-    async def work(client: Any) -> list[Any]:
-        return [
-            await client.post(
-                "/v1/recall", content=json.dumps(body), headers={"content-type": "application/json"}
-            )
-            for body, _ in wrong
-        ]
 
-    for (body, name), reply in zip(wrong, served(store, work), strict=True):
-        message = reply.json()["error"]["message"]
-        assert (reply.status_code, name in message) == (422, True), (body, message)
-        assert "canary" not in message or name == "canary"
+async def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        for body, name in WRONG:
+            head = {"content-type": "application/json"}
+            reply = await client.post("/v1/recall", content=json.dumps(body), headers=head)
+            message = reply.json()["error"]["message"]
+            assert (reply.status_code, name in message) == (422, True), (body, message)
+            assert "canary" not in message or name == "canary"
 
 
 async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
@@ -126,8 +104,8 @@ async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: O
             assert len(listed.json()["memories"]) == 2
 
 
-def test_every_example_of_the_api_description_runs(store: Opening) -> None:
-    async def work(client: Any) -> int:
+async def test_every_example_of_the_api_description_runs(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         api = (await client.get("/openapi.json")).json()
         assert api["info"]["title"] == "hyrecall"
         schemas, n_run = api["components"]["schemas"], 0
@@ -136,9 +114,7 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
             for method, route in methods.items():
                 content = route.get("requestBody", {}).get("content", {})
                 for kind, media in content.items():
-                    if (
-                        kind != "application/json"
-                    ):  # Arrow streams: tests/serve/test_arrow_routes.py
+                    if kind != "application/json":  # Arrow: tests/serve/test_arrow_routes.py
                         continue
                     name = media["schema"]["$ref"].rpartition("/")[2]
                     (example,) = schemas[name]["examples"]
@@ -154,33 +130,23 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
                     assert reply.status_code in (200, 201), (url, reply.text)
                     n_run += 1
                 assert route["summary"], path
-        return n_run
-
-    assert served(store, work) >= 10
+        assert n_run >= 10
 
 
-async def test_an_unknown_recipe_is_refused_with_those_that_the_store_can_run(
-    store: Opening,
-) -> None:
+async def test_a_store_says_which_recipes_it_serves_and_refuses_others(store: Opening) -> None:
     async with calling(create_app(store)) as client:
-        known = (await client.get("/v1/info")).json()["recipes"]
+        told = (await client.get("/v1/info")).json()
+        known = told["recipes"]
+        assert (told["kind"], told["recipe"]) == ("store", "loom")
+        assert ("loom" in known, "hebb" in known) == (True, False)
         for name in ("none", "hebb"):
             got = await client.post("/v1/recall", json={"query": "tea", "recipe": name})
-            told = f"recipe: expected one of {', '.join(known)}"
-            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
-
-
-def test_a_store_says_which_recipes_it_serves(store: Opening) -> None:
-    async def work(client: Any) -> Any:
-        return (await client.get("/v1/info")).json()
-
-    told = served(store, work)
-    assert (told["kind"], told["recipe"]) == ("store", "loom")
-    assert "loom" in told["recipes"]
-    assert "hebb" not in told["recipes"]
-    of_hebb = served(Memory.in_memory(recipe=hebb, embedder=None), work)
-    assert "hebb" in of_hebb["recipes"]
-    assert of_hebb["token"]["may_choose_user"] is True
+            wish = f"recipe: expected one of {', '.join(known)}"
+            assert (got.status_code, got.json()["error"]["message"]) == (422, wish)
+    async with calling(create_app(Memory.in_memory(recipe=hebb, embedder=None))) as client:
+        told = (await client.get("/v1/info")).json()
+        assert "hebb" in told["recipes"]
+        assert told["token"]["may_choose_user"] is True
 
 
 # ---- whose ----
@@ -215,10 +181,15 @@ def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-def test_a_token_sees_and_changes_its_own_scope_only(
+async def test_a_token_sees_and_changes_its_own_scope_only(
     store: Opening, token_of: Callable[..., str], tmp_path: Path
 ) -> None:
-    async def work(client: Any) -> None:
+    ann, bob = token_of(ANN), token_of(BOB)
+    reader = token_of(Caller(user_id="ann"))
+    keeper = token_of(Caller(rights=frozenset(("upkeep",))))
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    async with calling(create_app(store, options)) as client:
+
         def as_(token: str) -> dict[str, str]:
             return {"authorization": f"Bearer {token}"}
 
@@ -249,16 +220,18 @@ def test_a_token_sees_and_changes_its_own_scope_only(
         assert (await client.get("/metrics")).status_code == 401
         assert (await client.get("/metrics", headers=as_(keeper))).status_code == 200
 
-    ann, bob = token_of(ANN), token_of(BOB)
-    reader = token_of(Caller(user_id="ann"))
-    keeper = token_of(Caller(rights=frozenset(("upkeep",))))
-    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))
 
-
-def test_an_agent_reads_by_its_policy_and_writes_its_own(
+async def test_an_agent_reads_by_its_policy_and_writes_its_own(
     store: Opening, token_of: Callable[..., str], tmp_path: Path
 ) -> None:
-    async def work(client: Any) -> None:
+    def agent(name: str) -> str:
+        rights = frozenset(("read", "write"))
+        return token_of(Caller(org="acme", workspace="lab", agent=name, rights=rights))
+
+    planner, ops = agent("planner"), agent("ops")
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    async with calling(create_app(store, options)) as client:
+
         async def post(token: str, path: str, body: Any) -> Any:
             head = {"authorization": f"Bearer {token}"}
             return await client.post(path, json=body, headers=head)
@@ -276,10 +249,3 @@ def test_an_agent_reads_by_its_policy_and_writes_its_own(
             ("/v1/recall", {"query": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403
-
-    def agent(name: str) -> str:
-        rights = frozenset(("read", "write"))
-        return token_of(Caller(org="acme", workspace="lab", agent=name, rights=rights))
-
-    planner, ops = agent("planner"), agent("ops")
-    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))
