@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.serve import ServiceOptions, create_app
-from seams import Opening, ServiceError, check_host, check_origin, encode, encode_within, reading
+from seams import Opening, ServiceError, check_host, check_origin, reading
 from seams import serve_Guard as Guard
 from serve.blocked import Blocked
 from serve.conftest import ANN
@@ -256,19 +256,6 @@ async def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
         assert told.startswith("reply: expected <= 5000 bytes")
         assert "tea" not in told
         assert n_read[0] < 10
-
-
-def test_json_that_is_too_long_is_not_made_whole() -> None:
-    data = {"n": 1, "hits": [{"text": "tea"}, [None]], "none": [], "inner": {"a": [1]}}
-    whole = encode(data)
-    assert encode_within({**data, "hits": iter(data["hits"])}, len(whole)) == whole
-    assert encode_within({}, 2) == b"{}"
-    with pytest.raises(ServiceError):
-        encode_within(data, len(whole) - 1)
-    hits = iter(range(100))
-    with pytest.raises(ServiceError):
-        encode_within({"hits": hits}, 20)
-    assert next(hits) < 20
 
 
 async def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(

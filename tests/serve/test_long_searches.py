@@ -52,34 +52,29 @@ def test_states_that_repetitions_hold_are_counted(pattern: str, states: int) -> 
     assert open_states(pattern) == states
 
 
-@pytest.mark.parametrize("pattern", LARGE)
-def test_a_pattern_with_too_large_repetitions_is_refused_at_every_door(pattern: str) -> None:
-    fault = pattern_fault(pattern)
-    assert fault is not None
-    assert fault.endswith(" states")
+def test_a_pattern_that_asks_too_much_is_refused_at_every_door() -> None:
+    """By its repetitions, or because it needs backtracking."""
     table = pa.table({"id": [1], "text": ["tea"]})
     index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"), device="cpu")
-    with pytest.raises(OptionError, match=f"at most {MOST_STATES} states, got .* states$"):
-        index.recall(text={"regex": [pattern]}, arms=hr.arms.Regex("text"))
+    forced = hr.recipes.hypergraph_regex
+    most = f"at most {MOST_STATES} states"
     with MemorySync.in_memory(recipe=hypergraph, embedder=None) as memory:
         memory.remember("tea", user_id="ann")
-        with pytest.raises(OptionError, match=f"^pattern: .* at most {MOST_STATES} states"):
-            memory.browse(user_id="ann").grep(pattern, regex=True)
-        forced = hr.recipes.hypergraph_regex
-        with pytest.raises(OptionError, match="expected a regular expression"):
-            memory.search(pattern, user_id="ann", recipe=forced)
-        memory.search(pattern, user_id="ann")  # such a query is plain text there
-
-
-@pytest.mark.parametrize("pattern", ["(?=a)", "(?<!a)b", r"(a)\1", "(?>a)", "a++", "("])
-def test_what_needs_backtracking_is_refused_by_name(pattern: str) -> None:
-    with (
-        MemorySync.in_memory(recipe=loom, embedder=None) as memory,
-        pytest.raises(
-            OptionError, match=r"^pattern: expected a regular expression \(RE2\) .*, got"
-        ),
-    ):
-        memory.browse(user_id="ann").grep(pattern, regex=True)
+        files = memory.browse(user_id="ann")
+        for pattern in LARGE:
+            fault = pattern_fault(pattern)
+            assert fault is not None
+            assert fault.endswith(" states")
+            with pytest.raises(OptionError, match=f"{most}, got .* states$"):
+                index.recall(text={"regex": [pattern]}, arms=hr.arms.Regex("text"))
+            with pytest.raises(OptionError, match=f"^pattern: .* {most}"):
+                files.grep(pattern, regex=True)
+            with pytest.raises(OptionError, match="expected a regular expression"):
+                memory.search(pattern, user_id="ann", recipe=forced)
+            memory.search(pattern, user_id="ann")  # such a query is plain text there
+        for pattern in ("(?=a)", "(?<!a)b", r"(a)\1", "(?>a)", "a++", "("):
+            with pytest.raises(OptionError, match=r"^pattern: expected a .*\(RE2\) .*, got"):
+                files.grep(pattern, regex=True)
 
 
 def test_slices_find_what_one_pass_finds(monkeypatch: pytest.MonkeyPatch) -> None:
