@@ -24,7 +24,10 @@ def index(folder):
     [
         (["--bm25", "bm25+:1.2:0.75:0.5"], {"bm25": hr.BM25("bm25+", delta=0.5)}),
         (["--bm25", "robertson"], {"bm25": hr.BM25("robertson")}),
-        (["--min-score", "1.5", "--normalize"], {"min_score": {"body": 1.5}, "normalize": True}),
+        (
+            ["--min-score", "body=1.5", "--normalize"],
+            {"min_score": {"body": 1.5}, "normalize": True},
+        ),
         (
             ["--filter", '{"stars": {"from": 3}}', "--filter", '{"stars": [3]}'],
             {"filter": hr.Filter(stars=3)},
@@ -56,6 +59,12 @@ def test_every_option_reaches_the_engine(run, folder, index, arguments, options)
     ]
     assert reply.data["hits"] == wanted
     assert wanted
+
+
+def test_a_floor_without_an_arm_is_that_of_the_only_one(run, folder, index):
+    reply = run("recall", folder, QUERY, "--scope", "acme", "--min-score", "1.5", "--json")
+    wanted = index.recall_one(text=QUERY, scope="acme", min_score=1.5)
+    assert [hit["key"] for hit in reply.data["hits"]] == wanted.keys
 
 
 @pytest.mark.parametrize("text", [[], [QUERY]], ids=["vectors", "both"])
