@@ -227,13 +227,12 @@ NAMES = {
     "hyrecall.evaluate.run": "RecallOptions Setting run_setting score_setting",
     "hyrecall.graph.graph": "AskedGraph BoundGraph",
     "hyrecall.hits.around": "Neighbour SecondLook",
-    "hyrecall.hits.dropped": "DroppedRow dropped_text",
-    "hyrecall.hits.explain_text": "explanation_lines wrapped_text",
+    "hyrecall.hits.dropped": "DroppedRow",
+    "hyrecall.hits.explain_text": "explanation_lines",
     "hyrecall.hits.hits": "reply_of",
     "hyrecall.hits.joined_reply": "JoinedReply",
     "hyrecall.hits.reply": "ReplyBase hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
-    "hyrecall.index": "Index",
     "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
     "hyrecall.memory.backends.contract": "MemoryContract",
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
@@ -343,12 +342,12 @@ NAMES = {
     "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (
-        "Changed FactsReply IndexQuery IndexReply RecallReply ServedIndex encode "
-        "encode_within recall_data serve_BatchReply=BatchReply"
+        "IndexQuery IndexReply RecallReply ServedIndex "
+        "recall_data serve_BatchReply=BatchReply"
     ),
     "hyrecall.serve.routes.arrow_recall": "MANY MAX_BATCHES OF_A_STORE",
     "hyrecall.serve.routing": "Route to_route",
-    "hyrecall.serve.scoped_store": "ANYBODY Caller CallerOf identify narrow require",
+    "hyrecall.serve.scoped_store": "CallerOf",
     "hyrecall.serve.tokens": "TokenFile list_tokens make_token revoke_token",
     "hyrecall.serve.workers": "Supervisor listen run_workers",
     "hyrecall.table.arrow_values": "cast_line python_values",

@@ -77,24 +77,6 @@ def test_a_file_in_batches_gives_the_reply_of_one_call(
     assert [file.name for file in tmp_path.glob("h.*")] == ["h.parquet"]
 
 
-def test_query_and_rank_have_the_types_that_to_arrow_gives(run, folder, queries, tmp_path):
-    pq.write_table(queries, tmp_path / "q.parquet")
-    run(
-        "batch",
-        folder,
-        tmp_path / "q.parquet",
-        "-o",
-        tmp_path / "h.parquet",
-        *ALL,
-        "--scope",
-        "acme",
-    )
-    made = pq.read_schema(tmp_path / "h.parquet")
-    hits = hr.Index.open(folder).recall(text=["delta"], scope="acme").to_arrow()
-    for name in ("query", "rank"):
-        assert made.field(name).type == hits.schema.field(name).type == pa.int32()
-
-
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
 def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
     run, folder, queries, tmp_path, monkeypatch, suffix
@@ -118,31 +100,6 @@ def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
     monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES)
     goes_on = ["--resume"] if suffix == "jsonl" else []  # Parquet was refused before any work
     assert run(*asked, *goes_on).code == 0
-
-
-def test_json_lines_give_what_parquet_gives(run, folder, queries, tmp_path):
-    pq.write_table(queries, tmp_path / "q.parquet")
-    lines = "".join(json.dumps(row) + "\n" for row in queries.to_pylist())
-    (tmp_path / "q.jsonl").write_text(lines)
-    for kind in ("parquet", "jsonl"):
-        output = tmp_path / f"{kind}.parquet"
-        scope = ["--query-scope", "who"]
-        reply = run("batch", folder, tmp_path / f"q.{kind}", "-o", output, *ALL, *scope)
-        assert reply.code == 0, reply.err
-    made = [pq.read_table(tmp_path / f"{kind}.parquet") for kind in ("parquet", "jsonl")]
-    assert made[0].equals(made[1])
-
-
-def test_csv_queries_have_texts_and_scopes(run, folder, tmp_path):
-    (tmp_path / "q.csv").write_text("words,who\namber delta,acme\nkelp,bolt\n")
-    reply = run(
-        "batch", folder, tmp_path / "q.csv", "-o", tmp_path / "h.parquet",
-        "--query-text", "words", "--query-scope", "who",
-    )  # fmt: skip
-    assert reply.code == 0, reply.err
-    hits = hr.Index.open(folder).recall(text=["amber delta", "kelp"], scope=["acme", "bolt"])
-    made = pq.read_table(tmp_path / "h.parquet")
-    assert made.column("key").to_pylist() == hits.to_arrow().column("key").to_pylist()
 
 
 def test_a_list_column_names_several_cells_and_scope_holds_for_all(run, folder, queries, tmp_path):

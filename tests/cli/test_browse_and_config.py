@@ -36,22 +36,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_browse_reads_the_files_of_a_user(run: Run, store: Path) -> None:
-    ann = ("--user", "ann")
-    assert run("browse", "ls", "/memories/episodic", *ann).out == "/memories/episodic/tea.md\n"
-    assert run("browse", "cat", "/memories/episodic/tea.md", *ann).out.endswith("\ntea at four\n")
-    assert run("browse", "cat", "/memories/episodic/coffee.md", *ann).out == ""
-    assert run("browse", "grep", "FOUR", *ann).out == "/memories/episodic/tea.md:1:tea at four\n"
-    assert run("browse", "grep", "^tea", "/memories", "--regex", "--json", *ann).data == {
-        "lines": [{"path": "/memories/episodic/tea.md", "number": 1, "text": "tea at four"}]
-    }
-    assert run("browse", "find", "t*", "--json", *ann).data == {
-        "entries": ["/memories/episodic/tea.md"]
-    }
-    assert run("browse", "cat", "/index.md", "--json", *ann).data["path"] == "/index.md"
-    assert run("browse", "grep", "coffee", *ann).out == ""
-
-
 def test_browse_says_in_a_note_that_nothing_was_found(run: Run, store: Path) -> None:
     for arguments, told in (
         (("cat", "/memories/episodic/coffee.md"), "no such file"),
@@ -82,13 +66,6 @@ def test_browse_refuses_what_is_no_question(run: Run, store: Path) -> None:
     assert run("browse", "grep", "(", "--regex").code == 1
     assert run("browse", "rm", "/index.md").code == 2
     assert run("browse").code == 2
-
-
-def test_config_says_in_a_note_that_nothing_is_set(run: Run, store: Path) -> None:
-    for arguments, told in ((("get", "recipe"), "not set"), (("list",), "nothing is set")):
-        reply = run("config", *arguments)
-        assert (reply.code, reply.out, reply.err) == (0, "", f"note: {told}\n")
-        assert run("config", *arguments, "--json").err == ""
 
 
 def test_config_sets_gets_lists_and_takes_away(run: Run, store: Path, tmp_path: Path) -> None:

@@ -48,15 +48,6 @@ def test_the_demo_finds_the_invoice_by_its_number(run, monkeypatch):
     assert "INV-2026-0042" in best["alice", "INV-2026-0042"]
 
 
-def test_the_demo_shows_tables_on_stdout_and_talks_on_stderr(run, monkeypatch):
-    without_model(monkeypatch)
-    reply = run("demo", "--limit", 2)
-    assert "alice: INV-2026-0042" in reply.out
-    assert "score       BM25  user" in reply.out
-    assert "pip install 'hyrecall[local]'" in reply.err
-    assert "note" not in reply.out
-
-
 def test_the_memories_are_few_ids_unique_and_nobody_is_alone():
     table = memories()
     assert 40 <= table.num_rows <= 60

@@ -1,6 +1,5 @@
 """hyrecall info --devices tells of every machine what it has, and fails on none."""
 
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -33,17 +32,6 @@ def words(reply: SimpleNamespace) -> str:
     assert reply.code == 0, reply.err
     assert reply.err == ""
     return " ".join(part for part in reply.out.split() if part.strip("│┃─━┏┓└┘├┤┬┴┼╇╈┳┡┩"))
-
-
-def test_devices_are_shown_with_what_keeps_them_from_use(run, machine):
-    machine(H100, TURING)
-    shown = run("info", "--devices")
-    assert "libhyrecall_cuda.so is present" in words(shown)
-    line = {part.split()[0]: part for part in shown.out.splitlines() if part.startswith("cuda:")}
-    cells = re.split(r"  +", line["cuda:0"])
-    assert cells == ["cuda:0", "NVIDIA H100", "80.0 GiB", "9.0", "yes"]
-    assert "Quadro [T4]" in line["cuda:1"]  # not read as markup
-    assert "no: it has compute capability 7.5, expected 8.0 or later" in line["cuda:1"]
 
 
 def test_devices_as_json(run, machine):
@@ -98,8 +86,8 @@ def test_the_emulated_device_is_a_device(run):
     assert (found["device"], found["name"], found["problem"]) == ("cuda:0", "emulator", "")
 
 
-@pytest.mark.parametrize("options", [[], ["DIR", "--devices"], ["--json"]])
+@pytest.mark.parametrize("options", [[], ["DIR", "--devices"], ["--json"], ["DIR", "--report"]])
 def test_info_takes_either_an_index_or_devices(run, folder, options):
     reply = run("info", *(folder if one == "DIR" else one for one in options))
     assert reply.code == 2
-    assert "expected one of DIR, --devices and --report" in reply.err
+    assert "expected one of DIR, --devices and --report" in " ".join(reply.err.split())

@@ -18,7 +18,7 @@ from mcp.client import Client
 
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
-from hyrecall.errors import StoreError
+from hyrecall.errors import StoreError, WriterBusyError
 from hyrecall.memory import EVERYONE, Memory, MemorySync, Notes, hm_recall
 from hyrecall.serve.mcp import create_server
 from memory.test_transfer import an_l0_file
@@ -79,58 +79,41 @@ def test_C25_hm_recall_shows_nodes_with_their_neighbours(run: Run, graph: Path) 
     assert "note: no nodes" in run("hm", "recall", "zebra", "--user", "ann").err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "told"),
-    [
-        (("(", "--force-regex"), 6, "expected a regular expression"),
-        (("  ",), 6, "query"),
-        (("tea", "--session-id", ""), 6, "session_id"),
-        (("tea", "-n", "0"), 2, "1 to 50"),
-        (("tea", "-n", "51"), 2, "1 to 50"),
-        (("tea", "-n", "many"), 2, "valid integer"),
-        ((), 2, "QUERY"),
-        (("tea", "--path", "none.mem"), 5, "none.mem"),
-    ],
-)
+CODES: list[tuple[tuple[str, ...], int, str]] = [
+    (("(", "--force-regex"), 6, "expected a regular expression"),
+    (("  ",), 6, "query"),
+    (("tea", "--session-id", ""), 6, "session_id"),
+    (("tea", "-n", "0"), 2, "1 to 50"),
+    (("tea", "-n", "51"), 2, "1 to 50"),
+    (("tea", "-n", "many"), 2, "valid integer"),
+    ((), 2, "QUERY"),
+    (("tea", "--path", "none.mem"), 5, "none.mem"),
+]
+
+
 def test_C25_hm_recall_ends_with_the_documents_codes(
-    run: Run,
-    graph: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: tuple[str, ...],
-    code: int,
-    told: str,
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(graph.parent)
-    reply = run("hm", "recall", *arguments, "--json", *(() if code == 5 else ("--user", "ann")))
-    assert (reply.code, reply.out) == (code, ""), reply.err
-    assert told in reply.err
-    assert "Traceback" not in reply.err
+    for given, code, told in CODES:
+        who = () if code == 5 else ("--user", "ann")
+        reply = run("hm", "recall", *given, "--json", *who)
+        assert (reply.code, reply.out) == (code, ""), reply.err
+        assert told in reply.err
+        assert "Traceback" not in reply.err
 
 
-def test_C25_hm_recall_of_a_store_that_another_holds_ends_with_9(
-    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "code"), [(WriterBusyError, 9), (StoreError, 1)])
+def test_C25_hm_recall_of_a_store_that_cannot_be_opened_ends_with_9_or_1(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], code: int
 ) -> None:
-    from hyrecall.errors import WriterBusyError
+    def fails(*_: Any, **__: Any) -> MemorySync:
+        raise kind("path: expected another, got one")
 
-    def busy(*_: Any, **__: Any) -> MemorySync:
-        raise WriterBusyError("path: expected no other writer, got one")
-
-    monkeypatch.setattr(MemorySync, "open", busy)
+    monkeypatch.setattr(MemorySync, "open", fails)
     reply = run("hm", "recall", "tea", "--user", "ann")
-    assert (reply.code, reply.out) == (9, "")
+    assert (reply.code, reply.out) == (code, "")
     assert reply.err.startswith("error: path: ")
-
-
-def test_C25_hm_recall_of_a_disk_that_fails_ends_with_1(
-    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any, **__: Any) -> MemorySync:
-        raise StoreError("memory.db: expected a disk, got none")
-
-    monkeypatch.setattr(MemorySync, "open", broken)
-    reply = run("hm", "recall", "tea", "--user", "ann")
-    assert (reply.code, reply.out) == (1, "")
-    assert reply.err.startswith("error: memory.db: ")
 
 
 # ---- ltm ----

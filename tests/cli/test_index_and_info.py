@@ -3,7 +3,6 @@
 import json
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,23 +23,6 @@ def expected(table):
         key="id", cell="tenant", text={"body": hr.Text("title", "text")}, attributes="stars"
     )
     return replies(hr.Index.build(table, schema))
-
-
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
-def test_every_format_gives_the_index_of_the_table(run, table, tmp_path, kind, expected):
-    corpus = tmp_path / f"corpus.{kind}"
-    flat = table.drop_columns(["embedding"])
-    if kind == "parquet":
-        pq.write_table(flat, corpus, row_group_size=70)
-    elif kind == "csv":
-        pa_csv.write_csv(flat, corpus)
-    else:
-        corpus.write_text("".join(json.dumps(row) + "\n" for row in flat.to_pylist()))
-    reply = run("index", corpus, "-o", tmp_path / "index", *ARMS)
-    assert reply.code == 0, reply.err
-    assert reply.out == ""
-    assert "indexed 300 documents" in reply.err
-    assert replies(hr.Index.open(tmp_path / "index")).equals(expected)
 
 
 def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_path):
@@ -64,33 +46,6 @@ def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_pat
     )
     for part in ("300 live, 0 deleted", told, "embedding, 8 dimensions"):
         assert part in " ".join(shown.out.split())
-
-
-def test_a_table_with_one_audience_takes_no_scope(run, table, tmp_path):
-    corpus = tmp_path / "corpus.parquet"
-    pq.write_table(table, corpus)
-    made = run("index", corpus, "-o", tmp_path / "i", "--key", "id", "--no-cell", "--text", "text")
-    assert made.code == 0, made.err
-    assert run("recall", tmp_path / "i", "kelp", "--json").data["hits"]
-    refused = run("recall", tmp_path / "i", "kelp", "--scope", "acme")
-    assert refused.code == 1
-    assert "error: --scope: expected no --scope" in refused.err
-
-
-def test_cells_of_two_columns_are_named_by_json_lists(run, tmp_path):
-    rows = {"id": ["a", "b", "c"], "org": ["x", "x", "y"], "n": [1, 2, 1], "text": ["tea"] * 3}
-    pq.write_table(pa.table(rows), tmp_path / "c.parquet")
-    options = ("--key", "id", "--cell", "org,n", "--text", "text")
-    assert run("index", tmp_path / "c.parquet", "-o", tmp_path / "i", *options).code == 0
-
-    def keys(*scopes):
-        named = [part for scope in scopes for part in ("--scope", scope)]
-        reply = run("recall", tmp_path / "i", "tea", "--json", *named)
-        return [hit["key"] for hit in reply.data["hits"]]
-
-    assert keys('["x", 1]') == ["a"]
-    assert keys('["x", 2]', '["y", 1]') == ["b", "c"]
-    assert keys('["z", 1]') == []
 
 
 def test_scopes_of_int_cells_and_of_the_null_cell(run, tmp_path):

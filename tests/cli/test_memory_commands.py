@@ -1,6 +1,5 @@
 """The commands on a store say and do what its Python methods do."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall.embed import Guard
-from hyrecall.memory import Episode, MemorySync
+from hyrecall.memory import MemorySync
 
 Run = Callable[..., SimpleNamespace]
 
@@ -21,38 +20,6 @@ def opened(path: Path, **options: object) -> MemorySync:
 
 
 # ---- remember ----
-
-
-def test_remember_keeps_every_field(run: Run, store: Path) -> None:
-    reply = run(
-        "remember", "Tea at four", "--user", "ann", "--org", "acme", "--workspace", "lab", "--id",
-        "tea", "--kind", "note", "--session", "s1", "--tag", "drink", "--tag", "day",
-        "--importance", 7, "--metadata", '{"a": [1]}', "--at", "2026-06-01T12:00:00", "--input",
-        "When is tea?", "--source", "summary", "--visibility", "global", "--pinned", "--json",
-    )  # fmt: skip
-    assert reply.code == 0, reply.err
-    assert reply.data | {"degraded": 0} == {
-        "id": "tea", "version": 1, "embedded": False, "degraded": 0,
-    }  # fmt: skip
-    assert "embeddings_off" in reply.data["degraded"][0]
-    assert "note: degraded: embeddings_off" in reply.err
-    with opened(store) as memory:
-        kept = memory.get("tea", user_id="ann", org="acme", workspace="lab")
-    assert kept == Episode(
-        id="tea", user_id="ann", org="acme", workspace="lab", kind="note", session_id="s1",
-        tags=("drink", "day"), importance=7, metadata={"a": [1]}, input="When is tea?",
-        output="Tea at four", occurred_at="2026-06-01T12:00:00Z", source="summary",
-        visibility="global", pinned=True,
-    )  # fmt: skip
-    wrong = run("remember", "tea", "--visibility", "secret")
-    assert (wrong.code, wrong.err) == (
-        1, "error: --visibility: expected 'private' or 'global', got 'secret'\n"
-    )  # fmt: skip
-    assert run("remember", "tea", "--type", "topic", "--id", "typed").code == 0
-    with opened(store) as memory:
-        typed = memory.get("typed")
-    assert typed is not None
-    assert typed.kind == "topic"
 
 
 def test_a_blank_text_is_refused_before_a_store_is_made(run: Run, store: Path) -> None:
@@ -75,12 +42,13 @@ def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Ru
 
     from seams import app_app as app
 
-    result = CliRunner().invoke(app, ["remember", "-", "--user", "ann"], input="two\nlines\n")
+    asked = ["remember", "-", "--user", "ann", "--type", "topic"]
+    result = CliRunner().invoke(app, asked, input="two\nlines\n")
     assert result.exit_code == 0, result.stderr
     with opened(store) as memory:
         kept = memory.get(result.stdout.strip(), user_id="ann")
     assert kept is not None
-    assert kept.output == "two\nlines"
+    assert (kept.output, kept.kind) == ("two\nlines", "topic")
 
 
 @pytest.mark.parametrize(
@@ -142,43 +110,26 @@ def test_a_session_narrows(run: Run, filled: Path) -> None:
         assert [match["episode"]["id"] for match in reply.data["matches"]] == found
 
 
-def test_recall_shows_a_table_and_says_when_there_is_nothing(run: Run, filled: Path) -> None:
-    shown = run("recall", "lunch", "--user", "ann")
-    assert "lunch was great" in shown.out
-    assert "bob" not in shown.out
-    nothing = run("recall", "lunch", "--user", "nobody")
-    assert (nothing.code, nothing.out) == (0, "")
-    assert "note: no memories" in nothing.err
-
-
-def test_the_anonymous_are_told_that_there_are_others(run: Run, filled: Path) -> None:
-    reply = run("recall", "postgres", "--json")
-    assert reply.data["matches"] == []
-    assert "note: user_id: this call sees the anonymous memories only" in reply.err
-
-
-@pytest.mark.parametrize(
-    "option",
-    [["--scope", "ann"], ["--bm25", "okapi"], ["--depth", "7"],
-     ["--fusion", "max"], ["--columns", "x"], ["--min-fused", "1"]],
-)  # fmt: skip
-def test_options_of_an_index_are_refused_by_a_store(
-    run: Run, filled: Path, option: list[str]
+def test_options_of_an_index_are_refused_by_a_store_and_the_other_way_round(
+    run: Run, filled: Path, folder: Path
 ) -> None:
-    reply = run("recall", filled, "lunch", *option)
-    assert (reply.code, reply.out) == (1, "")
-    assert f"{option[0]}: expected no such option for a store" in reply.err
-
-
-@pytest.mark.parametrize(
-    "option", [["--user", "ann"], ["--kind", "x"], ["--alpha", "0"], ["--touch"], ["--tag", "x"]]
-)
-def test_options_of_a_store_are_refused_by_an_index(
-    run: Run, folder: Path, option: list[str]
-) -> None:
-    reply = run("recall", folder, "amber", "--scope", "acme", *option)
-    assert (reply.code, reply.out) == (1, "")
-    assert f"{option[0]}: expected no such option for an index" in reply.err
+    of_an_index = (
+        ("--scope", "ann"), ("--bm25", "okapi"), ("--depth", "7"), ("--fusion", "max"),
+        ("--columns", "x"), ("--min-fused", "1"), ("--by-thread",),
+    )  # fmt: skip
+    of_a_store = (
+        ("--user", "ann"), ("--kind", "x"), ("--alpha", "0"), ("--touch",), ("--tag", "x"),
+        ("--weights", "recency=1"), ("--token-budget", "5"), ("--conversation", "c"),
+        ("--agent", "a"),
+    )  # fmt: skip
+    for asked, options, told in (
+        ((filled, "lunch"), of_an_index, "a store"),
+        ((folder, "amber", "--scope", "acme"), of_a_store, "an index"),
+    ):
+        for option in options:
+            reply = run("recall", *asked, *option)
+            assert (reply.code, reply.out) == (1, ""), option
+            assert f"{option[0]}: expected no such option for {told}" in reply.err
 
 
 @pytest.mark.parametrize(
@@ -195,30 +146,11 @@ def test_a_question_that_is_none_is_refused(run: Run, filled: Path, option: list
 # ---- forget ----
 
 
-def test_forget_takes_memories_of_one_user(run: Run, filled: Path) -> None:
-    assert run("forget", "m0", "m3", "--user", "ann", "--reason", "wrong").out == "1\n"
-    with opened(filled) as memory:
-        assert memory.get("m0", user_id="ann") is None
-        assert [one.reason for one in memory.history("m0", user_id="ann")] == [None, "wrong"]
-        assert memory.get("m3", user_id="bob") is not None
-    assert run("forget", "--user", "ann", "--session", "s1", "--yes", "--json").data == {
-        "forgotten": 1, "erased": False,
-    }  # fmt: skip
-    assert run("forget", "m2", "--user", "ann", "--erase", "--yes", "--json").data == {
-        "forgotten": 1, "erased": True,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["--everything"], ["--session", "s1"], ["--before", "2100-01-01"], ["m0", "--erase"]],
-)
-def test_what_cannot_be_undone_or_names_no_id_asks_for_yes(
-    run: Run, filled: Path, arguments: list[str]
-) -> None:
-    reply = run("forget", "--user", "ann", *arguments)
-    assert reply.code == 1
-    assert reply.err.startswith("error: --yes: expected --yes")
+def test_what_cannot_be_undone_or_names_no_id_asks_for_yes(run: Run, filled: Path) -> None:
+    for given in (("--everything",), ("--before", "2100-01-01"), ("m0", "--erase")):
+        reply = run("forget", "--user", "ann", *given)
+        assert reply.code == 1
+        assert reply.err.startswith("error: --yes: expected --yes")
     with opened(filled) as memory:
         assert len(memory.list(user_id="ann")) == 3
 
@@ -255,14 +187,6 @@ def test_without_the_extra_the_commands_name_it(
     assert "hyrecall[memory]" in done.stderr
 
 
-def test_json_is_the_only_thing_on_stdout(run: Run, filled: Path) -> None:
-    for arguments in (
-        ["recall", "x", "--json"], ["doctor", "--json"], ["browse", "ls", "--json"],
-        ["config", "list", "--json"],
-    ):  # fmt: skip
-        json.loads(run(*arguments).out)
-
-
 def test_only_commands_that_need_vectors_load_the_model(
     run: Run, filled: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,35 +202,15 @@ def test_only_commands_that_need_vectors_load_the_model(
 # ---- a path without a store ----
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("forget", "x"),
-        ("reembed",),
-        ("compact",),
-        ("doctor",),
-        ("doctor", "--repair"),
-        ("export",),
-        ("browse", "ls"),
-        ("recall", "tea"),
-        ("recall", "tea", "--touch"),
-    ],
-    ids=" ".join,
-)
-def test_a_path_without_a_store_is_refused_and_none_is_made(
-    run: Run, store: Path, command: tuple[str, ...]
-) -> None:
-    reply = run(*command)
-    told = "expected a folder with memory.db (hyrecall remember makes one), got none"
-    assert (reply.code, reply.out, reply.err) == (1, "", f"error: {store}: {told}\n")
-    assert not store.exists()
-
-
-def test_forget_asks_first_which_memories_are_meant(run: Run, filled: Path) -> None:
-    for given in ((), ("--yes",), ("--erase", "--yes")):
-        reply = run("forget", "--user", "ann", *given)
-        told = "ID: expected an ID, --session, --before or --everything, got none of them"
-        assert (reply.code, reply.err) == (1, f"error: {told}\n")
+def test_a_path_without_a_store_is_refused_and_none_is_made(run: Run, store: Path) -> None:
+    for command in (
+        ("forget", "x"), ("reembed",), ("compact",), ("doctor",), ("doctor", "--repair"),
+        ("export",), ("browse", "ls"), ("recall", "tea"), ("recall", "tea", "--touch"),
+    ):  # fmt: skip
+        reply = run(*command)
+        told = "expected a folder with memory.db (hyrecall remember makes one), got none"
+        assert (reply.code, reply.out, reply.err) == (1, "", f"error: {store}: {told}\n"), command
+        assert not store.exists()
 
 
 def test_an_export_that_cannot_be_written_names_the_file_that_was_asked_for(
@@ -322,18 +226,3 @@ def test_an_import_of_no_file_makes_no_store(run: Run, store: Path, tmp_path: Pa
     told = f"error: {tmp_path / 'none.jsonl'}: No such file or directory\n"
     assert (reply.code, reply.err) == (1, told)
     assert not store.exists()
-
-
-def test_what_helped_is_said_and_listed(run: Run, filled: Path) -> None:
-    for key in ("tea", "milk"):
-        run("remember", key, "--id", key, "--user", "ann")
-    asked = ("feedback", "a drink?", "milk", "tea", "--user", "ann")
-    assert (run(*asked).out, run(*asked, "--json").data) == ("2\n", {"new": 0})
-    (said,) = run("feedback", "--user", "ann", "--json").data["feedback"]
-    assert (said["query"], said["used"]) == ("a drink?", ["milk", "tea"])
-    assert "a drink?  milk tea  20" in run("feedback", "--user", "ann").out
-    assert run("feedback", "--user", "bob", "--json").data == {"feedback": []}
-    refused = run("feedback", "a drink?", "tea", "--user", "bob")
-    told = "error: used[0]: expected a memory that is there, got 'tea'\n"
-    assert (refused.code, refused.err) == (1, told)
-    assert run("feedback", "a drink?", "--user", "ann").code == 1  # no id

@@ -9,7 +9,6 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import EmbedBy, HashEmbedder, StaticEmbedder
-from seams import dropped_text, wrapped_text
 
 QUERY = "amber delta kelp"
 VECTOR = [0.5, -1.0, 0.25, 2.0, 0.0, 1.0, -0.5, 0.125]
@@ -20,72 +19,52 @@ def index(folder):
     return hr.Index.open(folder)
 
 
-def rows(index, **options):
-    found = index.recall(text=[QUERY], columns=["title", "text"], **options).to_list()[0]
-    return [{name: value for name, value in row.items() if name != "query"} for row in found]
-
-
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [
-        (["--scope", "acme"], {"scope": "acme"}),
-        (["--scope", "acme", "--scope", "bolt"], {"scope": hr.Scope(["acme", "bolt"])}),
+        (["--bm25", "bm25+:1.2:0.75:0.5"], {"bm25": hr.BM25("bm25+", delta=0.5)}),
+        (["--bm25", "robertson"], {"bm25": hr.BM25("robertson")}),
         (
-            ["--scope", "acme", "--limit", "3", "--offset", "2", "--bm25", "okapi:2:0.5"],
-            {"scope": "acme", "limit": 3, "offset": 2, "bm25": hr.BM25("okapi", k1=2, b=0.5)},
+            ["--min-score", "body=1.5", "--normalize"],
+            {"min_score": {"body": 1.5}, "normalize": True},
         ),
         (
-            ["--scope", "acme", "--bm25", "bm25+:1.2:0.75:0.5"],
-            {"scope": "acme", "bm25": hr.BM25("bm25+", delta=0.5)},
+            ["--filter", '{"stars": {"from": 3}}', "--filter", '{"stars": [3]}'],
+            {"filter": hr.Filter(stars=3)},
         ),
+        (["--fusion", "rrf"], {"fusion": hr.RRF()}),
+        (["--fusion", "rrf:20"], {"fusion": hr.RRF(rank_constant=20)}),
+        (["--fusion", "rrf:10,body=2"], {"fusion": hr.RRF({"body": 2}, rank_constant=10)}),
         (
-            ["--scope", "acme", "--bm25", "robertson"],
-            {"scope": "acme", "bm25": hr.BM25("robertson")},
+            ["--fusion", "sum:none,complete=no"],
+            {"fusion": hr.WeightedSum(normalize="none", complete=False)},
         ),
+        (["--fusion", "max"], {"fusion": hr.Max()}),
         (
-            ["--scope", "acme", "--min-score", "1.5", "--normalize"],
-            {"scope": "acme", "min_score": {"body": 1.5}, "normalize": True},
+            ["--fusion", "dbsf:body=2,complete=no"],
+            {"fusion": hr.DBSF({"body": 2}, complete=False)},
         ),
-        (
-            ["--scope", "acme", "--filter", '{"stars": {"from": 3}}', "--filter", '{"stars": [3]}'],
-            {"scope": "acme", "filter": hr.Filter(stars=3)},
-        ),
-        (["--scope", "nobody"], {"scope": "nobody"}),
     ],
 )
-def test_json_holds_the_hits_of_the_api_to_the_last_bit(run, folder, index, arguments, options):
-    reply = run("recall", folder, QUERY, "--json", *arguments)
+def test_every_option_reaches_the_engine(run, folder, index, arguments, options):
+    asked = ["recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR)]
+    reply = run(*asked, "--depth", 50, "--min-fused", 0.001, "--json", *arguments)
     assert reply.code == 0, reply.err
     assert reply.data["query"] == QUERY
-    assert reply.data["arms"] == ["body"]
-    assert reply.data["hits"] == rows(index, **options)
+    how = {"scope": "acme", "depth": 50, "min_fused": 0.001, **options}
+    found = index.recall(text=[QUERY], vectors=[VECTOR], columns=["title", "text"], **how)
+    wanted = [
+        {name: value for name, value in row.items() if name != "query"}
+        for row in found.to_list()[0]
+    ]
+    assert reply.data["hits"] == wanted
+    assert wanted
 
 
-@pytest.mark.parametrize(
-    ("given", "fusion"),
-    [
-        (None, None),
-        ("rrf", hr.RRF()),
-        ("rrf:20", hr.RRF(rank_constant=20)),
-        ("rrf:alpha=0.25", hr.RRF(alpha=0.25)),
-        ("rrf:10,body=2", hr.RRF({"body": 2}, rank_constant=10)),
-        ("sum:body=0.7,embedding=0.3", hr.WeightedSum({"body": 0.7, "embedding": 0.3})),
-        ("sum:none,complete=no", hr.WeightedSum(normalize="none", complete=False)),
-        ("max", hr.Max()),
-        ("dbsf", hr.DBSF()),
-        ("dbsf:body=2,complete=no", hr.DBSF({"body": 2}, complete=False)),
-    ],
-)
-def test_a_vector_and_every_fusion_reach_the_engine(run, folder, index, given, fusion):
-    arguments = [] if given is None else ["--fusion", given]
-    reply = run(
-        "recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR), "--depth", 50,
-        "--min-fused", 0.001, "--json", *arguments,
-    )  # fmt: skip
-    assert reply.code == 0, reply.err
-    options = {"scope": "acme", "depth": 50, "min_fused": 0.001, "fusion": fusion}
-    assert reply.data["hits"] == rows(index, vectors=[VECTOR], **options)
-    assert reply.data["hits"]
+def test_a_floor_without_an_arm_is_that_of_the_only_one(run, folder, index):
+    reply = run("recall", folder, QUERY, "--scope", "acme", "--min-score", "1.5", "--json")
+    wanted = index.recall_one(text=QUERY, scope="acme", min_score=1.5)
+    assert [hit["key"] for hit in reply.data["hits"]] == wanted.keys
 
 
 @pytest.mark.parametrize("text", [[], [QUERY]], ids=["vectors", "both"])
@@ -101,19 +80,6 @@ def test_vectors_come_from_files_and_by_arm(run, folder, tmp_path, text):
     assert all(reply.data["hits"] == replies[0].data["hits"] for reply in replies)
 
 
-def test_the_table_shows_ranks_keys_and_components(run, folder, index):
-    arguments = ["recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR)]
-    reply = run(*arguments, "--limit", 3)
-    hits = index.recall_one(text=QUERY, vector=VECTOR, scope="acme", limit=3)
-    for name in ("rank", "key", "score", "BM25", "cosine", "tenant"):
-        assert name in reply.out
-    for hit in hits:
-        (line,) = [one for one in reply.out.splitlines() if f" {hit.key} " in one]
-        assert f"{hit.score:.6f}" in line
-        assert f"{hit.bm25_score:.4f}" in line
-        assert f"{hit.vector_score:.4f}" in line
-
-
 def test_the_table_takes_no_text_for_markup_or_emoji(run, tmp_path):
     text = "tea [bold]loud[/bold] :smile: [/x]"
     table = pa.table({"id": ["[red]k"], "text": [text]})
@@ -121,31 +87,6 @@ def test_the_table_takes_no_text_for_markup_or_emoji(run, tmp_path):
     reply = run("recall", tmp_path / "i", "tea")
     assert text in reply.out
     assert "[red]k" in reply.out
-
-
-def test_explain_recomputes_the_score(run, folder, index):
-    reply = run("recall", folder, QUERY, "--scope", "acme", "--limit", 2, "--explain")
-    for hit in index.recall_one(text=QUERY, scope="acme", limit=2):
-        shown = "\n".join(f"  {line}" for line in wrapped_text(hit.explain(), 158).splitlines())
-        assert f"\n{hit.rank}  {hit.key}\n{shown}\n" in reply.out
-    dropped = index.recall_one(text=QUERY, scope="acme", limit=2).explain_dropped()
-    assert dropped.n_dropped > 0
-    told = dropped_text(dropped.first(5), 158).splitlines()
-    assert reply.out.endswith("\nDropped\n" + "".join(f"  {line}\n" for line in told))
-    data = run("recall", folder, QUERY, "--scope", "acme", "--explain", "--json").data
-    explained = data["hits"]
-    assert explained
-    assert data["dropped"] == index.recall_one(text=QUERY, scope="acme").explain_dropped().to_list()
-    for hit in explained:
-        assert hit["explain"]["score"] == hit["score"]
-        terms = hit["explain"]["components"][0]["terms"]
-        assert {term["term"] for term in terms} == set(QUERY.split())
-
-
-def test_a_vector_arm_that_is_not_asked_is_told_of(run, folder):
-    reply = run("recall", folder, QUERY, "--scope", "acme")
-    assert "note: 'embedding': no vector given" in reply.err
-    assert "note" not in reply.out
 
 
 def test_times_of_day_are_asked_in_iso_and_durations_only_for_null(run, tmp_path):
@@ -186,13 +127,6 @@ def test_json_has_null_where_a_number_is_not_finite(run, tmp_path):
     assert "Infinity" not in reply.out
     assert [hit["x"] for hit in reply.data["hits"]] == [None, None, 0.5]
     assert [hit["y"]["a"] for hit in reply.data["hits"]] == [[None], [None], [0.5]]
-
-
-def test_columns_name_what_json_adds(run, folder):
-    reply = run("recall", folder, QUERY, "--scope", "acme", "--columns", "stars", "--json")
-    hit = reply.data["hits"][0]
-    assert isinstance(hit["stars"], int)
-    assert "text" not in hit
 
 
 def test_embed_refuses_an_arm_that_the_model_cannot_fill(run, folder):

@@ -1,6 +1,5 @@
 """``hyrecall recall`` says of a store what its Python methods say."""
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from hyrecall import recipes
 from hyrecall.memory import Episode, MemorySync
-from seams import dropped_text, wrapped_text
 
 Run = Callable[..., SimpleNamespace]
 
@@ -83,13 +81,6 @@ def test_the_setting_analyzer_is_that_of_a_store_unless_its_recipe_states_anothe
     assert ids(run(*asked)) == ["low", "high"]
 
 
-def test_a_token_budget_cuts_the_list(run: Run, store: Path) -> None:
-    filled(store, recipes.honeycomb)
-    asked = ("recall", "deploy", "--user", "ann", "--recipe", "honeycomb", "--json")
-    assert len(ids(run(*asked))) == 2
-    assert len(ids(run(*asked, "--token-budget", 3))) == 1
-
-
 def test_a_pattern_by_force_and_all_that_a_graph_shows(run: Run, store: Path) -> None:
     filled(store, recipes.hypergraph)
     asked = ("recall", "--user", "ann", "--json")
@@ -131,27 +122,6 @@ def test_an_agent_sees_by_its_policy(run: Run, store: Path) -> None:
     assert run("recall", "deploy", "--agent", "ada").code == 1
 
 
-def test_a_store_explains_each_score_as_an_index_does(run: Run, store: Path) -> None:
-    filled(store, recipes.loom)
-    asked = ("recall", "deploy", "--user", "ann", "--limit", "1", "--explain")
-    shown = run(*asked)
-    assert shown.code == 0, shown.err
-    with MemorySync.open(store, read_only=True, embedder=None) as memory:
-        matches = memory.search("deploy", user_id="ann", limit=1)
-        dropped = matches.explain_dropped()
-    for rank, match in enumerate(matches, 1):
-        lines = wrapped_text(match.explain(), 158).splitlines()
-        told = "\n".join(f"  {line}" for line in lines)
-        assert f"\n{rank}  {match.episode.id}\n{told}\n" in shown.out
-    assert dropped.n_dropped > 0
-    told = dropped_text(dropped.first(5), 158).splitlines()
-    assert shown.out.endswith("\nDropped\n" + "".join(f"  {line}\n" for line in told))
-    data = run(*asked, "--json").data
-    assert data["dropped"] == dropped.to_list()
-    explained = data["matches"]
-    assert [one["explain"]["score"] for one in explained] == [one["score"] for one in explained]
-
-
 def test_rows_that_fill_the_list_are_marked_and_ranks_count_from_the_offset(
     run: Run, store: Path
 ) -> None:
@@ -178,49 +148,6 @@ def test_a_table_of_a_store_has_whole_ids_and_its_texts_beneath(
     assert sum("milk tea and milk" in line for line in lines) >= 4
     for key in kept:
         assert run("forget", key, "--user", "ann").out == "1\n"
-
-
-def test_an_index_takes_none_of_these(run: Run, tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    import hyrecall as hr
-
-    schema = hr.Schema(key="id", cell=None, text="text")
-    hr.Index.build(pa.table({"id": ["a"], "text": ["tea"]}), schema).save(tmp_path / "i")
-    for option, value in (
-        ("--weights", "recency=1"), ("--token-budget", 5), ("--conversation", "c"),
-        ("--agent", "a"),
-    ):  # fmt: skip
-        reply = run("recall", tmp_path / "i", "tea", option, value)
-        assert reply.code == 1
-        assert f"{option}: expected no such option for an index" in reply.err
-    assert json.loads(run("recall", tmp_path / "i", "tea", "--json").out)["hits"]
-
-
-def test_a_filter_asks_columns_and_keys_of_the_metadata(run: Run, store: Path) -> None:
-    with MemorySync.open(store, embedder=None, recipe=recipes.loom) as memory:
-        for key, year in (("old", 2020), ("new", 2025)):
-            metadata = {"project": "x", "run": {"year": year}}
-            memory.remember(f"deploy {key}", id=key, user_id="ann", metadata=metadata)
-        memory.remember("deploy", id="other", user_id="ann", session_id="s")
-    asked = ("recall", store, "deploy", "--user", "ann", "--recipe", "loom", "--json", "--filter")
-    for given, found in (
-        ('{"metadata.project": "x"}', ["new", "old"]),
-        ('{"metadata.run.year": {"from": 2024}}', ["new"]),
-        ('{"metadata.project": null}', ["other"]),
-        ('{"metadata.project": ["x", "y"], "kind": "fact"}', []),
-    ):
-        assert sorted(ids(run(*asked, given))) == found
-    assert ids(run(*asked, '{"metadata.project": null}', "--session", "s")) == ["other"]
-    assert ids(run(*asked, '{"metadata.project": "x"}', "--session", "s")) == []
-    refused = run(*asked, '{"colour": "x"}')
-    assert refused.code == 1
-    assert "colour: expected an attribute column (kind, " in refused.err
-    of_x = ("--path", store, "--user", "ann", "--filter", '{"metadata.run.year": 2020}', "--json")
-    assert run("browse", "find", *of_x).data["entries"] == ["/memories/episodic/old.md"]
-    assert [one["path"] for one in run("browse", "grep", "deploy", *of_x).data["lines"]] == [
-        "/memories/episodic/old.md"
-    ]
 
 
 def test_the_json_of_a_recall_marks_what_holds_the_query_whole(run: Run, store: Path) -> None:

@@ -79,12 +79,6 @@ def test_another_number_of_rows_is_refused(run, chat, arguments, line):
     assert (reply.code, reply.err.splitlines()[-1]) == (1, line)
 
 
-def test_one_hit_a_thread_is_for_an_index(run, store):
-    reply = run("recall", store, "stone", "--user", "alice", "--by-thread")
-    assert reply.code == 1
-    assert "--by-thread: expected no such option for a store" in reply.err
-
-
 def test_a_recall_that_hears_no_threads_says_so(run, chat):
     note = "note: threads are not heard without a recipe (--recipe default hears them)"
     assert note in run("recall", chat, "stone").err

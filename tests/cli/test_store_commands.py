@@ -31,40 +31,6 @@ def test_an_export_comes_back_by_import(run: Run, filled: Path, tmp_path: Path) 
         assert one.list(user_id=EVERYONE) == two.list(user_id=EVERYONE)
 
 
-def test_export_gives_what_is_the_users_and_says_so(run: Run, filled: Path) -> None:
-    of_bob = run("export", "--user", "bob")
-    assert len(of_bob.out.splitlines()) == 2  # the format, and one memory
-    assert "lunch" not in of_bob.out
-    nobody = run("export")
-    assert len(nobody.out.splitlines()) == 1
-    assert "--everyone for all" in nobody.err
-    assert run("export", "--everyone", "--user", "bob").code == 1
-
-
-def test_lines_that_cannot_be_kept_are_named_and_the_exit_code_says_so(
-    run: Run, filled: Path, tmp_path: Path
-) -> None:
-    lines = tmp_path / "all.jsonl"
-    run("export", "--user", "ann", "-o", lines)
-    lines.write_text(lines.read_text() + '{"version": {"id": 3}}\n')
-    reply = run("import", lines, "--json", "--path", tmp_path / "other.mem")
-    assert reply.code == 1
-    assert (reply.data["imported"], len(reply.data["errors"])) == (3, 1)
-    assert "error: line 5:" in reply.err
-    assert run("import", lines, "--from", "word").code == 1
-
-
-def test_compact_gives_back_what_an_erase_left(run: Run, store: Path) -> None:
-    with opened(store) as memory:
-        kept = memory.remember("tea " * 100_000, user_id="ann")
-        memory.forget(kept.id, user_id="ann", erase=True)
-    done = run("compact", "--json").data
-    assert done["bytes_before"] > 400_000 > done["bytes_after"]
-    assert done["wal_truncated"]
-    after = f"{done['bytes_after']:,}"
-    assert run("compact").out == f"{after} bytes before, {after} after\n"
-
-
 def test_doctor_looks_over_and_repairs(run: Run, filled: Path) -> None:
     reply = run("doctor", "--full", "--json")
     assert reply.code == 0, reply.out

@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
@@ -30,7 +29,7 @@ from mcp.client import Client
 
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, Memory, MemorySync, hm_recall
+from hyrecall.memory import Episode, Memory, MemorySync
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
 from laws.effort import Effort
@@ -190,37 +189,6 @@ def test_H13_every_door_gives_the_same_ids_and_scores(
     asyncio.run(compared(name, tmp_path / "agent.mem", command, n_questions))
 
 
-def test_H13_the_doors_of_a_conversation_agree(tmp_path: Path, command: Command) -> None:
-    """Each asks in conversations of its own, whose age is the same."""
-    path = tmp_path / "agent.mem"
-
-    async def main() -> list[list[tuple[str, float]]]:
-        opening = Memory.open(
-            path, recipe=recipes.hypergraph, embedder=embedder(), clock=now, recall_timeout=30.0
-        )
-        app = create_app(opening)
-        found = []
-        async with calling(app) as client:
-            memory = app.state.memory._sync
-            memory.remember_batch(episodes())
-            for query in asked:
-                answer = hm_recall(memory, query, session_id=f"python {query}", **ANN)
-                body = {"query": query, "session_id": f"rest {query}"}
-                reply = await client.post("/api/v1/memory/recall", json=body, params=ANN)
-                assert reply.json()["results"] == answer["results"]
-                assert reply.json()["edges"] == answer["edges"]
-                found.append([(one["key"], one["score"]) for one in answer["results"]])
-        return found
-
-    asked = questions(3)
-    wanted = asyncio.run(main())
-    for query, one in zip(asked, wanted, strict=True):
-        options = ("--user", "ann", "--session-id", f"command {query}", "--json")
-        reply = command("hm", "recall", query, *options)
-        assert reply.code == 0, reply.err
-        assert [(node["key"], node["score"]) for node in reply.data["results"]] == one
-
-
 def test_H13_notes_agree_with_the_store(tmp_path: Path, command: Command) -> None:
     for n, text in enumerate(("oak and ash", "oak", "ash tree", "fir")):
         assert command("ltm", "save", f"k{n}", text).code == 0
@@ -232,65 +200,3 @@ def test_H13_notes_agree_with_the_store(tmp_path: Path, command: Command) -> Non
         ) as memory:
             wanted: Any = memory.search(query, user_id="user", recipe=recipes.l0)
         assert found == [(one.episode.id, one.score) for one in wanted]
-
-
-def test_floors_of_a_store_are_the_same_at_every_door(tmp_path: Path, command: Command) -> None:
-    path, query = tmp_path / "agent.mem", "oak tea"
-    arrow = "application/vnd.apache.arrow.stream"
-
-    async def main() -> dict[str, list[str]]:
-        opening = Memory.open(path, embedder=embedder(), clock=now, recall_timeout=30.0)
-        app = create_app(opening)
-        async with calling(app) as client, AsyncExitStack() as stack:
-            memory = app.state.memory._sync
-            memory.remember_batch(episodes())
-            second = stack.enter_context(MemorySync.open(path, embedder=embedder(), clock=now))
-            tools = create_server(app.state.memory, caller=Caller(user_id="ann"))
-            host = await stack.enter_async_context(Client(tools))
-            every = memory.search(query, limit=50, **ANN)
-            floors = {
-                "bm25": sorted(one.bm25_score or 0 for one in every)[-5],
-                "cosine": sorted(one.vector_score or -1 for one in every)[-5],
-            }
-            wanted = [
-                one.episode.id
-                for one in every
-                if (one.bm25_score or 0) >= floors["bm25"]
-                or (one.vector_score or -1) >= floors["cosine"]
-            ]
-            assert 5 <= len(wanted) < len(every)
-            asked = {"query": query, "limit": 50, "min_score": floors}
-            rest = await client.post("/v1/recall", json=asked | ANN)
-            batch = await client.post("/v1/recall/batch", json={"queries": [asked | ANN]})
-            row = {**asked, **ANN, "min_score": json.dumps(floors)}
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, (table := pa.Table.from_pylist([row])).schema) as stream:
-                stream.write_table(table)
-            body, headers = bytes(sink.getvalue()), {"Content-Type": arrow}
-            rows = await client.post("/v1/recall/arrow", content=body, headers=headers)
-            told = await host.call_tool("search", asked)
-            bounds = [f"--min-score={name}={floor!r}" for name, floor in floors.items()]
-            given = ("recall", query, "--user", "ann", "--limit", 50, "--json", *bounds)
-            shown = await asyncio.to_thread(command, *given)
-            assert shown.code == 0, shown.err
-            refused = await client.post("/v1/recall", json=asked | {"min_score": {"text": 1}})
-            assert (refused.status_code, "min_score" in refused.text) == (422, True)
-            found = second.search(query, limit=50, min_score=floors, **ANN)
-            return {
-                "wanted": wanted,
-                "python": [
-                    one.episode.id
-                    for one in memory.search(query, limit=50, min_score=floors, **ANN)
-                ],
-                "socket": [one.episode.id for one in found],
-                "rest": [one["id"] for one in rest.json()["matches"]],
-                "batch": [one["id"] for one in batch.json()["replies"][0]["matches"]],
-                "arrow": pa.ipc.open_stream(rows.content).read_all()["id"].to_pylist(),
-                "tool": [one["id"] for one in data_of(told)["matches"]],
-                "command": [one["episode"]["id"] for one in shown.data["matches"]],
-            }
-
-    ways = asyncio.run(main())
-    assert {name: sorted(found) for name, found in ways.items()} == dict.fromkeys(
-        ways, sorted(ways["wanted"])
-    )

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -68,8 +67,12 @@ HOLD = {"tuesday", "freeze", "talk"}
 
 @WITH_VECTORS
 @BY_RECIPE
-def test_E53_ended_facts_are_left_out_of_every_search(recipe: Recipe, embedder: Any) -> None:
+def test_E53_facts_that_do_not_hold_are_left_out_of_every_search(
+    recipe: Recipe, embedder: Any
+) -> None:
     with fill(opened(recipe, embedder)) as memory:
+        memory.remember_fact(fact(SUNDAY, LATER, id="sunday"))
+        memory.link(["talk", "sunday"], "speaks of", **ANN)
         agent = memory.agent("ann", **HOUSE)
         for matches in (
             memory.search(QUERY, **ANN),
@@ -80,13 +83,22 @@ def test_E53_ended_facts_are_left_out_of_every_search(recipe: Recipe, embedder: 
             assert not matches.degraded
             assert ids(matches) == HOLD
             shown = [*matches.related, *(one for near in matches.context for one in near)]
-            assert "friday" not in {one.id for one in shown}
+            assert not {"friday", "sunday"} & {one.id for one in shown}
             assert [one.valid_to for one in matches if one.episode.id == "freeze"] == [LATER]
         if recipe.name != "hypergraph":  # its formula is the store's, which needs a whole query
             assert ids(agent.recall_scored(QUERY, kind=None)) == HOLD
-        assert ids(memory.search(QUERY, **ANN, now=LATER)) == HOLD - {"freeze"}
-        before = ids(memory.search(QUERY, **ANN, now=CHANGE - timedelta(days=1)))
-        assert before == {"friday", "talk"}, "what held then"
+        asked = memory.search(QUERY, **ANN, include_ended=True)
+        ends = {one.episode.id: one.valid_to for one in asked}
+        assert set(ends) == HOLD | {"friday", "sunday"}
+        assert (ends["tuesday"], ends["sunday"]) == (LATER, None)
+        for now, wanted in (
+            (BEGIN - timedelta(microseconds=1), {"talk"}),
+            (BEGIN, {"talk", "friday"}),
+            (LATER - timedelta(microseconds=1), HOLD),
+            (LATER, {"talk", "sunday"}),
+            (datetime.max, {"talk", "sunday"}),
+        ):
+            assert ids(memory.search(QUERY, **ANN, now=now)) == wanted, now
 
 
 @WITH_VECTORS
@@ -107,36 +119,6 @@ def test_E53_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_succe
                 assert [one.episode.id for one in part] == found[:n]
                 rest = search(QUERY, include_ended=True, limit=4, offset=n)
                 assert [one.episode.id for one in rest] == found[n:]
-
-
-@WITH_VECTORS
-@BY_RECIPE
-def test_facts_that_have_not_begun_are_left_out_of_every_search(
-    recipe: Recipe, embedder: Any
-) -> None:
-    with fill(opened(recipe, embedder)) as memory:
-        memory.remember_fact(fact(SUNDAY, LATER, id="sunday"))
-        memory.link(["talk", "sunday"], "speaks of", **ANN)
-        agent = memory.agent("ann", **HOUSE)
-        for matches in (memory.search(QUERY, **ANN), agent.search(QUERY)):
-            assert ids(matches) == HOLD
-            shown = [*matches.related, *(one for near in matches.context for one in near)]
-            assert not {"friday", "sunday"} & {one.id for one in shown}
-        if recipe.name != "hypergraph":
-            assert ids(agent.recall_scored(QUERY, kind=None)) == HOLD
-        asked = {
-            one.episode.id: one.valid_to for one in memory.search(QUERY, **ANN, include_ended=True)
-        }
-        assert set(asked) == HOLD | {"friday", "sunday"}
-        assert (asked["tuesday"], asked["sunday"]) == (LATER, None)
-        for now, wanted in (
-            (BEGIN - timedelta(microseconds=1), {"talk"}),
-            (BEGIN, {"talk", "friday"}),
-            (LATER - timedelta(microseconds=1), HOLD),
-            (LATER, {"talk", "sunday"}),
-            (datetime.max, {"talk", "sunday"}),
-        ):
-            assert ids(memory.search(QUERY, **ANN, now=now)) == wanted, now
 
 
 def test_of_many_ended_facts_those_of_one_predicate_alone_are_put_in_order() -> None:
@@ -181,22 +163,6 @@ def test_without_an_index_ended_facts_are_left_out_too(monkeypatch: pytest.Monke
         assert (early.lexical_mode, ids(early)) == ("substring", {"friday", "talk"})
 
 
-def test_a_process_that_does_not_own_the_store_leaves_them_out_too(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"embedder": None, "recipe": recipes.hypergraph, "clock": lambda: NOW}
-    with (
-        MemorySync.open(tmp_path / "s.mem", **options) as owner,
-        MemorySync.open(tmp_path / "s.mem", **options) as other,
-    ):
-        fill(owner)
-        assert ids(other.search(QUERY, **ANN)) == HOLD
-        assert ids(other.search(QUERY, **ANN, include_ended=True)) == HOLD | {"friday"}
-        ended = other.end_fact("tuesday", **ANN)
-        assert (ended.id, ended.version) == ("tuesday", 2)
-        assert ids(owner.search(QUERY, **ANN)) == HOLD - {"tuesday"}
-        again = other.remember_fact(fact("Friday", BEGIN))
-        assert (again.id, owner.get(again.id, **ANN) is not None) == ("friday", True)
-
-
 # ---- services ----
 
 
@@ -223,8 +189,8 @@ async def over_arrow(client: Any, **more: Any) -> Any:
     return pa.ipc.open_stream(io.BytesIO(reply.content)).read_all().to_pylist()
 
 
-@BY_RECIPE
-def test_E53_ended_facts_are_left_out_over_rest(recipe: Recipe) -> None:
+@pytest.mark.parametrize("name", ["hypergraph", "hebb"])  # with context, with related ones
+def test_E53_ended_facts_are_left_out_over_rest(name: str) -> None:
     async def work(client: Any, memory: Memory) -> None:
         asked = {"query": QUERY, **ANN}
         for more in ({}, {"token_budget": 1000}):
@@ -244,73 +210,53 @@ def test_E53_ended_facts_are_left_out_over_rest(recipe: Recipe) -> None:
         order = [row["id"] for row in rows]
         assert order.index("tuesday") < order.index("friday")
 
-    served(recipe, work)
+    served(getattr(recipes, name), work)
 
 
 SYSTEMS = [
-    ("hebb", "/api/v1/search", {"query": QUERY}, ANN, {}),
-    ("honeycomb", "/api/memories/recall", {"query": QUERY}, {},
-     {"x-honeycomb-org": "acme", "x-honeycomb-workspace": "lab", "x-honeycomb-agent": "ann"}),
-    ("hypergraph", "/api/v1/memory/recall", {"query": QUERY}, ANN, {}),
-    ("default", "/search", {"query": QUERY, **ANN}, {}, {}),
+    ("hebb", "search_memory", "/api/v1/search", {"query": QUERY}, {"params": ANN}),
+    ("honeycomb", "memory_search", "/api/memories/recall", {"query": QUERY}, {"headers": {
+        "x-honeycomb-org": "acme", "x-honeycomb-workspace": "lab", "x-honeycomb-agent": "ann"}}),
+    ("hypergraph", "hm_recall", "/api/v1/memory/recall", {"query": QUERY}, {"params": ANN}),
+    ("l0", "memory_search", "/search", {"query": QUERY, **ANN}, {}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "path", "body", "query", "headers"), SYSTEMS)
+@pytest.mark.parametrize(("name", "tool", "path", "body", "more"), SYSTEMS)
 def test_E53_ended_facts_are_left_out_at_doors_of_systems(
-    name: str, path: str, body: Any, query: Any, headers: Any
+    name: str, tool: str, path: str, body: Any, more: Any
 ) -> None:
     async def work(client: Any, memory: Memory) -> None:
-        reply = await client.post(path, json=body, params=query, headers=headers)
+        reply = await client.post(path, json=body, **more)
         assert reply.status_code == 200, reply.text
-        assert "friday" not in reply.text
+        async with Client(create_server(memory, caller=Caller(**ANN, rights=READS))) as tools:
+            told = data_of(await tools.call_tool(tool, {"query": QUERY}))
+        for text in (reply.text, json.dumps(told)):
+            assert "friday" not in text
         assert "tuesday" in reply.text
 
     served(getattr(recipes, name), work)
 
 
-@BY_RECIPE
-def test_E53_ended_facts_are_left_out_over_mcp_and_can_be_ended_there(recipe: Recipe) -> None:
+def test_E53_tools_leave_ended_facts_out_of_what_happened_in_a_time() -> None:
     async def work(_: Any, memory: Memory) -> None:
-        caller = Caller(**ANN, rights=READS)
-        async with Client(create_server(memory, caller=caller)) as client:
-            found = data_of(await client.call_tool("search", {"query": QUERY}))["matches"]
-            assert {one["id"] for one in found} == HOLD
-            asked = {"query": QUERY, "include_ended": True}
-            reply = await client.call_tool("search", asked)
-            ends = {one["id"]: one["valid_to"] for one in data_of(reply)["matches"]}
-            assert ends["friday"] == "2025-01-01T00:00:00Z"
-            text = reply.content[0].text
-            (friday,) = (line for line in text.splitlines() if 'id="friday"' in line)
-            assert 'valid_to="2025-01-01T00:00:00Z"' in friday
-            of_time = {"query": "*", "since": "2024-01-01"}
-            found = data_of(await client.call_tool("search", of_time))["matches"]
-            assert {one["id"] for one in found} == HOLD
-            found = data_of(await client.call_tool("search", of_time | {"include_ended": True}))
-            assert {one["id"]: one["valid_to"] for one in found["matches"]} == ends
-            await memory.remember_fact(
-                fact(
-                    "Sunday, with all auditors and the people of the night shift",
-                    LATER,
-                    id="sunday",
-                )
-            )
-            for query in ({"query": QUERY}, of_time | {"until": "2030-01-01"}):
-                found = data_of(await client.call_tool("search", query))["matches"]
+        await memory.remember_fact(fact(SUNDAY, LATER, id="sunday"))
+        async with Client(create_server(memory, caller=Caller(**ANN, rights=READS))) as client:
+            asked: dict[str, Any]
+            for asked in ({"query": QUERY}, {"query": "*", "since": "2024-01-01"}):
+                found = data_of(await client.call_tool("search", asked))["matches"]
                 assert {one["id"] for one in found} == HOLD
-                every = await client.call_tool("search", query | {"include_ended": True})
-                assert {one["id"] for one in data_of(every)["matches"]} == {*ends, "sunday"}
-            await client.call_tool("end_fact", {"id": "tuesday", "reason": "moved"})
-            found = data_of(await client.call_tool("search", {"query": QUERY}))["matches"]
-            assert {one["id"] for one in found} == HOLD - {"tuesday"}
+                reply = await client.call_tool("search", asked | {"include_ended": True})
+                ends = {one["id"]: one["valid_to"] for one in data_of(reply)["matches"]}
+                assert set(ends) == HOLD | {"friday", "sunday"}
+                assert ends["friday"] == "2025-01-01T00:00:00Z"
+                lines = reply.content[0].text.splitlines()
+                (friday,) = (line for line in lines if 'id="friday"' in line)
+                assert 'valid_to="2025-01-01T00:00:00Z"' in friday
             missing = await client.call_tool("end_fact", {"id": "talk"})
             assert "expected a fact" in refusal_of(missing)
-            for tool, extra in (("search_memory", {}), ("memory_search", {}), ("hm_recall", {})):
-                if any(one.name == tool for one in (await client.list_tools()).tools):
-                    reply = await client.call_tool(tool, {"query": QUERY, **extra})
-                    assert "friday" not in json.dumps(reply.structured_content)
 
-    served(recipe, work)
+    served(recipes.default, work)
 
 
 def test_lists_and_single_memories_say_when_a_fact_ends() -> None:
@@ -346,58 +292,6 @@ def test_the_end_of_a_fact_is_not_that_of_a_fact_with_the_same_id_in_another_cel
         ends = zip(found, agent._view.ends(found), strict=True)
         told = {one.user_id: end for one, end in ends if one.id == "friday"}
         assert told == {"ann": CHANGE, "bob": None}
-
-
-def test_a_fact_is_ended_over_rest_and_its_history_stays() -> None:
-    async def work(client: Any, memory: Memory) -> None:
-        reply = await client.post("/v1/facts/tuesday/end", json={"at": LATER.isoformat(), **ANN})
-        assert reply.json() == {"id": "tuesday", "version": 2, "embedded": False, "reasons": []}
-        facts = {one.id: one for one in await memory.list_facts(**ANN)}
-        assert facts["tuesday"].valid_to == LATER
-        reply = await client.patch("/v1/memories/tuesday", json={"valid_to": None, **ANN})
-        assert reply.json()["version"] == 3
-        facts = {one.id: one for one in await memory.list_facts(**ANN)}
-        assert facts["tuesday"].valid_to is None
-        refused = await client.post("/v1/facts/talk/end", json=ANN)
-        assert refused.status_code == 422
-        assert refused.json()["error"]["message"].startswith("id: expected a fact")
-        gone = await client.post("/v1/facts/nothing/end", json=ANN)
-        assert gone.status_code == 404
-        said = {"subject": "ann", "predicate": "likes", "single": False, **ANN}
-        said |= {"valid_from": BEGIN.isoformat()}
-        for name in ("tea", "coffee"):
-            await client.post("/v1/facts", json={**said, "object": name})
-        held = (await client.post("/v1/facts/recall", json={"query": "likes", **ANN})).json()
-        assert {one["object"] for one in held["facts"]} >= {"tea", "coffee"}
-
-    served(recipes.default, work)
-
-
-def test_E53_the_command_leaves_them_out_and_ends_facts(tmp_path: Path, monkeypatch: Any) -> None:
-    from typer.testing import CliRunner
-
-    from seams import app_app as app
-
-    monkeypatch.setenv("HYRECALL_EMBEDDING_URL", "")
-    path = tmp_path / "s.mem"
-    with MemorySync.open(path, embedder=None, recipe=recipes.default) as memory:
-        fill(memory)
-
-    def run(*arguments: str) -> str:
-        where = ["--path", str(path), "--user", "ann", "--org", "acme", "--workspace", "lab"]
-        reply = CliRunner().invoke(app, [*arguments, *where])
-        assert reply.exit_code == 0, reply.output
-        return reply.stdout
-
-    found = json.loads(run("recall", QUERY, "--json"))["matches"]
-    assert {one["episode"]["id"] for one in found} == HOLD
-    found = json.loads(run("recall", QUERY, "--json", "--include-ended"))["matches"]
-    ends = {one["episode"]["id"]: one["valid_to"] for one in found}
-    assert ends["friday"] == "2025-01-01T00:00:00Z"
-    assert "until 2025-01-01 00:00" in run("recall", QUERY, "--include-ended")
-    run("end-fact", "tuesday", "--at", "2025-06-01")
-    found = json.loads(run("recall", QUERY, "--json"))["matches"]
-    assert {one["episode"]["id"] for one in found} == HOLD - {"tuesday"}
 
 
 def test_hm_recall_and_filters_leave_them_out() -> None:
@@ -450,13 +344,7 @@ def test_an_ended_fact_hides_no_memory_of_the_same_id_in_another_cell() -> None:
         assert near() == before
 
 
-def test_nothing_is_found_of_a_misspelt_option() -> None:
-    with fill(opened(recipes.default)) as memory, pytest.raises(hr.errors.DTypeError) as fault:
-        memory.search(QUERY, include_ended=1, **ANN)  # type: ignore[arg-type]
-    assert str(fault.value) == "include_ended: expected True or False, got 1"
-
-
-def _whatever_holds(self: RecallArguments, now: datetime) -> RecallArguments:
+def _whatever_holds(self: Ask, now: datetime) -> Ask:
     return self
 
 
@@ -472,12 +360,12 @@ def _in_order_of_scores(connection: Any, rows: Any, ask: RecallArguments, *_: An
     ("recipe", "place", "name", "wrong", "check"),
     [
         (
-            recipes.honeycomb, RecallArguments, "of_what_holds", _whatever_holds,
-            test_E53_ended_facts_are_left_out_of_every_search,
+            recipes.honeycomb, Ask, "of_what_holds", _whatever_holds,
+            test_E53_facts_that_do_not_hold_are_left_out_of_every_search,
         ),
         (
             recipes.honeycomb, call, "holding", _whatever_has_not_ended,
-            test_facts_that_have_not_begun_are_left_out_of_every_search,
+            test_E53_facts_that_do_not_hold_are_left_out_of_every_search,
         ),
         (  # whose scores put the ended fact first
             recipes.default, recalling, "_page", _in_order_of_scores,

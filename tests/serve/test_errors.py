@@ -88,22 +88,6 @@ def test_an_error_has_its_status_and_no_word_of_the_request(
     assert (status == 503) == ("retry-after" in headers)
 
 
-@pytest.mark.parametrize("body", [{"count": SECRET}, {"count": 4}, {}, [SECRET]])
-def test_an_invalid_body_is_refused_by_field_without_its_value(body: Any) -> None:
-    status, told, _ = reply(ValueError(), body)
-    assert (status, told["error"]["type"]) == (422, "Invalid")
-    assert SECRET not in str(told)
-
-
-def test_an_unknown_path_and_a_wrong_method_have_the_same_shape() -> None:
-    async def ask() -> list[tuple[int, str]]:
-        async with calling(failing(ValueError())) as client:
-            got = [await client.get("/nothing"), await client.get("/fail/x")]
-            return [(one.status_code, one.json()["error"]["type"]) for one in got]
-
-    assert asyncio.run(ask()) == [(404, "NotFound"), (405, "MethodNotAllowed")]
-
-
 class Strict(Body):
     model_config = ConfigDict(extra="forbid")
 

@@ -22,7 +22,7 @@ from hyrecall.recipes import hebb, honeycomb, hypergraph, loom
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server, http_app
 from seams import ARROW, SYSTEMS, Route
-from serve.doors.world import HOUSE, Tokens, bearer
+from serve.doors.world import HOUSE, Tokens, bearer, served
 from serve.test_index_routes import SCHEMA, table
 from serve_client import calling
 
@@ -110,7 +110,9 @@ def test_no_route_takes_a_parameter_a_body_or_a_header_that_it_does_not_read(kin
                     twice = [*plain["params"].items(), (name, "ann"), (name, "bob")]
                     got = await client.request(method, path_of(route), **{**plain, "params": twice})
                     assert got.status_code == 422, (method, route.path, name)
-                for header in ("x-user-id", "x-org", "x-agent-id"):
+                own = {f.alias for d in flat(route.dependant) for f in d.header_params}
+                of_doors = {"x-graph-id", "x-honeycomb-agent", "x-honeycomb-org"}
+                for header in ("x-user-id", "x-org", "x-agent-id", *sorted(of_doors - own)):
                     headers = {**plain["headers"], header: "ann"}
                     await refused(method, route, {**plain, "headers": headers}, header)
                 if "json" not in plain and "content" not in plain:
@@ -129,53 +131,27 @@ def test_no_route_takes_a_parameter_a_body_or_a_header_that_it_does_not_read(kin
     assert asyncio.run(run()) >= {"store": 50, "index": 7}[kind]
 
 
-@pytest.mark.parametrize("kind", APPS)
-def test_a_header_of_one_door_is_refused_at_the_others(kind: str) -> None:
-    async def run() -> None:
-        app = APPS[kind]()
-        async with calling(app) as client:
-            for method, route in routes(app):
-                plain = asked(app, route, method)
-                own = {f.alias for d in flat(route.dependant) for f in d.header_params}
-                for header in ("x-graph-id", "x-honeycomb-agent", "x-honeycomb-org"):
-                    if header in own or route.status_code == 405:
-                        continue
-                    given = {**plain, "headers": {**plain["headers"], header: "ann"}}
-                    got = await client.request(method, path_of(route), **given)
-                    assert got.status_code == 422, (method, route.path, header)
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize(
-    "header",
-    ["X-Tenant-Id", "X-Organization-Id", "X-Organisation", "X-UserId", "X-Username", "X_User_Id",
-     "X-Hyrecall-User-Id", "X-Mem0-User-Id", "Mem0-User-ID", "X-Hebb-User", "X-Account-Id",
-     "X-Namespace", "X-Project-Id", "Owner", "X-User-Email"],
+ASKING = (
+    "X-Tenant-Id", "X-Organization-Id", "X-Organisation", "X-UserId", "X-Username", "X_User_Id",
+    "X-Hyrecall-User-Id", "X-Mem0-User-Id", "Mem0-User-ID", "X-Hebb-User", "X-Account-Id",
+    "X-Namespace", "X-Project-Id", "Owner", "X-User-Email",
 )  # fmt: skip
-def test_a_header_that_says_who_is_asking_is_refused_however_it_is_spelt(header: str) -> None:
-    async def run() -> None:
-        async with calling(of_a_store()) as client:
+OTHERS = (
+    "User-Agent", "X-Request-Id", "X-Session-Id", "X-Forwarded-User", "X-Forwarded-For",
+    "X-Auth-Request-User", "X-Auth-Request-Email", "Remote-User", "Mcp-Session-Id",
+    "X-Client-Id", "traceparent", "From",
+)  # fmt: skip
+"""Headers of proxies and clients."""
+
+
+async def test_a_header_that_says_who_is_asking_is_refused_however_it_is_spelt() -> None:
+    async with calling(of_a_store()) as client:
+        for header in ASKING:
             got = await client.get("/v1/memories/m0", headers={header: "ann"})
             told = got.json()["error"]["message"]
             assert (got.status_code, told) == (422, f"{header.lower()}: expected no such header")
-
-    asyncio.run(run())
-
-
-def test_headers_of_proxies_and_clients_are_let_through() -> None:
-    names = (
-        "User-Agent", "X-Request-Id", "X-Session-Id", "X-Forwarded-User", "X-Forwarded-For",
-        "X-Auth-Request-User", "X-Auth-Request-Email", "Remote-User", "Mcp-Session-Id",
-        "X-Client-Id", "traceparent", "From",
-    )  # fmt: skip
-
-    async def run() -> None:
-        async with calling(of_a_store()) as client:
-            got = await client.get("/v1/memories", headers=dict.fromkeys(names, "ann"))
-            assert got.status_code == 200, got.text
-
-    asyncio.run(run())
+        got = await client.get("/v1/memories", headers=dict.fromkeys(OTHERS, "ann"))
+        assert got.status_code == 200, got.text
 
 
 def flat(dependant: Any) -> Iterator[Any]:
@@ -198,76 +174,65 @@ def test_every_object_of_every_body_refuses_unknown_fields(kind: str) -> None:
     assert n_objects >= {"store": 25, "index": 2}[kind]
 
 
+MISPLACED: list[tuple[str, str, dict[str, Any]]] = [
+    ("POST", "/v1/memories?user_id=ann", {"json": {"text": "new"}}),
+    ("PATCH", "/v1/memories/m0?user_id=ann", {"json": {"text": "new"}}),
+    ("DELETE", "/v1/memories/m0", {"json": {"user_id": "ann"}}),
+    ("DELETE", "/v1/memories/m0", {"content": b'{"user_id": "ann"}'}),
+    ("DELETE", "/v1/memories/m0?user_id=ann&user_id=bob", {}),
+    ("POST", "/api/v1/memory/recall?user_id=ann",
+     {"headers": {"x-graph-id": "bob"}, "json": {"query": "x"}}),
+    ("POST", "/memories?user_id=ann", {"json": {"messages": [], "user_id": "bob"}}),
+]  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
-@pytest.mark.parametrize(
-    ("method", "path", "given"),
-    [
-        ("POST", "/v1/memories?user_id=ann", {"json": {"text": "new"}}),
-        ("PATCH", "/v1/memories/m0?user_id=ann", {"json": {"text": "new"}}),
-        ("DELETE", "/v1/memories/m0", {"json": {"user_id": "ann"}}),
-        ("DELETE", "/v1/memories/m0", {"content": b'{"user_id": "ann"}'}),
-        ("DELETE", "/v1/memories/m0?user_id=ann&user_id=bob", {}),
-        ("POST", "/api/v1/memory/recall?user_id=ann", {"headers": {"x-graph-id": "bob"}}),
-        ("POST", "/memories?user_id=ann", {"json": {"messages": [], "user_id": "bob"}}),
-    ],
-)
-def test_a_user_in_the_wrong_place_changes_nothing(
-    method: str, path: str, given: dict[str, Any]
-) -> None:
-    async def run() -> None:
-        app = of_a_store(hypergraph)
-        async with calling(app) as client:
-            memory = app.state.memory._sync
-            for user in (None, "ann", "bob"):
-                memory.remember(CANARY, id="m0", user_id=user)
-            asked_ = {**given, "json": {"query": "x"}} if path.startswith("/api") else given
-            got = await client.request(method, path, **asked_)
-            assert got.status_code == 422, got.text
+async def test_a_user_in_the_wrong_place_changes_nothing() -> None:
+    app = of_a_store(hypergraph)
+    async with calling(app) as client:
+        memory = app.state.memory._sync
+        for user in (None, "ann", "bob"):
+            memory.remember(CANARY, id="m0", user_id=user)
+        for method, path, given in MISPLACED:
+            got = await client.request(method, path, **given)
+            assert got.status_code == 422, (method, path, got.text)
             for user in (None, "ann", "bob"):
                 assert [one.output for one in memory.list(user_id=user)] == [CANARY]
 
-    asyncio.run(run())
+
+async def test_an_agent_in_a_body_and_another_in_the_header_are_refused() -> None:
+    async with calling(of_a_store(honeycomb)) as client:
+        head = {"x-honeycomb-org": "acme", "x-honeycomb-agent": "ann"}
+        for agent, status in (("bob", 422), ("ann", 201)):
+            body = {"content": "x", "agentId": agent}
+            got = await client.post("/api/memories", json=body, headers=head)
+            assert got.status_code == status
+        told = (await client.post("/api/memories", json={"content": "x", "cwd": "/a"},
+                                  headers=head)).json()  # fmt: skip
+        assert told["projectScopeDegraded"] is True
 
 
-def test_an_agent_in_a_body_and_another_in_the_header_are_refused() -> None:
-    async def run() -> None:
-        async with calling(of_a_store(honeycomb)) as client:
-            head = {"x-honeycomb-org": "acme", "x-honeycomb-agent": "ann"}
-            for agent, status in (("bob", 422), ("ann", 201)):
-                body = {"content": "x", "agentId": agent}
-                got = await client.post("/api/memories", json=body, headers=head)
-                assert got.status_code == status
-            told = (await client.post("/api/memories", json={"content": "x", "cwd": "/a"},
-                                      headers=head)).json()  # fmt: skip
-            assert told["projectScopeDegraded"] is True
-
-    asyncio.run(run())
-
-
-def test_a_call_over_mcp_takes_no_user_beside_its_message() -> None:
+async def test_a_call_over_mcp_takes_no_user_beside_its_message() -> None:
     save = {"name": "save", "arguments": {"text": "tea"}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": save}
     twice = json.dumps(call).replace('"text"', '"id": "a", "id": "b", "text"')
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
-    async def run() -> None:
-        async with (
-            Memory.in_memory(embedder=None) as memory,
-            calling(http_app(memory)) as client,
+    async with (
+        Memory.in_memory(embedder=None) as memory,
+        calling(http_app(memory)) as client,
+    ):
+        for path, head, body in (
+            ("/mcp?user_id=ann", {}, json.dumps(call)),
+            ("/mcp", {"x-user-id": "ann"}, json.dumps(call)),
+            ("/mcp", {}, twice),
         ):
-            for path, head, body in (
-                ("/mcp?user_id=ann", {}, json.dumps(call)),
-                ("/mcp", {"x-user-id": "ann"}, json.dumps(call)),
-                ("/mcp", {}, twice),
-            ):
-                got = await client.post(path, content=body, headers={**accept, **head})
-                assert got.status_code == 422, (path, head)
-            assert await memory.list() == []
-            got = await client.post("/mcp", json=call, headers=accept)
-            assert got.status_code == 200
-            assert len(await memory.list()) == 1
-
-    asyncio.run(run())
+            got = await client.post(path, content=body, headers={**accept, **head})
+            assert got.status_code == 422, (path, head)
+        assert await memory.list() == []
+        got = await client.post("/mcp", json=call, headers=accept)
+        assert got.status_code == 200
+        assert len(await memory.list()) == 1
 
 
 # ---- rights ----
@@ -334,52 +299,69 @@ def test_every_route_needs_its_rights_and_shows_nothing_without_read() -> None:
         ("/api/v1/search", {"query": "tea", "strict_recall": True}),
     ],
 )
-def test_a_recall_that_counts_accesses_needs_the_right_to_write(
+async def test_a_recall_that_counts_accesses_needs_the_right_to_write(
     path: str, body: dict[str, Any]
 ) -> None:
-    async def run() -> None:
-        app = of_a_store(hebb)
-        async with calling(app) as client:
-            app.state.tokens = Tokens(
-                {one: Caller(user_id="ann", rights=frozenset({"read", one})) for one in RIGHTS}
-            )
-            app.state.memory._sync.remember("tea", user_id="ann")
-            given: dict[str, Any] = {"json": body}
-            if path.endswith("arrow"):
-                sink, rows = pa.BufferOutputStream(), pa.Table.from_pylist([body])
-                with pa.ipc.new_stream(sink, rows.schema) as stream:
-                    stream.write_table(rows)
-                given = {"content": bytes(sink.getvalue())}
-            for right, status in (("read", 403), ("write", 200)):
-                kind = ARROW if "content" in given else "application/json"
-                headers = {**bearer(right), "content-type": kind}
-                got = await client.post(path, headers=headers, **given)
-                assert got.status_code == status, got.text
-                assert ("the right 'write'" in got.text) == (status == 403)
-
-    asyncio.run(run())
+    app = of_a_store(hebb)
+    async with calling(app) as client:
+        app.state.tokens = Tokens(
+            {one: Caller(user_id="ann", rights=frozenset({"read", one})) for one in RIGHTS}
+        )
+        app.state.memory._sync.remember("tea", user_id="ann")
+        given: dict[str, Any] = {"json": body}
+        if path.endswith("arrow"):
+            sink, rows = pa.BufferOutputStream(), pa.Table.from_pylist([body])
+            with pa.ipc.new_stream(sink, rows.schema) as stream:
+                stream.write_table(rows)
+            given = {"content": bytes(sink.getvalue())}
+        for right, status in (("read", 403), ("write", 200)):
+            kind = ARROW if "content" in given else "application/json"
+            headers = {**bearer(right), "content-type": kind}
+            got = await client.post(path, headers=headers, **given)
+            assert got.status_code == status, got.text
+            assert ("the right 'write'" in got.text) == (status == 403)
 
 
-def test_the_end_of_a_fact_tells_its_begin_to_tokens_that_may_read() -> None:
-    async def run() -> None:
-        app = of_a_store()
-        async with calling(app) as client:
-            app.state.tokens = Tokens(
-                {one: Caller(user_id="ann", rights=frozenset({"write", one})) for one in RIGHTS}
-            )
-            fact = Fact(id="f", subject="ann", predicate="likes", object="tea", user_id="ann",
-                        valid_from=datetime(2024, 5, 6, tzinfo=UTC))  # fmt: skip
-            app.state.memory._sync.remember_fact(fact)
-            for right, status in (("write", 403), ("read", 422)):
-                body = {"valid_to": "2023-01-01"}
-                got = await client.patch("/v1/memories/f", json=body, headers=bearer(right))
-                assert (got.status_code, "2024-05-06" in got.text) == (status, right == "read")
-            app.state.memory._sync.remember("tea", id="m", user_id="ann")
-            body = {"text": "tea at four"}
-            kept = await client.patch("/v1/memories/m", json=body, headers=bearer("write"))
-            assert kept.status_code == 200, kept.text
+async def test_the_end_of_a_fact_tells_its_begin_to_tokens_that_may_read() -> None:
+    app = of_a_store()
+    async with calling(app) as client:
+        app.state.tokens = Tokens(
+            {one: Caller(user_id="ann", rights=frozenset({"write", one})) for one in RIGHTS}
+        )
+        fact = Fact(id="f", subject="ann", predicate="likes", object="tea", user_id="ann",
+                    valid_from=datetime(2024, 5, 6, tzinfo=UTC))  # fmt: skip
+        app.state.memory._sync.remember_fact(fact)
+        for right, status in (("write", 403), ("read", 422)):
+            body = {"valid_to": "2023-01-01"}
+            got = await client.patch("/v1/memories/f", json=body, headers=bearer(right))
+            assert (got.status_code, "2024-05-06" in got.text) == (status, right == "read")
+        app.state.memory._sync.remember("tea", id="m", user_id="ann")
+        body = {"text": "tea at four"}
+        kept = await client.patch("/v1/memories/m", json=body, headers=bearer("write"))
+        assert kept.status_code == 200, kept.text
 
-    asyncio.run(run())
+
+WRITES = frozenset(("read", "write"))
+POLICY_CALLERS = {
+    "admin": Caller(rights=WRITES, may_choose_user=True, may_choose_partition=True),
+    "planner": Caller(agent="planner", rights=WRITES, **HOUSE),
+    "ann": Caller(user_id="ann", rights=WRITES, **HOUSE),
+    "reader": Caller(rights=frozenset(("read",)), may_choose_user=True, **HOUSE),
+}
+POLICY = "/v1/agents/planner/policy"
+
+
+async def test_E54_nobody_sets_a_policy_unless_it_may_name_any_user() -> None:
+    async with served(hr.recipes.default, tokens=POLICY_CALLERS) as house:
+        body = {"policy": "shared"}
+        for name in ("planner", "ann", "reader"):
+            await house.send("PUT", POLICY, 403, json=body, headers=bearer(name))
+        await house.get(POLICY, 403, headers=bearer("ann"))
+        assert (await house.get(POLICY, headers=bearer("reader")))["policy"] == "isolated"
+        wrong = await house.send(
+            "PUT", POLICY, 422, json={"policy": "all", **HOUSE}, headers=bearer("admin")
+        )
+        assert "policy" in str(wrong)
 
 
 def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:

@@ -34,7 +34,7 @@ def served(store: Opening, work: Callable[[Any], Any]) -> Any:
     return asyncio.run(run())
 
 
-def test_a_service_whose_threads_are_all_taken_is_not_ready_and_still_watched(
+async def test_a_service_whose_threads_are_all_taken_is_not_ready_and_still_watched(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go_on = threading.Semaphore(0), threading.Event()
@@ -46,7 +46,7 @@ def test_a_service_whose_threads_are_all_taken_is_not_ready_and_still_watched(
 
     monkeypatch.setattr(MemorySync, "list", held)
 
-    async def work(client: Any) -> None:
+    async with calling(create_app(store)) as client:
         taken = [
             asyncio.create_task(client.get("/v1/memories", params=USER)) for _ in range(THREADS)
         ]
@@ -57,8 +57,6 @@ def test_a_service_whose_threads_are_all_taken_is_not_ready_and_still_watched(
         go_on.set()
         assert {(await one).status_code for one in taken} == {200}
         assert (await client.get("/readyz")).status_code == 200
-
-    served(store, work)
 
 
 class Held:
@@ -95,13 +93,13 @@ def as_arrow(n_queries: int) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(("n_batches", "n_threads"), [(1, 4), (3, 8)])
 @pytest.mark.parametrize("made", [as_json, as_arrow])
-def test_other_callers_are_answered_while_batches_are_under_way(
+async def test_other_callers_are_answered_while_batches_are_under_way(
     made: Callable[[int], Any], n_batches: int, n_threads: int, store: Opening,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     held = Held("ann", monkeypatch)
 
-    async def work(client: Any) -> None:
+    async with calling(create_app(store)) as client:
         await client.post("/v1/memories", json={"text": "tea", "user_id": "bob"})
         path, how = made(3 * THREADS)
         batches = [asyncio.create_task(client.post(path, **how)) for _ in range(n_batches)]
@@ -113,13 +111,11 @@ def test_other_callers_are_answered_while_batches_are_under_way(
         assert not any(one.done() for one in batches)
         held.go_on.set()
         assert [(await one).status_code for one in batches] == [200] * n_batches
-
-    served(store, work)
     assert held.most_running == n_threads < THREADS
 
 
-def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         kept = [{"text": f"tea{at}", "id": f"m{at}", **USER} for at in range(12)]
         await client.post("/v1/memories/batch", json={"memories": kept})
         queries = [{"query": f"tea{at}", **USER} for at in range(12)]
@@ -127,42 +123,26 @@ def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Opening) ->
         best = [one["matches"][0]["id"] for one in reply.json()["replies"]]
         assert best == [f"m{at}" for at in range(12)]
 
-    served(store, work)
 
-
-def test_after_a_query_that_fails_no_other_of_its_batch_begins(
+async def test_after_a_query_that_fails_no_other_of_its_batch_begins(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held("ann", monkeypatch)
     held.go_on.set()
 
-    async def work(client: Any) -> None:
+    async with calling(create_app(store)) as client:
         plain = {"query": "tea", **USER}
         queries = [plain, {**plain, "recipe": "none"}, {**plain, "recipe": "x"}, *[plain] * 40]
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
         assert reply.status_code == 422
         assert reply.json()["error"]["message"].startswith("queries[1].recipe")
-
-    served(store, work)
     begun = 0
     while held.began.acquire(blocking=False):
         begun += 1
     assert begun < 40
 
 
-def test_a_stream_to_a_store_has_a_limit_of_its_own(store: Opening) -> None:
-    async def statuses(client: Any) -> list[int]:
-        asked = [as_arrow(n_queries) for n_queries in (2, 3)]
-        return [(await client.post(path, **how)).status_code for path, how in asked]
-
-    async def run() -> list[int]:
-        async with calling(create_app(store, ServiceOptions(max_store_batch=2))) as client:
-            return await statuses(client)
-
-    assert asyncio.run(run()) == [200, 422]
-
-
-def test_explanations_of_a_batch_are_made_on_a_thread(
+async def test_explanations_of_a_batch_are_made_on_a_thread(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_threads = []
@@ -173,17 +153,17 @@ def test_explanations_of_a_batch_are_made_on_a_thread(
 
     monkeypatch.setattr(recall, "recall_data", made)
 
-    async def work(client: Any) -> None:
+    async with calling(create_app(store)) as client:
         await client.post("/v1/memories", json={"text": "tea", **USER})
         queries = [{"query": "tea", "explain": True, **USER}] * 2
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
         assert len(reply.json()["replies"]) == 2
-
-    served(store, work)
     assert on_threads == [True, True]
 
 
-def test_exports_keep_two_threads_at_most(store: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_exports_keep_two_threads_at_most(
+    store: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began, go_on = threading.Semaphore(0), threading.Event()
     plain = MemorySync.export
 
@@ -194,7 +174,7 @@ def test_exports_keep_two_threads_at_most(store: Opening, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(MemorySync, "export", held)
 
-    async def work(client: Any) -> None:
+    async with calling(create_app(store)) as client:
         await client.post("/v1/memories", json={"text": "tea", **USER})
         under_way = [asyncio.create_task(client.get("/v1/export", params=USER)) for _ in range(2)]
         for _ in under_way:
@@ -203,9 +183,8 @@ def test_exports_keep_two_threads_at_most(store: Opening, monkeypatch: pytest.Mo
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         go_on.set()
         assert [(await one).status_code for one in under_way] == [200, 200]
-        assert (await client.get("/v1/export", params=USER)).status_code == 200
-
-    served(store, work)
+        done = await client.get("/v1/export", params=USER)
+        assert (done.status_code, done.headers["content-type"]) == (200, "application/x-ndjson")
 
 
 def test_an_export_that_takes_too_long_breaks_off(
@@ -225,7 +204,7 @@ def test_an_export_that_takes_too_long_breaks_off(
     assert 0 < len(served(store, work).splitlines()) < 100
 
 
-def test_after_an_export_that_broke_off_a_new_memory_is_found(
+async def test_after_an_export_that_broke_off_a_new_memory_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[BaseException] = []  # as whoever looks at the fault's traceback keeps it
@@ -241,7 +220,9 @@ def test_after_an_export_that_broke_off_a_new_memory_is_found(
     monkeypatch.setattr(export, "_write", broken)
     monkeypatch.setattr(export, "MOST_SECONDS", 0.0)
 
-    async def work(client: Any) -> None:
+    async with calling(
+        create_app(Memory.open(tmp_path / "m", recipe=loom, embedder=None))
+    ) as client:
         texts = [{"text": "x" * 9_000, **USER} for _ in range(100)]
         await client.post("/v1/memories/batch", json={"memories": texts})
         await client.get("/v1/export", params=USER)
@@ -250,171 +231,125 @@ def test_after_an_export_that_broke_off_a_new_memory_is_found(
         for _ in range(20):
             assert (await client.get("/v1/memories/new", params=USER)).status_code == 200
 
-    served(Memory.open(tmp_path / "m", recipe=loom, embedder=None), work)
 
-
-def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
+async def test_requests_beyond_the_queue_are_sent_away_and_the_others_are_answered(
     store: Opening,
 ) -> None:
-    async def run() -> None:
-        app = create_app(store, ServiceOptions(max_running=2, max_waiting=1))
-        blocked = Blocked(app)
-        async with calling(app) as client:
-            running = [asyncio.create_task(client.get("/blocked")) for _ in range(2)]
-            await blocked.began.acquire()
-            await blocked.began.acquire()
-            waiting = asyncio.create_task(client.get("/blocked"))
-            await asyncio.sleep(0.05)
-            refused = await client.get("/blocked")
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-            assert (await client.get("/healthz")).status_code == 200
-            blocked.gate.set()
-            assert [(await one).status_code for one in (*running, waiting)] == [200] * 3
-            assert (await client.get("/blocked")).status_code == 200
-
-    asyncio.run(run())
+    app = create_app(store, ServiceOptions(max_running=2, max_waiting=1))
+    blocked = Blocked(app)
+    async with calling(app) as client:
+        running = [asyncio.create_task(client.get("/blocked")) for _ in range(2)]
+        await blocked.began.acquire()
+        await blocked.began.acquire()
+        waiting = asyncio.create_task(client.get("/blocked"))
+        await asyncio.sleep(0.05)
+        refused = await client.get("/blocked")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert (await client.get("/healthz")).status_code == 200
+        blocked.gate.set()
+        assert [(await one).status_code for one in (*running, waiting)] == [200] * 3
+        assert (await client.get("/blocked")).status_code == 200
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_requests_without_a_body_count_for_their_token_and_without_one_do_not_wait(
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+async def test_requests_count_for_their_token_and_without_one_do_not_wait(
     method: str, store: Opening, token_of: Callable[..., str], tmp_path: Any
 ) -> None:
-    async def run() -> None:
-        token = token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
-        app = create_app(store, options)
-        blocked = Blocked(app)
-        async with calling(app) as client:
-            mine = {"authorization": f"Bearer {token}"}
-            held = asyncio.create_task(client.request(method, "/blocked", headers=mine))
-            await blocked.began.acquire()
-            assert (await client.request(method, "/blocked", headers=mine)).status_code == 429
-            assert (await client.request(method, "/blocked")).status_code == 401
-            blocked.gate.set()
-            assert (await held).status_code == 200
-            for path in ("/", "/page/icon.svg", "/healthz", "/health", "/openapi.json"):
-                assert (await client.get(path)).status_code != 401, path
+    mine, others = ({"authorization": f"Bearer {token_of(ANN)}"} for _ in range(2))
+    options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
+    app = create_app(store, options)
+    blocked = Blocked(app)
+    async with calling(app) as client:
 
-    asyncio.run(run())
+        def ask(headers: dict[str, str] | None = None) -> asyncio.Task[Any]:
+            body = {} if method == "POST" else None
+            asked = client.request(method, "/blocked", json=body, headers=headers)
+            return asyncio.create_task(asked)
+
+        held = ask(mine)
+        await blocked.began.acquire()
+        refused = await ask(mine)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert (await ask()).status_code == 401
+        free = ask(others)
+        await blocked.began.acquire()
+        blocked.gate.set()
+        assert ((await held).status_code, (await free).status_code) == (200, 200)
+        for path in ("/", "/page/icon.svg", "/healthz", "/health", "/openapi.json"):
+            assert (await client.get(path)).status_code != 401, path
 
 
-def test_tokens_whose_requests_wait_take_turns(
+async def test_tokens_whose_requests_wait_take_turns(
     store: Opening, token_of: Callable[..., str], tmp_path: Any
 ) -> None:
     """However many requests of one are in the queue, another's first is the next to run."""
 
-    async def run() -> None:
-        greedy, other = token_of(ANN), token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_running=4)
-        app = create_app(store, options)
-        began: list[str] = []
-        go_on = asyncio.Semaphore(0)
+    greedy, other = token_of(ANN), token_of(ANN)
+    options = ServiceOptions(tokens=tmp_path / "tokens.json", max_running=4)
+    app = create_app(store, options)
+    began: list[str] = []
+    go_on = asyncio.Semaphore(0)
 
-        async def held(who: CallerOf) -> None:
-            began.append(who.name)
-            await go_on.acquire()
+    async def held(who: CallerOf) -> None:
+        began.append(who.name)
+        await go_on.acquire()
 
-        app.add_api_route("/held", held)
-        names = {token: token.split("_")[1] for token in (greedy, other)}
-        async with calling(app) as client:
+    app.add_api_route("/held", held)
+    names = {token: token.split("_")[1] for token in (greedy, other)}
+    async with calling(app) as client:
 
-            def ask(token: str) -> asyncio.Task[Any]:
-                head = {"authorization": f"Bearer {token}"}
-                return asyncio.create_task(client.get("/held", headers=head))
+        def ask(token: str) -> asyncio.Task[Any]:
+            head = {"authorization": f"Bearer {token}"}
+            return asyncio.create_task(client.get("/held", headers=head))
 
-            async def at_work(n: int) -> None:
-                while len(began) < n:
-                    await asyncio.sleep(0)
-                await asyncio.sleep(0.02)
-                assert len(began) == n
+        async def at_work(n: int) -> None:
+            while len(began) < n:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.02)
+            assert len(began) == n
 
-            asked = [ask(greedy) for _ in range(20)]
-            await at_work(3)  # one place is left to others
-            asked += [ask(other) for _ in range(3)]
-            await at_work(4)
-            assert began == [names[greedy]] * 3 + [names[other]]
-            for n in range(5, 9):
-                go_on.release()  # the first that is held ends
-                await at_work(n)
-            assert Counter(began[4:]) == {names[greedy]: 2, names[other]: 2}
-            asked[-1].cancel()
-            asked[10].cancel()  # of those that wait
-            for _ in asked:
-                go_on.release()
-            done = await asyncio.gather(*asked, return_exceptions=True)
-            assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 2
+        asked = [ask(greedy) for _ in range(20)]
+        await at_work(3)  # one place is left to others
+        asked += [ask(other) for _ in range(3)]
+        await at_work(4)
+        assert began == [names[greedy]] * 3 + [names[other]]
+        for n in range(5, 9):
+            go_on.release()  # the first that is held ends
+            await at_work(n)
+        assert Counter(began[4:]) == {names[greedy]: 2, names[other]: 2}
+        asked[-1].cancel()
+        asked[10].cancel()  # of those that wait
+        for _ in asked:
             go_on.release()
-            assert (await ask(other)).status_code == 200
-
-    asyncio.run(run())
+        done = await asyncio.gather(*asked, return_exceptions=True)
+        assert sum(isinstance(one, asyncio.CancelledError) for one in done) == 2
+        go_on.release()
+        assert (await ask(other)).status_code == 200
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
+async def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
     draw = random.Random(seed)
 
-    async def run() -> None:
-        turns, most, share = FairSemaphore(3, 2), 3, 2
-        inside: Counter[str] = Counter()
+    turns, most, share = Turns(3, 2), 3, 2
+    inside: Counter[str] = Counter()
 
-        async def ask(name: str) -> None:
-            async with turns.turn(name):
-                inside[name] += 1
-                assert inside.total() <= most
-                assert not name or inside[name] <= share
-                for _ in range(draw.randrange(4)):
-                    await asyncio.sleep(0)
-                inside[name] -= 1
-
-        asked = []
-        for _ in range(60):
-            asked.append(asyncio.create_task(ask(draw.choice(("a", "b", "c", "")))))
-            if draw.random() < 0.4:
+    async def ask(name: str) -> None:
+        async with turns.turn(name):
+            inside[name] += 1
+            assert inside.total() <= most
+            assert not name or inside[name] <= share
+            for _ in range(draw.randrange(4)):
                 await asyncio.sleep(0)
-            if draw.random() < 0.3:
-                draw.choice(asked).cancel()
-        await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
-        assert turns.n_waiting == 0
-        assert (turns._n_inside, turns._inside, turns._waiting) == (0, Counter(), {})
+            inside[name] -= 1
 
-    asyncio.run(run())
-
-
-def test_batches_of_several_callers_take_turns(store: Opening) -> None:
-    async def run() -> list[str]:
-        turns, order = FairSemaphore(2, 2), []
-
-        async def query(name: str) -> None:
-            async with turns.turn(name):
-                order.append(name)
-                await asyncio.sleep(0)
-
-        await asyncio.gather(*(query("a") for _ in range(10)), *(query("b") for _ in range(3)))
-        return order
-
-    order = asyncio.run(run())
-    assert Counter(order) == {"a": 10, "b": 3}
-    assert order.index("b") <= 3
-    assert "".join(order).rindex("b") <= 9
-
-
-def test_one_token_cannot_take_the_whole_queue(
-    store: Opening, token_of: Callable[..., str], tmp_path: Any
-) -> None:
-    async def run() -> None:
-        first, second = token_of(ANN), token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json", max_per_token=1)
-        app = create_app(store, options)
-        blocked = Blocked(app)
-        async with calling(app, first) as client:
-            held = asyncio.create_task(client.post("/blocked", json={}))
-            await blocked.began.acquire()
-            refused = await client.post("/blocked", json={})
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            other = {"authorization": f"Bearer {second}"}
-            free = asyncio.create_task(client.post("/blocked", json={}, headers=other))
-            await blocked.began.acquire()
-            blocked.gate.set()
-            assert ((await held).status_code, (await free).status_code) == (200, 200)
-
-    asyncio.run(run())
+    asked = []
+    for _ in range(60):
+        asked.append(asyncio.create_task(ask(draw.choice(("a", "b", "c", "")))))
+        if draw.random() < 0.4:
+            await asyncio.sleep(0)
+        if draw.random() < 0.3:
+            draw.choice(asked).cancel()
+    await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10)
+    assert turns.n_waiting == 0
+    assert (turns._n_inside, turns._inside, turns._waiting) == (0, Counter(), {})

@@ -177,15 +177,6 @@ def test_a_token_reads_its_cells_and_a_scope_can_only_narrow_them(
         assert "cy-canary" not in reply.text
 
 
-def test_without_tokens_each_request_names_its_scope(folder: Path) -> None:
-    async def work(client: Any) -> tuple[int, int, int]:
-        bodies = ({"text": "oak"}, {"text": "oak", "scope": "ann"}, {"text": "oak", "scope": True})
-        replies = [await client.post("/v1/recall", json=body) for body in bodies]
-        return tuple(one.status_code for one in replies)  # type: ignore[return-value]
-
-    assert served(hr.Index.open(folder), work) == (422, 200, 403)
-
-
 def test_a_version_that_is_saved_anew_is_taken_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,21 +235,22 @@ WRONG_QUERIES: list[tuple[dict[str, Any], str]] = [
     ({"limit": 5000}, "queries[1].limit: expected <= 1000"),
     ({"text": "hi \ud83d"}, "queries[1].text: expected valid Unicode"),
     ({"recipe": "none"}, "queries[1].recipe: expected one of "),
+    ({"scope": True}, "queries[1].scope: expected "),
+    ({"scope": None}, "queries[1].scope: expected "),
+    ({"filter": {"no": 1}}, "queries[1].no: expected "),
+    ({"group": "thread"}, "queries[1].group: expected "),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "told"), WRONG_QUERIES, ids=[one[1] for one in WRONG_QUERIES])
-def test_an_error_names_the_query_of_a_batch(folder: Path, wrong: Any, told: str) -> None:
+async def test_an_error_names_the_query_of_a_batch(folder: Path) -> None:
     good = {"text": "oak", "scope": "ann"}
-    body = json.dumps({"queries": [good, {**good, **wrong}, good]}).encode()
-
-    async def work(client: Any) -> Any:
-        head = {"content-type": "application/json"}
-        return await client.post("/v1/recall/batch", content=body, headers=head)
-
-    reply = served(hr.Index.open(folder), work)
-    assert reply.status_code in (403, 422)
-    assert reply.json()["error"]["message"].startswith(told)
+    async with calling(create_app(hr.Index.open(folder))) as client:
+        for wrong, told in WRONG_QUERIES:
+            body = json.dumps({"queries": [good, {**good, **wrong}, good]}).encode()
+            head = {"content-type": "application/json"}
+            reply = await client.post("/v1/recall/batch", content=body, headers=head)
+            assert reply.status_code in (403, 422), wrong
+            assert reply.json()["error"]["message"].startswith(told), wrong
 
 
 def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
@@ -315,18 +307,6 @@ def test_the_metrics_are_the_numbers_of_stats(folder: Path) -> None:
     )
 
 
-def test_a_wrong_query_of_a_batch_is_named(folder: Path) -> None:
-    async def work(client: Any) -> Any:
-        bodies = [
-            {"text": "oak", "scope": "ann"},
-            {"text": "oak", "scope": "ann", "filter": {"no": 1}},
-        ]
-        return await client.post("/v1/recall/batch", json={"queries": bodies})
-
-    reply = served(hr.Index.open(folder), work)
-    assert (reply.status_code, "no" in json.dumps(reply.json())) == (422, True)
-
-
 def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None:
     threads = pa.array([f"s{at // 12}" for at in range(120)])
     rows = table().append_column("session", threads).append_column("at", pa.array(range(120)))
@@ -369,13 +349,3 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
             assert reply["trace"]["dropped"] == dropped.to_list()
             own = {row.reason for stage in dropped.stages[:-1] for row in stage.rows}
             assert own == {"group"} & set(wish) | {"surrounding"} & set(wish)
-
-
-def test_an_index_without_threads_refuses_to_group(folder: Path) -> None:
-    async def work(client: Any) -> Any:
-        asked = {"text": "oak", "scope": "ann", "group": "thread"}
-        return await client.post("/v1/recall", json=asked)
-
-    with hr.Index.open(folder) as index:
-        reply = served(index, work)
-    assert (reply.status_code, "group" in reply.text) == (422, True)

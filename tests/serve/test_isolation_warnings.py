@@ -19,7 +19,7 @@ from serve_client import calling
 
 
 @pytest.mark.parametrize("name", ["search", "recall", "recall_scored", "recall_facts"])
-def test_a_warning_names_the_line_of_the_program(name: str) -> None:
+async def test_a_warning_names_the_line_of_the_program(name: str) -> None:
     lines, first = inspect.getsourcelines(test_a_warning_names_the_line_of_the_program)
 
     def where(text: str) -> list[tuple[str, int]]:
@@ -35,14 +35,11 @@ def test_a_warning_names_the_line_of_the_program(name: str) -> None:
             getattr(store, name)("tea")
     assert places(told) == where('getattr(store, name)("tea")')
 
-    async def awaited() -> None:
-        async with Memory.in_memory(recipe=loom, embedder=None) as memory:
-            await memory.remember("tea of ann", user_id="ann")
-            with pytest.warns(IsolationWarning) as told:
-                await getattr(memory, name)("tea")
-        assert places(told) == where('getattr(memory, name)("tea")')
-
-    asyncio.run(awaited())
+    async with Memory.in_memory(recipe=loom, embedder=None) as memory:
+        await memory.remember("tea of ann", user_id="ann")
+        with pytest.warns(IsolationWarning) as told:
+            await getattr(memory, name)("tea")
+    assert places(told) == where('getattr(memory, name)("tea")')
 
 
 def test_a_warning_of_browsed_files_names_the_line_of_the_program() -> None:

@@ -52,34 +52,29 @@ def test_states_that_repetitions_hold_are_counted(pattern: str, states: int) -> 
     assert open_states(pattern) == states
 
 
-@pytest.mark.parametrize("pattern", LARGE)
-def test_a_pattern_with_too_large_repetitions_is_refused_at_every_door(pattern: str) -> None:
-    fault = pattern_fault(pattern)
-    assert fault is not None
-    assert fault.endswith(" states")
+def test_a_pattern_that_asks_too_much_is_refused_at_every_door() -> None:
+    """By its repetitions, or because it needs backtracking."""
     table = pa.table({"id": [1], "text": ["tea"]})
     index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"), device="cpu")
-    with pytest.raises(OptionError, match=f"at most {MOST_STATES} states, got .* states$"):
-        index.recall(text={"regex": [pattern]}, arms=hr.arms.Regex("text"))
+    forced = hr.recipes.hypergraph_regex
+    most = f"at most {MOST_STATES} states"
     with MemorySync.in_memory(recipe=hypergraph, embedder=None) as memory:
         memory.remember("tea", user_id="ann")
-        with pytest.raises(OptionError, match=f"^pattern: .* at most {MOST_STATES} states"):
-            memory.browse(user_id="ann").grep(pattern, regex=True)
-        forced = hr.recipes.hypergraph_regex
-        with pytest.raises(OptionError, match="expected a regular expression"):
-            memory.search(pattern, user_id="ann", recipe=forced)
-        memory.search(pattern, user_id="ann")  # such a query is plain text there
-
-
-@pytest.mark.parametrize("pattern", ["(?=a)", "(?<!a)b", r"(a)\1", "(?>a)", "a++", "("])
-def test_what_needs_backtracking_is_refused_by_name(pattern: str) -> None:
-    with (
-        MemorySync.in_memory(recipe=loom, embedder=None) as memory,
-        pytest.raises(
-            OptionError, match=r"^pattern: expected a regular expression \(RE2\) .*, got"
-        ),
-    ):
-        memory.browse(user_id="ann").grep(pattern, regex=True)
+        files = memory.browse(user_id="ann")
+        for pattern in LARGE:
+            fault = pattern_fault(pattern)
+            assert fault is not None
+            assert fault.endswith(" states")
+            with pytest.raises(OptionError, match=f"{most}, got .* states$"):
+                index.recall(text={"regex": [pattern]}, arms=hr.arms.Regex("text"))
+            with pytest.raises(OptionError, match=f"^pattern: .* {most}"):
+                files.grep(pattern, regex=True)
+            with pytest.raises(OptionError, match="expected a regular expression"):
+                memory.search(pattern, user_id="ann", recipe=forced)
+            memory.search(pattern, user_id="ann")  # such a query is plain text there
+        for pattern in ("(?=a)", "(?<!a)b", r"(a)\1", "(?>a)", "a++", "("):
+            with pytest.raises(OptionError, match=r"^pattern: expected a .*\(RE2\) .*, got"):
+                files.grep(pattern, regex=True)
 
 
 def test_slices_find_what_one_pass_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,57 +159,51 @@ def drain(held: HeldScans) -> None:
         pass
 
 
-def test_a_client_that_leaves_frees_the_thread_of_its_search(
+async def test_a_client_that_leaves_frees_the_thread_of_its_search(
     store: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with calling(create_app(store)) as client:
-            for at in range(9):
-                await client.post("/v1/memories", json={"text": f"tea {at}", "user_id": "ann"})
-            held = HeldScans(monkeypatch)
-            asked = {"pattern": "t.*x", "regex": True, "user_id": "ann"}
-            request = asyncio.create_task(client.get(GREP, params=asked))
-            await held.wait()
-            request.cancel()
-            await asyncio.wait([request])
-            drain(held)
-            held.go_on.set()
-            await held.wait()  # its thread is free
-            assert held.ended == [scans.CallStopped]
-
-    asyncio.run(run())
+    async with calling(create_app(store)) as client:
+        for at in range(9):
+            await client.post("/v1/memories", json={"text": f"tea {at}", "user_id": "ann"})
+        held = HeldScans(monkeypatch)
+        asked = {"pattern": "t.*x", "regex": True, "user_id": "ann"}
+        request = asyncio.create_task(client.get(GREP, params=asked))
+        await held.wait()
+        request.cancel()
+        await asyncio.wait([request])
+        drain(held)
+        held.go_on.set()
+        await held.wait()  # its thread is free
+        assert held.ended == [scans.CallStopped]
 
 
-def test_a_caller_has_two_long_searches_at_a_time_and_others_have_theirs(
+async def test_a_caller_has_two_long_searches_at_a_time_and_others_have_theirs(
     store: Opening, token_of: Callable[..., str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    async def run() -> None:
-        first, second = token_of(ANN), token_of(BOB)
-        app = create_app(store, ServiceOptions(tokens=tmp_path / "tokens.json"))
-        async with calling(app, first) as client:
-            others = {"authorization": f"Bearer {second}"}
-            for who in ({}, others):
-                await client.post("/v1/memories", json={"text": "tea"}, headers=who)
-            held = HeldScans(monkeypatch)
-            asked = {"pattern": "t.a", "regex": True}
-            mine = [asyncio.create_task(client.get(GREP, params=asked)) for _ in range(2)]
-            for _ in mine:
-                await held.wait()
-            refused = await client.get(GREP, params=asked)
-            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-            assert refused.json()["error"]["type"] == "TooManyScansError"
-            theirs = asyncio.create_task(client.get(GREP, params=asked, headers=others))
+    first, second = token_of(ANN), token_of(BOB)
+    app = create_app(store, ServiceOptions(tokens=tmp_path / "tokens.json"))
+    async with calling(app, first) as client:
+        others = {"authorization": f"Bearer {second}"}
+        for who in ({}, others):
+            await client.post("/v1/memories", json={"text": "tea"}, headers=who)
+        held = HeldScans(monkeypatch)
+        asked = {"pattern": "t.a", "regex": True}
+        mine = [asyncio.create_task(client.get(GREP, params=asked)) for _ in range(2)]
+        for _ in mine:
             await held.wait()
-            held.go_on.set()
-            for one in (*mine, theirs):
-                assert len((await one).json()["lines"]) == 1
-            assert len((await client.get(GREP, params=asked)).json()["lines"]) == 1
+        refused = await client.get(GREP, params=asked)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json()["error"]["type"] == "TooManyScansError"
+        theirs = asyncio.create_task(client.get(GREP, params=asked, headers=others))
+        await held.wait()
+        held.go_on.set()
+        for one in (*mine, theirs):
+            assert len((await one).json()["lines"]) == 1
+        assert len((await client.get(GREP, params=asked)).json()["lines"]) == 1
 
-    asyncio.run(run())
 
-
-def test_searches_over_mcp_count_for_their_token(
+async def test_searches_over_mcp_count_for_their_token(
     token_of: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mcp = pytest.importorskip("hyrecall.serve.mcp", reason="the extra [mcp] is not installed")
@@ -226,19 +215,16 @@ def test_searches_over_mcp_count_for_their_token(
         callers.append(call.caller)
         plain(call, steps)
 
-    async def run() -> None:
-        token = token_of(ANN)
-        options = ServiceOptions(tokens=tmp_path / "tokens.json")
-        async with Memory.in_memory(recipe=loom, embedder=None) as memory:
-            await memory.remember("tea", user_id="ann", org="acme", workspace="lab")
-            monkeypatch.setattr(scans.Call, "spend", spend)
-            async with world.over_http(mcp.http_app(memory, options=options), token) as ann:
-                asked = {"pattern": "t.a", "regex": True}
-                found = world.data_of(await ann.call_tool("browse_grep", asked))
-                assert len(found["lines"]) == 1
-        assert set(callers) == {token.split("_")[1]}
-
-    asyncio.run(run())
+    token = token_of(ANN)
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    async with Memory.in_memory(recipe=loom, embedder=None) as memory:
+        await memory.remember("tea", user_id="ann", org="acme", workspace="lab")
+        monkeypatch.setattr(scans.Call, "spend", spend)
+        async with world.over_http(mcp.http_app(memory, options=options), token) as ann:
+            asked = {"pattern": "t.a", "regex": True}
+            found = world.data_of(await ann.call_tool("browse_grep", asked))
+            assert len(found["lines"]) == 1
+    assert set(callers) == {token.split("_")[1]}
 
 
 def test_a_short_search_is_not_counted_and_a_program_of_its_own_is_not_bounded() -> None:

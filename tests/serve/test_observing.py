@@ -40,7 +40,7 @@ def numbers(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
+async def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
     store: Opening,
     token_of: Callable[..., str],
     tmp_path: Path,
@@ -51,7 +51,9 @@ def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
     caplog.set_level(logging.DEBUG)
     token = token_of(ANN)
 
-    async def work(client: Any) -> None:
+    async with calling(
+        create_app(store, ServiceOptions(tokens=tmp_path / "tokens.json")), token
+    ) as client:
         vector = [0.123456789, 0.5]
         requests: list[tuple[str, str, Any]] = [
             ("POST", "/v1/memories", {"text": SECRET, "id": f"{SECRET}-id", "tags": [SECRET]}),
@@ -74,8 +76,6 @@ def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
             assert reply.status_code < 500
         bad = {"authorization": f"Bearer {token}x"}
         assert (await client.get("/v1/memories", headers=bad)).status_code == 401
-
-    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"), token=token)
     own = [one for one in caplog.records if one.name.startswith(("hyrecall", "uvicorn"))]
     assert len([one for one in own if one.name == "hyrecall.serve.access"]) == 15
     text = "\n".join(f"{one.getMessage()} {one.args} {one.exc_info}" for one in own)

@@ -40,12 +40,10 @@ def want(seed: int) -> list[list[tuple[Any, float]]]:
     return [[(hit.key, hit.score) for hit in hits] for hits in one.recall(**asked)]
 
 
-@pytest.mark.parametrize("processes", [False, True], ids=["here", "processes"])
 def test_new_generations_are_taken_up(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    processes: bool,
 ) -> None:
     folder = make(tmp_path, 1, monkeypatch)
 
@@ -65,7 +63,7 @@ def test_new_generations_are_taken_up(
         return seen
 
     caplog.set_level(logging.INFO, "hyrecall.serve")
-    with ShardedIndex.open(folder, processes=processes, device="cpu", threads=1) as index:
+    with ShardedIndex.open(folder, device="cpu", threads=1) as index:
         index.reload()
         assert served(index, work) == [want(1), want(1), [3, want(1)], want(1), [2, want(2)]]
     told = [one.message for one in caplog.records if one.message.startswith("index:")]

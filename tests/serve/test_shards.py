@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ import hyrecall
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex, build_shards
 from hyrecall.errors import ShardLostError, error
-from hyrecall.serve import Caller, ServiceOptions
 from seams import IndexQuery, IndexReply, ReplicatedShard, ServedIndex, _seal, find_folders
 from serve.test_arrow_routes import ask, batch, table_in
 from serve.test_index_routes import SCHEMA, plain, queries, served, table
@@ -154,29 +153,6 @@ def test_arrow_streams_have_the_hits_of_one_index(shards: ShardedIndex, one: hr.
         assert got.num_rows
 
 
-def test_a_token_reads_its_cells_of_every_shard_and_no_others(
-    shards: ShardedIndex, token_of: Callable[..., str], tmp_path: Path
-) -> None:
-    token = token_of(Caller(cells=(("ann",), ("bob",))))
-
-    async def work(client: Any) -> list[Any]:
-        scopes = (None, "bob", "cy", {"any_of": ["ann", "cy"]})
-        return [
-            await client.post(
-                "/v1/recall", json={"text": "oak ash elm fir", "scope": scope, "limit": 100}
-            )
-            for scope in scopes
-        ]
-
-    options = ServiceOptions(tokens=tmp_path / "tokens.json")
-    own, narrowed, *wider = served(shards, work, options, token)
-    for reply, cells in ((own, {"ann", "bob"}), (narrowed, {"bob"})):
-        hits = reply.json()["hits"]
-        assert {hit["cell"][0] for hit in hits} == cells
-        assert {int(hit["key"][1:]) // STEP for hit in hits} == set(range(N_SHARDS))
-    assert [reply.status_code for reply in wider] == [403, 403]
-
-
 def test_what_shards_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> None:
     async def work(client: Any) -> list[Any]:
         asked = {"text": "oak", "scope": "ann"}
@@ -229,29 +205,6 @@ def test_lost_shards_are_named_in_replies_health_and_metrics(folder: Path) -> No
     assert (none.status_code, none.headers["retry-after"]) == (503, "1")
     assert not whole["degraded"]
     index.close()
-
-
-def test_a_shard_that_is_saved_anew_is_taken_up(tmp_path: Path) -> None:
-    saved = hr.Index.build(table(30), SCHEMA)
-    saved.save(tmp_path / "a")
-    hr.Index.build(table(30, first=60), SCHEMA, first_seq=60).save(tmp_path / "b")
-
-    async def work(client: Any) -> tuple[int, int]:
-        async def count() -> int:
-            asked = {"text": "ann-canary", "scope": "ann", "limit": 100}
-            return len((await client.post("/v1/recall", json=asked)).json()["hits"])
-
-        before = await count()
-        saved.add(table(30, first=30))
-        saved.save(tmp_path / "a")
-        versions = client._transport.app.state.served_index._versions
-        versions._looked = -1e9  # as if the last look were long ago
-        await count()
-        await asyncio.wrap_future(versions.loading)
-        return before, await count()
-
-    with ShardedIndex.open([tmp_path / "a", tmp_path / "b"]) as index:
-        assert served(index, work) == (20, 30)
 
 
 def test_a_folder_of_shards_or_their_own_folders_are_served(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from hyrecall.memory import Memory
 from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from seams import Changed, FactsReply, Opening, RecallReply
+from seams import Opening, RecallReply
 from seams import serve_BatchReply as BatchReply
 from serve.conftest import ANN, BOB
 from serve_client import calling
@@ -19,75 +18,8 @@ from serve_client import calling
 USER = {"user_id": "ann"}
 
 
-def served(store: Any, work: Callable[..., Any], *, options: Any = None, token: Any = None) -> Any:
-    async def run() -> Any:
-        async with calling(create_app(store, options), token) as client:
-            return await work(client)
-
-    return asyncio.run(run())
-
-
-def test_a_memory_is_kept_read_changed_replaced_pinned_and_forgotten(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        made = await client.post("/v1/memories", json={"text": "tea at four", "id": "a/b", **USER})
-        assert (made.status_code, made.json()["id"]) == (201, "a/b")
-        Changed.model_validate(made.json())
-        again = await client.post("/v1/memories", json={"text": "x", "id": "a/b", **USER})
-        assert (again.status_code, again.json()["error"]["type"]) == (409, "KeyConflictError")
-        patched = await client.patch(
-            "/v1/memories/a/b",
-            json={"text": "tea at five", "tags": ["t"], "reason": "moved", **USER},
-        )
-        assert patched.json()["version"] == 2
-        got = (await client.get("/v1/memories/a/b", params=USER)).json()
-        assert (got["text"], got["output"], got["tags"]) == ("tea at five", "tea at five", ["t"])
-        pinned = await client.put("/v1/memories/a%2Fb/pin", json=USER)
-        assert pinned.json() == {"id": "a/b", "pinned": True}
-        listed = await client.get("/v1/memories", params={"tag": "t", "pinned": True, **USER})
-        assert [one["id"] for one in listed.json()["memories"]] == ["a/b"]
-        new = await client.post(
-            "/v1/memories/a/b/supersede", json={"text": "no tea", "id": "n", "reason": "y", **USER}
-        )
-        assert (new.status_code, new.json()["id"]) == (201, "n")
-        past = (await client.get("/v1/memories/a/b/history", params=USER)).json()["versions"]
-        assert [(one["status"], one["reason"]) for one in past][1:] == [
-            ("live", "moved"), ("superseded", "y"),
-        ]  # fmt: skip
-        assert past[-1]["successor"] == "n"
-        gone = await client.delete("/v1/memories/n", params={"erase": True, **USER})
-        assert gone.json() == {"forgotten": 1}
-        for how, path in (("GET", "n"), ("DELETE", "n"), ("PATCH", "n"), ("GET", "a/b")):
-            body = {"json": {"text": "x", **USER}} if how == "PATCH" else {"params": USER}
-            reply = await client.request(how, f"/v1/memories/{path}", **body)
-            assert (reply.status_code, reply.json()["error"]["type"]) == (404, "NotFoundError")
-
-    served(store, work)
-
-
-def test_what_helped_is_kept_and_listed_for_its_caller(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        for key in ("tea", "milk"):
-            await client.post("/v1/memories", json={"text": key, "id": key, **USER})
-        body = {"query": "a drink?", "used": ["milk", "tea"], **USER}
-        said = await client.post("/v1/feedback", json=body)
-        assert (said.status_code, said.json()) == (201, {"new": 2})
-        assert (await client.post("/v1/feedback", json=body)).json() == {"new": 0}
-        (kept,) = (await client.get("/v1/feedback", params=USER)).json()["feedback"]
-        assert (kept["query"], kept["used"]) == ("a drink?", ["milk", "tea"])
-        assert kept["at"].startswith("20")
-        others = await client.get("/v1/feedback", params={"user_id": "bob"})
-        assert others.json() == {"feedback": []}
-        missing = await client.post("/v1/feedback", json={**body, "user_id": "bob"})
-        assert (missing.status_code, missing.json()["error"]["type"]) == (404, "NotFoundError")
-        for bad in ({"used": []}, {"used": "tea"}, {"query": " "}):
-            refused = await client.post("/v1/feedback", json={**body, **bad})
-            assert refused.status_code == 422, bad
-
-    served(store, work)
-
-
-def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
         assert (await client.post("/v1/memories/batch", json={"memories": bad})).status_code == 409
         assert (await client.get("/v1/memories", params=USER)).json() == {"memories": []}
@@ -95,34 +27,22 @@ def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None
         reply = await client.post("/v1/memories/batch", json={"memories": good})
         assert (reply.status_code, len(reply.json())) == (201, 2)
 
-    served(store, work)
 
-
-def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
-    async def work(client: Any) -> tuple[Any, Any, Any]:
+async def test_a_recall_over_http_is_that_of_the_store() -> None:
+    asked = {
+        "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
+        "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
+    }  # fmt: skip
+    app = create_app(Memory.in_memory(embedder=None))
+    async with calling(app) as client:
         for text in ("the replica lags by 40 s", "tea at four", "replica of the tea set"):
             await client.post("/v1/memories", json={"text": text, "tags": ["t"], **USER})
-        asked = {
-            "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
-            "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
-        }  # fmt: skip
-        one = await client.post("/v1/recall", json=asked)
-        batch = await client.post(
-            "/v1/recall/batch",
-            json={"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]},
-        )
-        return one.json(), batch.json(), client
-
-    folder = tmp_path / "s.mem"
-    one, batch, _ = served(Memory.open(folder, embedder=None), work)
+        one = (await client.post("/v1/recall", json=asked)).json()
+        both = {"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]}
+        batch = (await client.post("/v1/recall/batch", json=both)).json()
+        matches = await app.state.memory.search("replica tea", limit=2, tags=["t"], **USER)
     RecallReply.model_validate(one)
     BatchReply.model_validate(batch)
-
-    async def direct() -> Any:
-        async with Memory.open(folder, embedder=None) as memory:
-            return await memory.search("replica tea", user_id="ann", limit=2, tags=["t"])
-
-    matches = asyncio.run(direct())
     shown = [(one["id"], one["score"]) for one in one["matches"]]
     assert shown == [(match.episode.id, match.score) for match in matches]
     assert len(shown) == 2
@@ -143,64 +63,38 @@ def test_a_recall_over_http_is_that_of_the_store(tmp_path: Path) -> None:
     assert again == one
 
 
-def test_a_recall_over_http_shows_what_stands_around_its_matches(store: Opening) -> None:
-    turns = ("where is the key", "under the stone", "thanks a lot")
-
-    async def work(client: Any) -> None:
-        for at, text in enumerate(turns):
-            body = {"text": text, "id": f"e{at}", "session_id": "s", **USER}
-            body["occurred_at"] = f"2026-05-01T00:0{at}:00Z"
-            await client.post("/v1/memories", json=body)
-        asked = {"query": "stone", "limit": 1, "around": 1, **USER}
-        reply = (await client.post("/v1/recall", json=asked)).json()
-        RecallReply.model_validate(reply)
-        assert [one["id"] for one in reply["matches"]] == ["e1"]
-        assert [[one["id"] for one in near] for near in reply["around"]] == [["e0", "e2"]]
-        plain = (await client.post("/v1/recall", json={"query": "stone", **USER})).json()
-        assert plain["around"] == []
-        wrong = await client.post("/v1/recall", json={**asked, "around": 101})
-        assert wrong.status_code == 422
-        of_others = (await client.post("/v1/recall", json={**asked, "user_id": "bob"})).json()
-        assert (of_others["matches"], of_others["around"]) == ([], [])
-
-    served(store, work)
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"query": 7}, "query"),
+    ({}, "query"),
+    ({"query": "x", "limit": -1}, "limit"),
+    ({"query": "x", "limit": "7"}, "limit"),
+    ({"query": "x", "limit": 5.5}, "limit"),
+    ({"query": "x", "limit": True}, "limit"),
+    ({"query": "x", "limt": 7}, "limt"),
+    ({"query": "x", "alpha": 2}, "alpha"),
+    ({"query": "x", "recipe": "canary"}, "recipe"),
+    ({"query": "x", "recipe": "hebb"}, "recipe"),
+    ({"query": "x", "filter": {"canary": 1}}, "canary"),
+    ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
+    ({"query": "x", "vector": [1, "canary"]}, "vector"),
+    ({"query": "x", "time_range": ["canary", None]}, "time_range"),
+    ({"query": "\ud800"}, "query"),
+    ({"query": "x", "around": 101}, "around"),
+]
 
 
-def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"query": 7}, "query"),
-        ({}, "query"),
-        ({"query": "x", "limit": -1}, "limit"),
-        ({"query": "x", "limit": "7"}, "limit"),
-        ({"query": "x", "limit": 5.5}, "limit"),
-        ({"query": "x", "limit": True}, "limit"),
-        ({"query": "x", "limt": 7}, "limt"),
-        ({"query": "x", "alpha": 2}, "alpha"),
-        ({"query": "x", "recipe": "canary"}, "recipe"),
-        ({"query": "x", "recipe": "hebb"}, "recipe"),
-        ({"query": "x", "filter": {"canary": 1}}, "canary"),
-        ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
-        ({"query": "x", "vector": [1, "canary"]}, "vector"),
-        ({"query": "x", "time_range": ["canary", None]}, "time_range"),
-        ({"query": "\ud800"}, "query"),
-    ]
-
-    async def work(client: Any) -> list[Any]:
-        return [
-            await client.post(
-                "/v1/recall", content=json.dumps(body), headers={"content-type": "application/json"}
-            )
-            for body, _ in wrong
-        ]
-
-    for (body, name), reply in zip(wrong, served(store, work), strict=True):
-        message = reply.json()["error"]["message"]
-        assert (reply.status_code, name in message) == (422, True), (body, message)
-        assert "canary" not in message or name == "canary"
+async def test_a_wrong_value_is_refused_by_name_and_not_repeated(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        for body, name in WRONG:
+            head = {"content-type": "application/json"}
+            reply = await client.post("/v1/recall", content=json.dumps(body), headers=head)
+            message = reply.json()["error"]["message"]
+            assert (reply.status_code, name in message) == (422, True), (body, message)
+            assert "canary" not in message or name == "canary"
 
 
-def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
-    async def work(client: Any) -> None:
+async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         for key in "abc":
             await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
         for limit in (2, 2.0):
@@ -209,64 +103,9 @@ def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: Opening
             listed = await client.get("/v1/memories", params={"limit": limit, **USER})
             assert len(listed.json()["memories"]) == 2
 
-    served(store, work)
 
-
-def test_facts_links_and_files_are_reached(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        fact = {"subject": "ann", "predicate": "likes", "object": "tea", **USER}
-        assert (await client.post("/v1/facts", json=fact)).status_code == 201
-        found = await client.post("/v1/facts/recall", json={"query": "what does ann like", **USER})
-        FactsReply.model_validate(found.json())
-        assert [one["object"] for one in found.json()["facts"]] == ["tea"]
-        for key in ("m1", "m2"):
-            await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
-        nodes = ["m1", {"id": "m2", "role": "effect"}]
-        edge = await client.post(
-            "/v1/links", json={"nodes": nodes, "relationship": "causes", "id": "e", **USER}
-        )
-        assert edge.status_code == 201
-        links = (await client.get("/v1/memories/m2/links", params=USER)).json()["links"]
-        assert [one["relationship"] for one in links] == ["causes"]
-        assert (await client.delete("/v1/links/e", params=USER)).json() == {"unlinked": 1}
-        assert (await client.delete("/v1/links/e", params=USER)).status_code == 404
-        folder = {"path": "/memories/episodic", **USER}
-        paths = (await client.get("/v1/browse/ls", params=folder)).json()["paths"]
-        assert paths == ["/memories/episodic/m2.md", "/memories/episodic/m1.md"]
-        file = await client.get("/v1/browse/cat", params={"path": paths[0], **USER})
-        assert "tea m2" in file.json()["text"]
-        missing = await client.get("/v1/browse/cat", params={"path": "/memories/x.md", **USER})
-        assert missing.status_code == 404
-        lines = await client.get(
-            "/v1/browse/grep", params={"pattern": "m1$", "regex": True, **USER}
-        )
-        assert [one["text"] for one in lines.json()["lines"]] == ["tea m1"]
-        named = await client.get("/v1/browse/find", params={"pattern": "m1.*", **USER})
-        assert named.json() == {"paths": ["/memories/episodic/m1.md"]}
-        for path in ("../../etc/passwd", "/../etc/passwd", "/memories/../../../etc/passwd", "\0"):
-            reply = await client.get("/v1/browse/cat", params={"path": path, **USER})
-            assert reply.status_code in (404, 422)
-            assert "root:" not in reply.text
-
-    served(store, work)
-
-
-def test_an_export_is_that_of_the_store_and_starts_with_its_format(store: Opening) -> None:
-    async def work(client: Any) -> list[Any]:
-        texts = [{"text": f"note {at} " + "x" * 2_000, "id": f"n{at}", **USER} for at in range(250)]
-        await client.post("/v1/memories/batch", json={"memories": texts})
-        await client.post("/v1/memories", json={"text": "of bob", "user_id": "bob"})
-        reply = await client.get("/v1/export", params=USER)
-        assert reply.headers["content-type"] == "application/x-ndjson"
-        return [json.loads(line) for line in reply.text.splitlines()]
-
-    first, *lines = served(store, work)
-    assert first == {"format": 2}
-    assert {line["version"]["id"] for line in lines} == {f"n{at}" for at in range(250)}
-
-
-def test_every_example_of_the_api_description_runs(store: Opening) -> None:
-    async def work(client: Any) -> int:
+async def test_every_example_of_the_api_description_runs(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
         api = (await client.get("/openapi.json")).json()
         assert api["info"]["title"] == "hyrecall"
         schemas, n_run = api["components"]["schemas"], 0
@@ -275,9 +114,7 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
             for method, route in methods.items():
                 content = route.get("requestBody", {}).get("content", {})
                 for kind, media in content.items():
-                    if (
-                        kind != "application/json"
-                    ):  # Arrow streams: tests/serve/test_arrow_routes.py
+                    if kind != "application/json":  # Arrow: tests/serve/test_arrow_routes.py
                         continue
                     name = media["schema"]["$ref"].rpartition("/")[2]
                     (example,) = schemas[name]["examples"]
@@ -293,33 +130,23 @@ def test_every_example_of_the_api_description_runs(store: Opening) -> None:
                     assert reply.status_code in (200, 201), (url, reply.text)
                     n_run += 1
                 assert route["summary"], path
-        return n_run
-
-    assert served(store, work) >= 10
+        assert n_run >= 10
 
 
-def test_an_unknown_recipe_is_refused_with_those_that_the_store_can_run(store: Opening) -> None:
-    async def work(client: Any) -> None:
-        known = (await client.get("/v1/info")).json()["recipes"]
+async def test_a_store_says_which_recipes_it_serves_and_refuses_others(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        told = (await client.get("/v1/info")).json()
+        known = told["recipes"]
+        assert (told["kind"], told["recipe"]) == ("store", "loom")
+        assert ("loom" in known, "hebb" in known) == (True, False)
         for name in ("none", "hebb"):
             got = await client.post("/v1/recall", json={"query": "tea", "recipe": name})
-            told = f"recipe: expected one of {', '.join(known)}"
-            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
-
-    served(store, work)
-
-
-def test_a_store_says_which_recipes_it_serves(store: Opening) -> None:
-    async def work(client: Any) -> Any:
-        return (await client.get("/v1/info")).json()
-
-    told = served(store, work)
-    assert (told["kind"], told["recipe"]) == ("store", "loom")
-    assert "loom" in told["recipes"]
-    assert "hebb" not in told["recipes"]
-    of_hebb = served(Memory.in_memory(recipe=hebb, embedder=None), work)
-    assert "hebb" in of_hebb["recipes"]
-    assert of_hebb["token"]["may_choose_user"] is True
+            wish = f"recipe: expected one of {', '.join(known)}"
+            assert (got.status_code, got.json()["error"]["message"]) == (422, wish)
+    async with calling(create_app(Memory.in_memory(recipe=hebb, embedder=None))) as client:
+        told = (await client.get("/v1/info")).json()
+        assert "hebb" in told["recipes"]
+        assert told["token"]["may_choose_user"] is True
 
 
 # ---- whose ----
@@ -354,10 +181,15 @@ def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
     ]
 
 
-def test_a_token_sees_and_changes_its_own_scope_only(
+async def test_a_token_sees_and_changes_its_own_scope_only(
     store: Opening, token_of: Callable[..., str], tmp_path: Path
 ) -> None:
-    async def work(client: Any) -> None:
+    ann, bob = token_of(ANN), token_of(BOB)
+    reader = token_of(Caller(user_id="ann"))
+    keeper = token_of(Caller(rights=frozenset(("upkeep",))))
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    async with calling(create_app(store, options)) as client:
+
         def as_(token: str) -> dict[str, str]:
             return {"authorization": f"Bearer {token}"}
 
@@ -388,16 +220,18 @@ def test_a_token_sees_and_changes_its_own_scope_only(
         assert (await client.get("/metrics")).status_code == 401
         assert (await client.get("/metrics", headers=as_(keeper))).status_code == 200
 
-    ann, bob = token_of(ANN), token_of(BOB)
-    reader = token_of(Caller(user_id="ann"))
-    keeper = token_of(Caller(rights=frozenset(("upkeep",))))
-    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))
 
-
-def test_an_agent_reads_by_its_policy_and_writes_its_own(
+async def test_an_agent_reads_by_its_policy_and_writes_its_own(
     store: Opening, token_of: Callable[..., str], tmp_path: Path
 ) -> None:
-    async def work(client: Any) -> None:
+    def agent(name: str) -> str:
+        rights = frozenset(("read", "write"))
+        return token_of(Caller(org="acme", workspace="lab", agent=name, rights=rights))
+
+    planner, ops = agent("planner"), agent("ops")
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    async with calling(create_app(store, options)) as client:
+
         async def post(token: str, path: str, body: Any) -> Any:
             head = {"authorization": f"Bearer {token}"}
             return await client.post(path, json=body, headers=head)
@@ -415,10 +249,3 @@ def test_an_agent_reads_by_its_policy_and_writes_its_own(
             ("/v1/recall", {"query": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403
-
-    def agent(name: str) -> str:
-        rights = frozenset(("read", "write"))
-        return token_of(Caller(org="acme", workspace="lab", agent=name, rights=rights))
-
-    planner, ops = agent("planner"), agent("ops")
-    served(store, work, options=ServiceOptions(tokens=tmp_path / "tokens.json"))

@@ -8,23 +8,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import httpx2 as httpx
 import pytest
-from fastapi import FastAPI
 
 import hyrecall
-from hyrecall.errors import CorruptIndexError, OptionError, StoreFormatError
-from hyrecall.memory import Memory, MemorySync
+from hyrecall.errors import OptionError
+from hyrecall.memory import MemorySync
 from hyrecall.recipes import loom
-from hyrecall.serve import ServiceOptions, create_app
-from seams import Index, Supervisor, read_holder, run_workers
+from hyrecall.serve import ServiceOptions
+from seams import Supervisor, read_holder, run_workers
 from seams import memory_DATABASE as DATABASE
-from seams import memory_FORMAT as FORMAT
 
 N_WRITES = 200
 MODULE = """
@@ -257,60 +254,3 @@ def test_a_store_that_is_damaged_under_workers_that_die_ends_the_service(tmp_pat
         assert process.returncode == 3, told
         assert "expected an SQLite database" in told
         assert "Traceback" not in told
-
-
-def foreign_folder(folder: Path) -> None:
-    (folder / "notes.txt").write_text("no store")
-
-
-def later_format(folder: Path) -> None:
-    MemorySync.open(folder, recipe=loom, embedder=None).close()
-    connection = apsw.Connection(str(folder / DATABASE))
-    connection.pragma("user_version", FORMAT + 1)
-    connection.execute("UPDATE meta SET value = ? WHERE name LIKE 'min_%'", (FORMAT + 1,))
-    connection.close()
-
-
-def damaged_index(folder: Path) -> None:
-    (folder / "MANIFEST").write_text("{")
-
-
-def no_tokens(folder: Path) -> None:
-    assert not (folder.parent / "none.json").exists()
-
-
-def app_of_a_store() -> FastAPI:
-    return create_app(Memory.open("data", recipe=loom, embedder=None))
-
-
-def app_of_an_index() -> FastAPI:
-    return create_app(Index.open("data"))
-
-
-def app_with_tokens() -> FastAPI:
-    return create_app(Memory.in_memory(embedder=None), ServiceOptions(tokens="none.json"))
-
-
-BROKEN = {
-    foreign_folder: (app_of_a_store, OptionError, "expected a store, or an empty or new folder"),
-    later_format: (app_of_a_store, StoreFormatError, f"got format {FORMAT + 1}"),
-    damaged_index: (app_of_an_index, CorruptIndexError, "MANIFEST"),
-    no_tokens: (app_with_tokens, FileNotFoundError, "none.json"),
-}
-
-
-@pytest.mark.parametrize("spoil", BROKEN)
-def test_workers_do_not_start_if_what_they_serve_cannot_be_opened(
-    spoil: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    spoil(tmp_path / "data")
-    factory, kind, message = BROKEN[spoil]
-    started: list[str] = []
-    monkeypatch.setattr(Supervisor, "run", lambda _: started.append("workers"))
-    with pytest.raises(kind, match=message):
-        run_workers(
-            f"{__name__}:{factory.__name__}", ServiceOptions(port=0), 2, started=started.append
-        )
-    assert started == []

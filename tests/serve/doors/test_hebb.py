@@ -15,7 +15,7 @@ from hyrecall import recipes
 from hyrecall.memory import Episode
 from hyrecall.serve import Caller
 from seams import Composite, hebb_graph, tag_graph
-from serve.doors.world import NOON, Served, bearer, run
+from serve.doors.world import NOON, Served, bearer, served
 
 SEARCH = "/api/v1/search"
 CY = {"user_id": "cy"}
@@ -44,7 +44,7 @@ def ids(found: dict[str, Any]) -> list[str]:
     return [one["memory"]["id"] for one in found["results"]]
 
 
-def test_a_graph_of_too_many_pairs_is_refused_and_made_on_a_thread(
+async def test_a_graph_of_too_many_pairs_is_refused_and_made_on_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     on_threads = []
@@ -55,7 +55,7 @@ def test_a_graph_of_too_many_pairs_is_refused_and_made_on_a_thread(
 
     monkeypatch.setattr(hebb_graph, "tag_graph", made)
 
-    async def work(house: Served) -> None:
+    async with served(recipes.hebb) as house:
         tags = tuple(f"tag{at}" for at in range(100))
         house.memory.remember("many", id="many", tags=tags, **CY)
         for most, status in ((4_950, 200), (4_949, 422)):  # a hundred tags have 4,950 pairs
@@ -63,13 +63,11 @@ def test_a_graph_of_too_many_pairs_is_refused_and_made_on_a_thread(
             for path in ("tags", "tags/tag1", "neighbors/tag1", "export", "path"):
                 asked = {"from": "tag1", "to": "tag2"} if path == "path" else {}
                 await house.get(f"/api/v1/graph/{path}", status, params={**CY, **asked})
-
-    run(recipes.hebb, work)
     assert on_threads == [True] * 10
 
 
-def test_F16_the_pages_curl_has_the_pages_reply() -> None:
-    async def work(house: Served) -> None:
+async def test_F16_the_pages_curl_has_the_pages_reply() -> None:
+    async with served(recipes.hebb) as house:
         fill(house)
         found = await house.post(SEARCH, PAGE, params=CY)
         assert set(found) == {"results", "related"}
@@ -88,52 +86,33 @@ def test_F16_the_pages_curl_has_the_pages_reply() -> None:
         )
         assert ids(found) == [one.episode.id for one in same]
 
-    run(recipes.hebb, work)
 
-
-@pytest.mark.plain_cases(4)
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"query": ""}, 422),
-        ({}, 422),
-        ({"query": "a", "top_k": 0}, 422),
-        ({"query": "a", "top_k": 101}, 422),
-        ({"query": "a", "top_k": 1}, 200),
-        ({"query": "a", "top_k": 100}, 200),
-        ({"query": "a", "weight_recency": -1}, 422),
-        ({"query": "a", "min_score": 1.5}, 422),
-        ({"query": "a", "prev_turns": 2}, 422),
-        ({"query": "   "}, 200),
-        ({"query": "zzzz"}, 200),
-    ],
-)
-def test_F16_what_a_search_may_be(body: dict[str, Any], status: int) -> None:
-    async def work(house: Served) -> None:
-        fill(house)
-        found = await house.post(SEARCH, body, status, params=CY)
-        if status == 200 and body["query"] in ("   ", "zzzz"):
-            assert found == {"results": [], "related": []}
-
-    run(recipes.hebb, work)
-
-
-def test_F16_without_top_k_ten_are_returned() -> None:
-    async def work(house: Served) -> None:
+async def test_F16_what_a_search_may_be() -> None:
+    async with served(recipes.hebb) as house:
         for n in range(12):
-            house.memory.remember(f"deployment {n}", **CY)
+            house.memory.remember(f"a deployment {n}", **CY)
         found = await house.post(SEARCH, {"query": "deployment"}, params=CY)
-        assert len(found["results"]) == 10
+        assert len(found["results"]) == 10  # without top_k
+        for most, n_found in ((1, 1), (100, 12)):
+            asked = {"query": "deployment", "top_k": most}
+            assert len((await house.post(SEARCH, asked, params=CY))["results"]) == n_found
+        for query in ("   ", "zzzz"):
+            found = await house.post(SEARCH, {"query": query}, params=CY)
+            assert found == {"results": [], "related": []}
+        for wrong in (
+            {"query": ""}, {"top_k": 0}, {"top_k": 101}, {"weight_recency": -1},
+            {"min_score": 1.5}, {"prev_turns": 2},
+        ):  # fmt: skip
+            await house.post(SEARCH, {"query": "a"} | wrong, 422, params=CY)
+        await house.post(SEARCH, {}, 422, params=CY)
 
-    run(recipes.hebb, work)
 
-
-def test_F15_weights_of_a_request_leave_the_others_to_the_served_recipe() -> None:
+async def test_F15_weights_of_a_request_leave_the_others_to_the_served_recipe() -> None:
     (composite,) = recipes.hebb.shaping
     assert isinstance(composite, Composite)
     recipe = recipes.hebb.replace(shaping=(replace(composite, importance=0.0),))
 
-    async def work(house: Served) -> None:
+    async with served(recipe) as house:
         fill(house)
 
         async def first(**weights: float) -> dict[str, Any]:
@@ -154,11 +133,9 @@ def test_F15_weights_of_a_request_leave_the_others_to_the_served_recipe() -> Non
         again = await first(weight_recency=3.0)
         assert again["score"] == pytest.approx(unset["score"])  # of one request only
 
-    run(recipe, work)
 
-
-def test_partitions_and_tags_narrow_by_any() -> None:
-    async def work(house: Served) -> None:
+async def test_partitions_and_tags_narrow_by_any() -> None:
+    async with served(recipes.hebb) as house:
         fill(house)
         house.memory.remember("issues elsewhere", id="else", kind="mem_home", **CY)
         asked = {"query": "issues"}
@@ -172,11 +149,9 @@ def test_partitions_and_tags_narrow_by_any() -> None:
             found = await house.post(SEARCH, asked | more, params=CY)
             assert set(ids(found)) == wanted, more
 
-    run(recipes.hebb, work)
 
-
-def test_strict_recall_has_a_floor_and_counts_accesses() -> None:
-    async def work(house: Served) -> None:
+async def test_strict_recall_has_a_floor_and_counts_accesses() -> None:
+    async with served(recipes.hebb) as house:
         for key, rating in (("high", 10), ("low", 0)):
             house.memory.remember(
                 "deploy", id=key, importance=rating, occurred_at=NOON - timedelta(days=30), **CY
@@ -193,11 +168,9 @@ def test_strict_recall_has_a_floor_and_counts_accesses() -> None:
         assert recency["high"] > 0.9
         assert recency["low"] < 0.1
 
-    run(recipes.hebb, work)
 
-
-def test_a_memory_is_kept_read_changed_and_forgotten() -> None:
-    async def work(house: Served) -> None:
+async def test_a_memory_is_kept_read_changed_and_forgotten() -> None:
+    async with served(recipes.hebb) as house:
         made = await house.post(
             "/api/v1/memories",
             {"content": "tea at four", "tags": ["plan"], "importance_score": 7, "source": "api"},
@@ -221,11 +194,9 @@ def test_a_memory_is_kept_read_changed_and_forgotten() -> None:
         for wrong in ({"content": ""}, {"content": "a" * 10_001}, {"content": "a", "id": "b"}):
             await house.post("/api/v1/memories", wrong, 422, params=CY)
 
-    run(recipes.hebb, work)
 
-
-def test_memories_are_listed_in_pages() -> None:
-    async def work(house: Served) -> None:
+async def test_memories_are_listed_in_pages() -> None:
+    async with served(recipes.hebb) as house:
         body = [{"content": f"tea {n}", "tags": ["even"][: 1 - n % 2]} for n in range(5)]
         made = await house.post("/api/v1/memories/batch", body, 201, params=CY)
         assert [one["content"] for one in made] == [one["content"] for one in body]
@@ -243,11 +214,9 @@ def test_memories_are_listed_in_pages() -> None:
         many = {"query": "a", "tags": ["a"] * 10_001}
         await house.post(SEARCH, many, 422, params=CY)
 
-    run(recipes.hebb, work)
 
-
-def test_the_graph_of_tags_is_that_of_the_caller() -> None:
-    async def work(house: Served) -> None:
+async def test_the_graph_of_tags_is_that_of_the_caller() -> None:
+    async with served(recipes.hebb) as house:
         fill(house)
         house.memory.remember("one", id="m1", tags=("deploy", "night"), **CY)
         tags = await house.get("/api/v1/graph/tags", params=CY)
@@ -280,8 +249,6 @@ def test_the_graph_of_tags_is_that_of_the_caller() -> None:
         of_dee = await house.get("/api/v1/graph/export", params={"user_id": "dee"})
         assert [one["id"] for one in of_dee["nodes"]] == ["cluster"]
 
-    run(recipes.hebb, work)
-
 
 def test_a_tag_graph_counts_a_memory_once() -> None:
     graph = tag_graph([Episode(id="a", output="x", tags=("Tea", "tea ", "cup"))])
@@ -291,8 +258,8 @@ def test_a_tag_graph_counts_a_memory_once() -> None:
     assert graph.path("tea", "none") == [] == graph.path("none", "tea")
 
 
-def test_health_needs_no_token_and_status_does() -> None:
-    async def work(house: Served) -> None:
+async def test_health_needs_no_token_and_status_does() -> None:
+    async with served(recipes.hebb, tokens={"a": Caller(user_id="cy")}) as house:
         assert (await house.get("/health"))["status"] == "ok"
         await house.get("/status", 401)
         told = await house.get("/status", headers=bearer("a"))
@@ -301,33 +268,17 @@ def test_health_needs_no_token_and_status_does() -> None:
             "enabled": False, "model": None, "dimension": None, "available": False,
         }  # fmt: skip
 
-    run(recipes.hebb, work, tokens={"a": Caller(user_id="cy")})
 
-
-def test_a_degraded_search_says_so_in_a_header() -> None:
-    async def work(house: Served) -> None:
+async def test_a_degraded_search_says_so_in_a_header() -> None:
+    async with served(recipes.hebb, embedder="off") as house:
         fill(house)
         reply = await house.client.post(SEARCH, json={"query": "issues"}, params=CY)
         assert reply.headers["X-Hyrecall-Degraded"] == "embeddings_off"
         assert ids(reply.json())
 
-    run(recipes.hebb, work, embedder="off")
 
-
-def test_age_counts_from_the_last_access() -> None:
-    async def work(house: Served) -> None:
-        for key, days in (("old", 30), ("new", 0)):
-            house.memory.remember(
-                "deploy", id=key, occurred_at=NOON - timedelta(days=days), importance=5, **CY
-            )
-        found = await house.post(SEARCH, {"query": "deploy"}, params=CY)
-        assert ids(found) == ["new", "old"]
-
-    run(recipes.hebb, work)
-
-
-def test_accesses_are_told_of_results_and_memories() -> None:
-    async def work(house: Served) -> None:
+async def test_accesses_are_told_of_results_and_memories() -> None:
+    async with served(recipes.hebb, clock=lambda: NOON) as house:
         fill(house)
         ask = {"query": "issues", "strict_recall": True, "min_score": 0.0}
         every = [one["memory"] for one in (await house.post(SEARCH, ask, params=CY))["results"]]
@@ -343,5 +294,3 @@ def test_accesses_are_told_of_results_and_memories() -> None:
         counts = {one["id"]: one["access_count"] for one in listed}
         assert counts == {key: int(key in met) for key in counts}
         assert met
-
-    run(recipes.hebb, work, clock=lambda: NOON)

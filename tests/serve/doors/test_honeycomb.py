@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall import recipes
-from serve.doors.world import HOUSE, NOON, Served, run
+from hyrecall.embed import HashEmbedder
+from serve.doors.world import HOUSE, NOON, Served, served
 
 RECALL = "/api/memories/recall"
 
@@ -39,8 +40,8 @@ def ids(found: dict[str, Any]) -> list[str]:
     return [one["id"] for one in found["hits"]]
 
 
-def test_E49_the_reply_has_the_documents_shape() -> None:
-    async def work(house: Served) -> None:
+async def test_E49_the_reply_has_the_documents_shape() -> None:
+    async with served(recipes.honeycomb) as house:
         fill(house)
         found = await house.post(RECALL, {"query": "deploy failed"}, headers=as_agent("claude"))
         assert set(found) == {"hits", "sources", "degraded", "scope"}
@@ -66,11 +67,9 @@ def test_E49_the_reply_has_the_documents_shape() -> None:
         assert set(found["sources"]) == {"sessions", "memories", "memory"}
         assert found["degraded"] is False
 
-    run(recipes.honeycomb, work)
 
-
-def test_E16_a_hit_says_whose_it_is_over_rest() -> None:
-    async def work(house: Served) -> None:
+async def test_E16_a_hit_says_whose_it_is_over_rest() -> None:
+    async with served(recipes.honeycomb) as house:
         fill(house)
         house.memory.set_policy("codex", **HOUSE, policy="shared")
         house.memory.remember("deploy at noon", id="of codex", user_id="codex", **HOUSE)
@@ -84,12 +83,10 @@ def test_E16_a_hit_says_whose_it_is_over_rest() -> None:
             "shown": ("memories", "acme", "lab", "claude", "global"),
         }
 
-    run(recipes.honeycomb, work)
-
 
 @pytest.mark.parametrize("blank", ["", " ", "\t"])
-def test_E35_a_blank_agent_is_isolated_and_told_so(blank: str) -> None:
-    async def work(house: Served) -> None:
+async def test_E35_a_blank_agent_is_isolated_and_told_so(blank: str) -> None:
+    async with served(recipes.honeycomb) as house:
         for agent in ("default", "claude"):
             house.memory.remember(
                 "deploy", id=agent, user_id=agent, visibility="global", source="memory", **HOUSE
@@ -113,21 +110,9 @@ def test_E35_a_blank_agent_is_isolated_and_told_so(blank: str) -> None:
             other = as_agent("default") | {name: blank}
             await house.post(RECALL, {"query": "deploy"}, 400, headers=other)
 
-    run(recipes.honeycomb, work)
 
-
-def test_E49_degraded_has_its_reason() -> None:
-    async def work(house: Served) -> None:
-        fill(house)
-        found = await house.post(RECALL, {"query": "deploy"}, headers=as_agent("claude"))
-        assert (found["degraded"], found["degradedReason"]) == (True, "embeddings_off")
-        assert len(found["hits"]) == 3
-
-    run(recipes.honeycomb, work, embedder="off")
-
-
-def test_E49_the_limit_is_20_and_at_most_200() -> None:
-    async def work(house: Served) -> None:
+async def test_E49_the_limit_is_20_and_at_most_200() -> None:
+    async with served(recipes.honeycomb.replace(shaping=recipes.honeycomb.shaping[:1])) as house:
         view = house.memory.agent("claude", **HOUSE)
         for n in range(205):
             view.remember(f"deploy {n}", source="memory")
@@ -138,25 +123,14 @@ def test_E49_the_limit_is_20_and_at_most_200() -> None:
             body = {"query": "deploy"} | ({} if limit is None else {"limit": limit})
             found = await house.post(RECALL, body, headers=as_agent("claude"))
             assert len(found["hits"]) == wanted, limit
-
-    run(recipes.honeycomb.replace(shaping=recipes.honeycomb.shaping[:1]), work)
-
-
-def test_E49_a_limit_that_is_no_number_is_20() -> None:
-    async def work(house: Served) -> None:
-        fill(house)
-        reply = await house.client.post(
-            RECALL,
-            content='{"query": "deploy", "limit": NaN}',
-            headers={**as_agent("claude"), "Content-Type": "application/json"},
-        )
-        assert (reply.status_code, len(reply.json()["hits"])) == (200, 3)
-
-    run(recipes.honeycomb, work)
+        headers = {**as_agent("claude"), "Content-Type": "application/json"}
+        no_number = '{"query": "deploy", "limit": NaN}'
+        reply = await house.client.post(RECALL, content=no_number, headers=headers)
+        assert (reply.status_code, len(reply.json()["hits"])) == (200, 20)
 
 
-def test_E49_a_token_budget_and_recency_are_of_the_request() -> None:
-    async def work(house: Served) -> None:
+async def test_E49_a_token_budget_and_recency_are_of_the_request() -> None:
+    async with served(recipes.honeycomb) as house:
         fill(house)
 
         async def ask(**more: Any) -> dict[str, Any]:
@@ -186,11 +160,10 @@ def test_E49_a_token_budget_and_recency_are_of_the_request() -> None:
             body = {"query": "deploy"} | more
             await house.post(RECALL, body, 422, headers=as_agent("claude"))
 
-    run(recipes.honeycomb, work)
 
-
-def test_fast_recall_keeps_near_duplicates() -> None:
-    async def work(house: Served) -> None:
+async def test_fast_recall_keeps_near_duplicates() -> None:
+    how: dict[str, Any] = {"embedder": HashEmbedder(dim=8), "recall_timeout": 30.0}
+    async with served(recipes.honeycomb, **how) as house:
         view = house.memory.agent("claude", **HOUSE)
         for key in ("a", "b"):
             view.remember("the deploy failed", id=key, source="memory")
@@ -199,38 +172,29 @@ def test_fast_recall_keeps_near_duplicates() -> None:
             found = await house.post(RECALL, body, headers=as_agent("claude"))
             assert len(found["hits"]) == n
 
-    from hyrecall.embed import HashEmbedder
 
-    run(recipes.honeycomb, work, embedder=HashEmbedder(dim=8), recall_timeout=30.0)
-
-
-def test_a_directory_does_not_narrow_and_the_reply_says_so() -> None:
-    async def work(house: Served) -> None:
+async def test_E46_E49_the_reply_says_for_whom_it_is_and_what_it_lacks() -> None:
+    async with served(recipes.honeycomb, embedder="off") as house:
         fill(house)
-        for body, more in (({"cwd": "~/web"}, {}), ({}, {"x-honeycomb-cwd": "~/api"})):
-            headers = {**as_agent("claude"), **more}
-            found = await house.post(RECALL, {"query": "deploy", **body}, headers=headers)
-            assert found["projectScopeDegraded"] is True
-            assert "project" in found["warning"]
-
-    run(recipes.honeycomb, work)
-
-
-def test_E46_the_reply_says_for_whom_it_is() -> None:
-    async def work(house: Served) -> None:
         house.memory.set_policy("codex", **HOUSE, policy="shared")
         found = await house.post(RECALL, {"query": "deploy"}, headers=as_agent("codex"))
         assert found["scope"] == {**HOUSE, "agent": "codex", "policy": "shared"}
         assert "scopeFaults" not in found
-
-    run(recipes.honeycomb, work)
+        assert "projectScopeDegraded" not in found
+        for body, more in (({"cwd": "~/web"}, {}), ({}, {"x-honeycomb-cwd": "~/api"})):
+            headers = {**as_agent("claude"), **more}
+            found = await house.post(RECALL, {"query": "deploy", **body}, headers=headers)
+            assert (found["degraded"], found["degradedReason"]) == (True, "embeddings_off")
+            assert len(found["hits"]) == 3  # a directory does not narrow
+            assert found["projectScopeDegraded"] is True
+            assert "project" in found["warning"]
 
 
 # ---- memories ----
 
 
-def test_a_memory_is_kept_modified_and_forgotten_with_reasons() -> None:
-    async def work(house: Served) -> None:
+async def test_a_memory_is_kept_modified_and_forgotten_with_reasons() -> None:
+    async with served(recipes.honeycomb) as house:
         headers = as_agent("claude")
         made = await house.post(
             "/api/memories",
@@ -259,28 +223,22 @@ def test_a_memory_is_kept_modified_and_forgotten_with_reasons() -> None:
         for wrong in ({"content": ""}, {"content": "a", "type": "song"}, {"content": "a", "b": 1}):
             await house.post("/api/memories", wrong, 422, headers=headers)
 
-    run(recipes.honeycomb, work)
 
-
-def test_a_store_of_another_recipe_is_answered_409() -> None:
-    async def work(house: Served) -> None:
+async def test_a_store_of_another_recipe_is_answered_409() -> None:
+    async with served(recipes.l0) as house:
         told = await house.post(RECALL, {"query": "a"}, 409, headers=as_agent("a"))
         assert "honeycomb" in told["error"]["message"]
         await house.post("/api/v1/search", {"query": "a"}, 409)
 
-    run(recipes.l0, work)
 
-
-def test_E50_no_text_of_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_E50_no_text_of_a_request_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, logger="hyrecall")
 
-    async def work(house: Served) -> None:
+    async with served(recipes.honeycomb) as house:
         headers = as_agent("claude")
         await house.post("/api/memories", {"content": "canary-content"}, 201, headers=headers)
         await house.post(RECALL, {"query": "canary-query"}, headers=headers)
         await house.post(RECALL, {"query": "canary-query", "k": "canary-k"}, 422, headers=headers)
         await house.get("/memory/grep", params={"q": "canary-grep"}, headers=headers)
         await house.get("/api/memories/canary-id", 404, headers=headers)
-
-    run(recipes.honeycomb, work)
     assert "canary" not in caplog.text

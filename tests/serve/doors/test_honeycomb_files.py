@@ -12,7 +12,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 from hyrecall import recipes
 from hyrecall.serve import Caller
 from seams import mounted
-from serve.doors.world import HOUSE, Served, bearer, run
+from serve.doors.world import HOUSE, Served, bearer, served
 from spec.test_memory_e_browse import AGENTS, VISIBLE, canary
 
 RECALL = "/api/memories/recall"
@@ -48,10 +48,10 @@ TEXTS = {canary(whose, one) for whose in (*AGENTS, "fellow") for one in ("privat
 
 @pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("agent", AGENTS)
-def test_E34_E36_recall_and_files_have_one_boundary_over_rest(agent: str) -> None:
+async def test_E34_E36_recall_and_files_have_one_boundary_over_rest(agent: str) -> None:
     wanted = {canary(*one) for one in VISIBLE[agent]}
 
-    async def work(house: Served) -> None:
+    async with served(recipes.honeycomb) as house:
         settle(house)
         headers = as_agent(agent)
         found = await house.post(RECALL, {"query": "canary", "limit": 200}, headers=headers)
@@ -86,19 +86,8 @@ def test_E34_E36_recall_and_files_have_one_boundary_over_rest(agent: str) -> Non
                 status = 200 if (whose, visibility) in VISIBLE[agent] else 404
                 await house.get(f"/api/memories/{whose}-{visibility}", status, headers=headers)
 
-    run(recipes.honeycomb, work)
 
-
-def test_an_unknown_policy_closes_and_the_reply_says_why() -> None:
-    async def work(house: Served) -> None:
-        settle(house)
-        found = await house.post(RECALL, {"query": "canary"}, headers=as_agent("stranger"))
-        assert found["hits"] == []
-
-    run(recipes.honeycomb, work)
-
-
-def test_headers_repeat_a_token_and_never_widen_it() -> None:
+async def test_headers_repeat_a_token_and_never_widen_it() -> None:
     tokens = {
         "agent": Caller(agent="shared", **HOUSE),
         "user": Caller(user_id="isolated", **HOUSE),
@@ -106,7 +95,7 @@ def test_headers_repeat_a_token_and_never_widen_it() -> None:
         "reader": Caller(agent="shared", rights=frozenset(("read",)), **HOUSE),
     }
 
-    async def work(house: Served) -> None:
+    async with served(recipes.honeycomb, tokens=tokens) as house:
         settle(house)
 
         async def ask(token: str, status: int = 200, **headers: str) -> Any:
@@ -131,11 +120,9 @@ def test_headers_repeat_a_token_and_never_widen_it() -> None:
             more = {**body, "agentId": agent}
             await house.post("/api/memories", more, 403, headers=bearer("agent"))
 
-    run(recipes.honeycomb, work, tokens=tokens)
 
-
-def test_without_an_organisation_or_a_parameter_it_answers_400() -> None:
-    async def work(house: Served) -> None:
+async def test_without_an_organisation_or_a_parameter_it_answers_400() -> None:
+    async with served(recipes.honeycomb) as house:
         await house.post(RECALL, {"query": "deploy"}, 400)
         await house.get("/memory/ls", 400)
         await house.get("/api/memories", 400)
@@ -143,14 +130,12 @@ def test_without_an_organisation_or_a_parameter_it_answers_400() -> None:
             told = await house.get(f"/memory/{path}", 400, headers=as_agent("a"))
             assert "parameter" in told["error"]["message"]
 
-    run(recipes.honeycomb, work)
-
 
 # ---- files ----
 
 
-def test_E42_files_over_rest_are_literal_capped_and_empty_where_missing() -> None:
-    async def work(house: Served) -> None:
+async def test_E42_files_over_rest_are_literal_capped_and_empty_where_missing() -> None:
+    async with served(recipes.honeycomb) as house:
         view, headers = house.memory.agent("claude", **HOUSE), as_agent("claude")
         for n in range(205):
             view.remember(f"line {n} has 100% of it", id=f"m_{n}")
@@ -179,12 +164,10 @@ def test_E42_files_over_rest_are_literal_capped_and_empty_where_missing() -> Non
         assert "/index.md" in roots
         assert "/memories/" in roots
 
-    run(recipes.honeycomb, work)
-
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_E43_a_write_to_a_file_is_answered_405(method: str) -> None:
-    async def work(house: Served) -> None:
+async def test_E43_a_write_to_a_file_is_answered_405(method: str) -> None:
+    async with served(recipes.honeycomb) as house:
         view, headers = house.memory.agent("claude", **HOUSE), as_agent("claude")
         view.remember("tea", id="a", session_id="s1")
         before = await house.get("/memory/cat", params={"path": "/sessions/s1.md"}, headers=headers)
@@ -194,8 +177,6 @@ def test_E43_a_write_to_a_file_is_answered_405(method: str) -> None:
             assert "POST /api/memories" in reply.json()["error"]["message"]
         after = await house.get("/memory/cat", params={"path": "/sessions/s1.md"}, headers=headers)
         assert before == after
-
-    run(recipes.honeycomb, work)
 
 
 def test_paths_of_a_mount_lose_their_front() -> None:

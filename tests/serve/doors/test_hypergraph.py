@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 from hyrecall import recipes
 from hyrecall.memory import hm_recall
 from hyrecall.serve import Caller
-from serve.doors.world import HOUSE, Served, bearer, run
+from serve.doors.world import HOUSE, Served, bearer, served
 
 PATH = "/api/v1/memory/recall"
 PAGE = {"query": "JWT authentication decisions"}
@@ -34,8 +34,8 @@ def timeless(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "metadata": {**answer["metadata"], "took_ms": 0}}
 
 
-def test_C24_the_route_answers_the_pages_body_as_the_function_does() -> None:
-    async def work(house: Served) -> None:
+async def test_C24_the_route_answers_the_pages_body_as_the_function_does() -> None:
+    async with served(recipes.hypergraph) as house:
         fill(house)
         # The same conversation has another phase at each call, so each asks in its own.
         asked = {**PAGE, "session_id": "s1"}
@@ -50,11 +50,9 @@ def test_C24_the_route_answers_the_pages_body_as_the_function_does() -> None:
         found = await house.post(PATH, forced, params={"user_id": "alice"})
         assert [one["key"] for one in found["results"]] == ["person_ana"]
 
-    run(recipes.hypergraph, work)
 
-
-def test_C24_a_conversation_has_its_phases_over_rest() -> None:
-    async def work(house: Served) -> None:
+async def test_C24_a_conversation_has_its_phases_over_rest() -> None:
+    async with served(recipes.hypergraph) as house:
         fill(house)
         asked = {"query": "tokens", "session_id": "s1"}
         phases = [
@@ -63,14 +61,12 @@ def test_C24_a_conversation_has_its_phases_over_rest() -> None:
         ]
         assert [phases[at] for at in (0, 2, 3, 9, 10)] == ["early", "early", "mid", "mid", "deep"]
 
-    run(recipes.hypergraph, work)
 
-
-def test_C24_without_the_token_it_answers_401_and_another_graph_403() -> None:
+async def test_C24_without_the_token_it_answers_401_and_another_graph_403() -> None:
     alice = Caller(user_id="alice")
     writer = Caller(user_id="alice", rights=frozenset(("write",)))
 
-    async def work(house: Served) -> None:
+    async with served(recipes.hypergraph, tokens={"alices": alice, "writes": writer}) as house:
         fill(house)
         house.memory.remember("JWT authentication of bob", id="bobs", user_id="bob")
         refused = await house.post(PATH, PAGE, 401)
@@ -84,51 +80,32 @@ def test_C24_without_the_token_it_answers_401_and_another_graph_403() -> None:
         told = await house.post(PATH, PAGE, 403, headers={**bearer("alices"), "X-Graph-Id": "bob"})
         assert "bob" not in str(told)
 
-    run(recipes.hypergraph, work, tokens={"alices": alice, "writes": writer})
+
+WRONG: list[Any] = [
+    {}, {"query": ""}, {"query": "  "}, {"query": 3}, {"query": "a", "max_results": 0},
+    {"query": "a", "max_results": 51}, {"query": "a", "max_results": "5"},
+    {"query": "a", "force_regex": "yes"}, {"query": "(", "force_regex": True},
+    {"query": "a", "session_id": ""}, {"query": "a", "depth": 3}, {"query": "a" * (32 * 1024 + 1)},
+    [], "a",
+]  # fmt: skip
 
 
-@pytest.mark.plain_cases(5)
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"query": ""},
-        {"query": "  "},
-        {"query": 3},
-        {"query": "a", "max_results": 0},
-        {"query": "a", "max_results": 51},
-        {"query": "a", "max_results": "5"},
-        {"query": "a", "force_regex": "yes"},
-        {"query": "(", "force_regex": True},
-        {"query": "a", "session_id": ""},
-        {"query": "a", "depth": 3},
-        [],
-        "a",
-    ],
-)
-def test_C24_a_body_that_cannot_be_is_answered_422(body: Any) -> None:
-    async def work(house: Served) -> None:
-        refused = await house.post(PATH, body, 422, params={"user_id": "alice"})
-        assert set(refused) == {"error"}
-        assert set(refused["error"]) == {"type", "message"}
-
-    run(recipes.hypergraph, work)
-
-
-@pytest.mark.parametrize("most", [1, 50])
-def test_C24_the_ends_of_max_results_are_answered(most: int) -> None:
-    async def work(house: Served) -> None:
+async def test_C24_a_body_that_cannot_be_is_answered_422() -> None:
+    async with served(recipes.hypergraph) as house:
         fill(house)
-        found = await house.post(
-            PATH, {"query": "the", "max_results": most}, params={"user_id": "alice"}
-        )
-        assert found["count"] <= most
+        for body in WRONG:
+            refused = await house.post(PATH, body, 422, params={"user_id": "alice"})
+            assert set(refused) == {"error"}
+            assert set(refused["error"]) == {"type", "message"}
+        for most in (1, 50):
+            asked = {"query": "the", "max_results": most}
+            found = await house.post(PATH, asked, params={"user_id": "alice"})
+            assert 0 < found["count"] <= most
+        await house.post(PATH, {"query": "a" * (32 * 1024)})
 
-    run(recipes.hypergraph, work)
 
-
-def test_C24_openapi_documents_the_errors() -> None:
-    async def work(house: Served) -> None:
+async def test_C24_openapi_documents_the_errors() -> None:
+    async with served(recipes.hypergraph) as house:
         api = await house.get("/openapi.json")
         shown = api["paths"][PATH]["post"]["responses"]
         assert {"200", "401", "422", "429", "500"} <= set(shown)
@@ -136,13 +113,11 @@ def test_C24_openapi_documents_the_errors() -> None:
             schema = shown[status]["content"]["application/json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/ErrorBody"}
 
-    run(recipes.hypergraph, work)
 
-
-def test_an_agent_sees_the_nodes_that_its_policy_admits() -> None:
+async def test_an_agent_sees_the_nodes_that_its_policy_admits() -> None:
     tokens = {"codex": Caller(agent="codex", **HOUSE), "claude": Caller(agent="claude", **HOUSE)}
 
-    async def work(house: Served) -> None:
+    async with served(recipes.hypergraph, tokens=tokens) as house:
         house.memory.set_policy("codex", **HOUSE, policy="shared")
         for key, visibility in (("open", "global"), ("own", "private")):
             house.memory.remember(
@@ -155,13 +130,3 @@ def test_an_agent_sees_the_nodes_that_its_policy_admits() -> None:
         await house.post(
             PATH, {"query": "JWT"}, 403, headers=bearer("codex"), params={"user_id": "claude"}
         )
-
-    run(recipes.hypergraph, work, tokens=tokens)
-
-
-@pytest.mark.parametrize(("n", "status"), [(32 * 1024, 200), (32 * 1024 + 1, 422)])
-def test_a_query_may_be_as_long_as_the_service_allows(n: int, status: int) -> None:
-    async def work(house: Served) -> None:
-        await house.post(PATH, {"query": "a" * n}, status)
-
-    run(recipes.hypergraph, work)

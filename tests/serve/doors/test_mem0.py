@@ -11,7 +11,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall import recipes
 from hyrecall.serve import Caller
-from serve.doors.world import HOUSE, Served, bearer, run
+from serve.doors.world import HOUSE, Served, bearer, served
 
 ALICE = {"user_id": "alice"}
 
@@ -26,8 +26,8 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [one["memory"] for one in found["results"]]
 
 
-def test_messages_are_kept_and_searched_with_mem0s_shapes() -> None:
-    async def work(house: Served) -> None:
+async def test_messages_are_kept_and_searched_with_mem0s_shapes() -> None:
+    async with served(recipes.default) as house:
         body = {
             "messages": [
                 {"role": "user", "content": "I drink tea"},
@@ -57,22 +57,18 @@ def test_messages_are_kept_and_searched_with_mem0s_shapes() -> None:
         assert set(one) - set(shown) == {"score"}
         assert (await house.post("/search", {"query": "tea", "user_id": "bob"})) == {"results": []}
 
-    run(recipes.default, work)
-
 
 @pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", recipes.__all__)
-def test_a_search_without_a_limit_is_answered_by_every_recipe(name: str) -> None:
-    async def work(house: Served) -> None:
+async def test_a_search_without_a_limit_is_answered_by_every_recipe(name: str) -> None:
+    async with served(getattr(recipes, name)) as house:
         await add(house, "tea one", "tea two", **ALICE)
         found = await house.post("/search", {"query": "tea", **ALICE})
         assert set(texts(found)) == {"tea one", "tea two"}
 
-    run(getattr(recipes, name), work)
 
-
-def test_identifiers_and_filters_narrow() -> None:
-    async def work(house: Served) -> None:
+async def test_identifiers_and_filters_narrow() -> None:
+    async with served(recipes.default) as house:
         await add(house, "tea one", **ALICE, run_id="r1", metadata={"n": 1})
         await add(house, "tea two", **ALICE, run_id="r2", agent_id="helper", metadata={"n": 2})
         await add(house, "tea three", user_id="bob")
@@ -103,11 +99,9 @@ def test_identifiers_and_filters_narrow() -> None:
         assert texts(await house.get("/memories", params=ALICE)) == ["tea two", "tea one"]
         await house.get("/memories", 400)
 
-    run(recipes.default, work)
 
-
-def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
-    async def work(house: Served) -> None:
+async def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
+    async with served(recipes.default) as house:
         (key,) = await add(house, "tea at four", **ALICE, agent_id="helper", metadata={"n": 1})
         at = f"/memories/{key}"
         for body in ({"text": "tea at five"}, {"data": "tea at six", "metadata": {"n": 2}}):
@@ -136,8 +130,6 @@ def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
         assert [one["is_deleted"] for one in events] == [False, False, False, True]
         assert await house.get(f"{at}/history", params={"user_id": "bob"}) == []
 
-    run(recipes.default, work)
-
 
 @pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(
@@ -149,10 +141,10 @@ def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
         ({"agent_id": "helper", "run_id": "r1"}, {"bob", "one", "two"}),
     ],
 )
-def test_deleting_takes_those_of_the_identifiers_alone(
+async def test_deleting_takes_those_of_the_identifiers_alone(
     which: dict[str, str], left: set[str]
 ) -> None:
-    async def work(house: Served) -> None:
+    async with served(recipes.default) as house:
         await add(house, "one", **ALICE, run_id="r1")
         await add(house, "two", **ALICE, agent_id="helper")
         await add(house, "bob", user_id="bob")
@@ -164,11 +156,9 @@ def test_deleting_takes_those_of_the_identifiers_alone(
             kept |= set(texts(await house.get("/memories", params={"user_id": user})))
         assert kept == left
 
-    run(recipes.default, work)
 
-
-def test_nothing_is_inferred_so_that_is_refused() -> None:
-    async def work(house: Served) -> None:
+async def test_nothing_is_inferred_so_that_is_refused() -> None:
+    async with served(recipes.default) as house:
         body = {"messages": [{"role": "user", "content": "a"}], **ALICE}
         await house.post("/memories", {**body, "infer": True}, 422)
         await house.post("/memories", {**body, "infer": False})
@@ -177,17 +167,15 @@ def test_nothing_is_inferred_so_that_is_refused() -> None:
         await house.post("/memories", {"messages": body["messages"]}, 400)
         await house.post("/memories", {**body, "messages": body["messages"] * 257}, 422)
 
-    run(recipes.default, work)
 
-
-def test_a_token_says_whose_memories_are_meant() -> None:
+async def test_a_token_says_whose_memories_are_meant() -> None:
     tokens = {
         "alice": Caller(user_id="alice", rights=frozenset(("read", "write"))),
         "reader": Caller(user_id="alice"),
         "agent": Caller(agent="claude", rights=frozenset(("read", "write")), **HOUSE),
     }
 
-    async def work(house: Served) -> None:
+    async with served(recipes.default, tokens=tokens) as house:
         given: dict[str, Any] = {"headers": bearer("alice")}
         body = {"messages": [{"role": "user", "content": "tea"}]}
         await house.post("/memories", body, 401)
@@ -210,5 +198,3 @@ def test_a_token_says_whose_memories_are_meant() -> None:
         await house.send("DELETE", "/memories", **mine)
         left = (await house.get("/memories", **mine))["results"]
         assert [one["id"] for one in left] == ["codexs"]
-
-    run(recipes.default, work, tokens=tokens)

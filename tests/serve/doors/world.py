@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -61,16 +60,6 @@ async def served(
         app.state.tokens = Tokens(tokens)
     async with calling(app) as client:
         yield Served(client, app.state.memory._sync)
-
-
-def run(recipe: Recipe, work: Callable[[Served], Awaitable[None]], **options: Any) -> None:
-    """Do some work on a served store."""
-
-    async def main() -> None:
-        async with served(recipe, **options) as house:
-            await work(house)
-
-    asyncio.run(main())
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import logging
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -55,108 +55,61 @@ async def asked(**options: Any) -> AsyncIterator[Any]:
         yield http
 
 
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def call() -> None:
-        await main()
-
-    asyncio.run(call())
-
-
-def test_the_sdks_client_calls_tools_and_reads_resources() -> None:
-    async def main() -> None:
-        async with (
-            app_of(caller=ANN) as app,
-            over_http(app) as client,
-        ):
-            assert len((await client.list_tools()).tools) == 17
-            text = {"text": "Tea at four", "id": "tea", "pinned": True}
-            assert data_of(await client.call_tool("save", text))["id"] == "tea"
-            found = data_of(await client.call_tool("search", {"query": "tea"}))
-            assert found["matches"][0]["memory"]["user_id"] == "ann"
-            (one,) = (await client.list_resources()).resources
-            (read,) = (await client.read_resource(one.uri)).contents
-            assert read.text == "Tea at four"  # type: ignore[union-attr]
-
-    run(main)
-
-
-@pytest.mark.parametrize("change", ["none", "empty", "other", "basic", "bare", "byte", "cut"])
-def test_a_request_without_a_known_token_is_refused(tmp_path: Path, change: str) -> None:
-    options, (token,) = with_tokens(tmp_path, ANN)
-    header = {
-        "none": None, "empty": "Bearer ", "other": "Bearer hyr_9_no", "basic": f"Basic {token}",
-        "bare": token, "byte": "Bearer \xff", "cut": f"Bearer {token[:-1]}",
-    }[change]  # fmt: skip
-
-    async def main() -> None:
-        async with asked(options=options) as http:
-            more = {} if header is None else {"authorization": header.encode("latin-1")}
-            for method, path in (("POST", "/mcp"), ("GET", "/mcp"), ("POST", "/no")):
-                sent = {**ACCEPT, **more}
-                body = message("ping") if method == "POST" else None
-                got = await http.request(method, path, json=body, headers=sent)  # type: ignore[arg-type]
-                assert got.status_code == 401
-                assert got.headers["www-authenticate"] == "Bearer"
-                assert got.json()["error"]["type"] == "Unauthorized"
-            sent["authorization"] = f"Bearer {token}".encode()  # type: ignore[assignment]
-            got = await http.post("/mcp", json=message("ping"), headers=sent)  # type: ignore[arg-type]
-            assert got.json()["result"] == {}
-
-    run(main)
-
-
-def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
-    options, tokens = with_tokens(tmp_path, BOB, EYE, KEEPER)
-    bobs, eyes, keepers = tokens
-
-    async def main() -> None:
-        # The lifespan of an app runs once, so every client has an app of its own on one store.
-        async with Memory.in_memory(embedder=None) as memory:
-            await memory.remember("ann's canary", id="c", user_id="ann")
-            async with over_http(http_app(memory, options=options), bobs) as bob:
-                found = data_of(await bob.call_tool("search", {"query": "canary"}))
-                assert found["matches"] == []
-                assert "canary" not in refusal_of(await bob.call_tool("get", {"id": "c"}))
-                told = refusal_of(await bob.call_tool("get", {"id": "c", "user_id": "ann"}))
-                assert told.startswith("UnknownOptionError: get: expected")
-            async with over_http(http_app(memory, options=options), eyes) as eye:
-                names = {tool.name for tool in (await eye.list_tools()).tools}
-                assert "save" not in names
-                assert data_of(await eye.call_tool("get", {"id": "c"}))
-                told = refusal_of(await eye.call_tool("forget", {"id": "c"}))
-                assert told.startswith("ScopeError: caller: expected the right to write")
-            async with over_http(http_app(memory, options=options), keepers) as keeper:
-                told = refusal_of(await keeper.call_tool("get", {"id": "c"}))
-                assert told.startswith("ScopeError: caller: expected the right to read")
-            readonly = http_app(memory, options=options, readonly=True)
-            async with over_http(readonly, bobs) as bob:
-                told = refusal_of(await bob.call_tool("save", {"text": "x"}))
-                assert told.startswith("ScopeError: caller: expected the right to write")
-
-    run(main)
-
-
-def test_a_revoked_token_ends_while_the_server_runs(
+async def test_a_request_without_a_known_token_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "LOOK_AGAIN", 0.0)
-    options, (anns, bobs) = with_tokens(tmp_path, ANN, BOB)
+    options, (token, other) = with_tokens(tmp_path, ANN, BOB)
+    cut = f"Bearer {token[:-1]}"
+    wrong = ("Bearer ", "Bearer hyr_9_no", f"Basic {token}", token, "Bearer \xff", cut)
+    async with asked(options=options) as http:
 
-    async def main() -> None:
-        async with asked(options=options) as http:
+        async def ping(header: str | None, method: str = "POST", path: str = "/mcp") -> Any:
+            more = {} if header is None else {"authorization": header.encode("latin-1")}
+            body = message("ping") if method == "POST" else None
+            return await http.request(method, path, json=body, headers={**ACCEPT, **more})  # type: ignore[arg-type]
 
-            async def status(token: str) -> int:
-                sent = {**ACCEPT, "authorization": f"Bearer {token}"}
-                return (await http.post("/mcp", json=message("ping"), headers=sent)).status_code
+        for header in (None, *wrong):
+            for how in ((), ("GET",), ("POST", "/no")):
+                got = await ping(header, *how)
+                assert got.status_code == 401
+                assert got.headers["www-authenticate"] == "Bearer"
+                assert got.json()["error"]["type"] == "Unauthorized"
+        assert (await ping(f"Bearer {token}")).json()["result"] == {}
+        assert revoke_token(tmp_path / "tokens.json", token.split("_")[1])
+        assert (await ping(f"Bearer {token}")).status_code == 401
+        assert (await ping(f"Bearer {other}")).status_code == 200
 
-            assert (await status(anns), await status(bobs)) == (200, 200)
-            assert revoke_token(tmp_path / "tokens.json", anns.split("_")[1])
-            assert (await status(anns), await status(bobs)) == (401, 200)
 
-    run(main)
+async def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
+    options, tokens = with_tokens(tmp_path, BOB, EYE, KEEPER)
+    bobs, eyes, keepers = tokens
+
+    # The lifespan of an app runs once, so every client has an app of its own on one store.
+    async with Memory.in_memory(embedder=None) as memory:
+        await memory.remember("ann's canary", id="c", user_id="ann")
+        async with over_http(http_app(memory, options=options), bobs) as bob:
+            found = data_of(await bob.call_tool("search", {"query": "canary"}))
+            assert found["matches"] == []
+            assert "canary" not in refusal_of(await bob.call_tool("get", {"id": "c"}))
+            told = refusal_of(await bob.call_tool("get", {"id": "c", "user_id": "ann"}))
+            assert told.startswith("UnknownOptionError: get: expected")
+        async with over_http(http_app(memory, options=options), eyes) as eye:
+            names = {tool.name for tool in (await eye.list_tools()).tools}
+            assert "save" not in names
+            assert data_of(await eye.call_tool("get", {"id": "c"}))
+            told = refusal_of(await eye.call_tool("forget", {"id": "c"}))
+            assert told.startswith("ScopeError: caller: expected the right to write")
+        async with over_http(http_app(memory, options=options), keepers) as keeper:
+            told = refusal_of(await keeper.call_tool("get", {"id": "c"}))
+            assert told.startswith("ScopeError: caller: expected the right to read")
+        readonly = http_app(memory, options=options, readonly=True)
+        async with over_http(readonly, bobs) as bob:
+            told = refusal_of(await bob.call_tool("save", {"text": "x"}))
+            assert told.startswith("ScopeError: caller: expected the right to write")
 
 
-def test_a_token_may_choose_what_it_leaves_open(tmp_path: Path) -> None:
+async def test_a_token_may_choose_what_it_leaves_open(tmp_path: Path) -> None:
     """The user, the partition, or both; what the token says itself is no argument."""
     callers = (
         Caller(may_choose_user=True, may_choose_partition=True, rights=READ_AND_WRITE),
@@ -172,86 +125,54 @@ def test_a_token_may_choose_what_it_leaves_open(tmp_path: Path) -> None:
     options, keys = with_tokens(tmp_path, *callers)
     ann = {"user_id": "ann", "org": "acme", "workspace": "lab"}
 
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            await memory.remember("tea", id="t", **ann)  # type: ignore[arg-type]
-            await memory.remember("no tea", id="other", user_id="ann", org="other")
-            for key, names in zip(keys, open_names, strict=True):
-                async with over_http(http_app(memory, options=options), key) as client:
-                    for tool in (await client.list_tools()).tools:
-                        shown = set(tool.input_schema["properties"])
-                        assert shown & set(ann) == names, tool.name
-                    for name in sorted(set(ann) - names):
-                        told = refusal_of(await client.call_tool("list", {name: "other"}))
-                        assert told.startswith("UnknownOptionError: list: expected")
-                    given: dict[str, Any] = {name: ann[name] for name in names}
-                    found = data_of(await client.call_tool("list", given))["memories"]
-                    wanted = ["t"] if names else []  # the agent has none of its own
-                    assert [one["id"] for one in found] == wanted
-                    if "org" in names:
-                        told = refusal_of(await client.call_tool("list", {**given, "org": 5}))
-                        assert told == "DTypeError: org: expected a string, got int"
-
-    run(main)
+    async with Memory.in_memory(embedder=None) as memory:
+        await memory.remember("tea", id="t", **ann)  # type: ignore[arg-type]
+        await memory.remember("no tea", id="other", user_id="ann", org="other")
+        for key, names in zip(keys, open_names, strict=True):
+            async with over_http(http_app(memory, options=options), key) as client:
+                for tool in (await client.list_tools()).tools:
+                    shown = set(tool.input_schema["properties"])
+                    assert shown & set(ann) == names, tool.name
+                for name in sorted(set(ann) - names):
+                    told = refusal_of(await client.call_tool("list", {name: "other"}))
+                    assert told.startswith("UnknownOptionError: list: expected")
+                given: dict[str, Any] = {name: ann[name] for name in names}
+                found = data_of(await client.call_tool("list", given))["memories"]
+                wanted = ["t"] if names else []  # the agent has none of its own
+                assert [one["id"] for one in found] == wanted
+                if "org" in names:
+                    told = refusal_of(await client.call_tool("list", {**given, "org": 5}))
+                    assert told == "DTypeError: org: expected a string, got int"
 
 
-@pytest.mark.parametrize(
-    ("headers", "options", "status"),
-    [
-        ({}, {}, 200),
-        ({"host": "localhost:1"}, {}, 200),
-        ({"host": "[::1]:8766"}, {}, 200),
-        ({"host": "evil.example"}, {}, 421),
-        ({"host": "127.0.0.1.evil.example"}, {}, 421),
-        ({"host": "10.0.0.1:8766"}, {}, 421),
-        ({"host": "evil.example:8766"}, {"allowed_hosts": ("good.example",)}, 421),
-        ({"host": "good.example:8766"}, {"allowed_hosts": ("good.example",)}, 200),
-        ({"origin": "http://127.0.0.1:8766"}, {}, 200),
-        ({"origin": "http://evil.example"}, {}, 403),
-        ({"origin": "null"}, {}, 403),
-        ({"origin": "http://localhost.evil.example"}, {}, 403),
-        ({"origin": "https://app.example"}, {"allowed_origins": ("https://app.example",)}, 200),
-        ({"content-type": "text/plain"}, {}, 400),
-    ],
-)
-def test_host_origin_and_content_type_are_checked(
-    headers: dict[str, str], options: dict[str, Any], status: int
-) -> None:
-    async def main() -> None:
-        async with asked(options=ServiceOptions(**options)) as http:
-            sent = message("initialize", HELLO)
-            got = await http.post("/mcp", json=sent, headers={**ACCEPT, **headers})
-            assert got.status_code == status
-            is_allowed = headers.get("origin") in options.get("allowed_origins", ())
-            assert ("access-control-allow-origin" in got.headers) == is_allowed
-
-    run(main)
-
-
-def test_the_guard_of_the_service_stands_before_the_server() -> None:
+async def test_the_guard_of_the_service_stands_before_the_server() -> None:
     """Sizes and levels of a body, to the number; and paths that watch the server."""
 
-    async def main() -> None:
-        async with asked(options=ServiceOptions(max_body=1_000, max_levels=6)) as http:
-            empty = json.dumps(message("ping", {"pad": ""}))
-            for n_bytes, status in ((1_000, 200), (1_001, 413)):
-                body = json.dumps(message("ping", {"pad": "x" * (n_bytes - len(empty))}))
-                assert len(body) == n_bytes
-                got = await http.post("/mcp", content=body, headers=ACCEPT)
-                assert got.status_code == status
-            for levels, status in ((3, 200), (4, 422)):
-                given = {"text": "t", "metadata": nested(levels)}
-                body = json.dumps(message("tools/call", {"name": "save", "arguments": given}))
-                got = await http.post("/mcp", content=body, headers=ACCEPT)
-                assert got.status_code == status
-                assert got.headers["x-content-type-options"] == "nosniff"
-                if status == 200:
-                    assert got.json()["result"]["isError"] is False
-            assert (await http.get("/healthz")).json() == {"status": "ok"}
-            assert (await http.get("/readyz")).status_code in {200, 503}
-            assert 'route="/mcp"' in (await http.get("/metrics")).text
-
-    run(main)
+    async with asked(options=ServiceOptions(max_body=1_000, max_levels=6)) as http:
+        empty = json.dumps(message("ping", {"pad": ""}))
+        for n_bytes, status in ((1_000, 200), (1_001, 413)):
+            body = json.dumps(message("ping", {"pad": "x" * (n_bytes - len(empty))}))
+            assert len(body) == n_bytes
+            got = await http.post("/mcp", content=body, headers=ACCEPT)
+            assert got.status_code == status
+        for levels, status in ((3, 200), (4, 422)):
+            given = {"text": "t", "metadata": nested(levels)}
+            body = json.dumps(message("tools/call", {"name": "save", "arguments": given}))
+            got = await http.post("/mcp", content=body, headers=ACCEPT)
+            assert got.status_code == status
+            assert got.headers["x-content-type-options"] == "nosniff"
+            if status == 200:
+                assert got.json()["result"]["isError"] is False
+        for more, status in (
+            ({"host": "evil.example"}, 421),
+            ({"origin": "http://evil.example"}, 403),
+            ({"content-type": "text/plain"}, 400),
+        ):
+            got = await http.post("/mcp", json=message("ping"), headers={**ACCEPT, **more})
+            assert got.status_code == status
+        assert (await http.get("/healthz")).json() == {"status": "ok"}
+        assert (await http.get("/readyz")).status_code in {200, 503}
+        assert 'route="/mcp"' in (await http.get("/metrics")).text
 
 
 def nested(levels: int) -> Any:
@@ -259,7 +180,7 @@ def nested(levels: int) -> Any:
     return {"a": nested(levels - 1)} if levels > 1 else {"a": 1}
 
 
-def test_calls_beyond_the_queue_and_the_deadline_are_sent_away(
+async def test_calls_beyond_the_queue_and_the_deadline_are_sent_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def hang(self: Memory, *args: Any, **options: Any) -> Any:
@@ -269,66 +190,57 @@ def test_calls_beyond_the_queue_and_the_deadline_are_sent_away(
     begun = asyncio.Semaphore(0)
     call = message("tools/call", {"name": "search", "arguments": {"query": "x"}})
 
-    async def main() -> None:
-        options = ServiceOptions(max_running=1, max_waiting=1, deadline=0.5)
-        async with asked(options=options) as http:
-            monkeypatch.setattr(Memory, "search", hang)
-            first = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
-            await begun.acquire()
-            second = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
-            await asyncio.sleep(0)
-            while (got := await http.post("/mcp", json=call, headers=ACCEPT)).status_code != 503:
-                pass
-            assert got.headers["retry-after"] == "1"
-            assert (await http.get("/healthz")).status_code == 200
-            for one in (await first, await second):
-                assert one.status_code == 503
-                assert one.json()["error"]["type"] == "Timeout"
-
-    run(main)
+    options = ServiceOptions(max_running=1, max_waiting=1, deadline=0.5)
+    async with asked(options=options) as http:
+        monkeypatch.setattr(Memory, "search", hang)
+        first = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
+        await begun.acquire()
+        second = asyncio.create_task(http.post("/mcp", json=call, headers=ACCEPT))
+        await asyncio.sleep(0)
+        while (got := await http.post("/mcp", json=call, headers=ACCEPT)).status_code != 503:
+            pass
+        assert got.headers["retry-after"] == "1"
+        assert (await http.get("/healthz")).status_code == 200
+        for one in (await first, await second):
+            assert one.status_code == 503
+            assert one.json()["error"]["type"] == "Timeout"
 
 
-def test_a_caller_beside_tokens_is_refused(tmp_path: Path) -> None:
+async def test_a_caller_beside_tokens_is_refused(tmp_path: Path) -> None:
     options, _ = with_tokens(tmp_path, ANN)
 
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            with pytest.raises(OptionError, match="caller: expected None with tokens"):
-                http_app(memory, caller=ANN, options=options)
-
-    run(main)
+    async with Memory.in_memory(embedder=None) as memory:
+        with pytest.raises(OptionError, match="caller: expected None with tokens"):
+            http_app(memory, caller=ANN, options=options)
 
 
-def test_requests_stand_alone_and_errors_hold_no_traceback(
+async def test_requests_stand_alone_and_errors_hold_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     canary = "canary-of-ann"
 
-    async def main() -> None:
-        async with app_of() as app, app.router.lifespan_context(app), raw_http(app) as http:
-            first = await http.post("/mcp", json=message("initialize", HELLO), headers=ACCEPT)
-            assert "mcp-session-id" not in first.headers
-            bodies: list[str | bytes] = [
-                f'{{"{canary}', "[]", "1", '{"jsonrpc": "2.0"}', b"\xff\xfe", "[" * 100_000,
-                json.dumps(message(canary, {canary: canary})),
-                json.dumps(message("tools/call", {"name": canary, "arguments": {canary: 1}})),
-                json.dumps(message("tools/call", {"name": "search", "arguments": canary})),
-                json.dumps(
-                    message("tools/call", {"name": "search", "arguments": {"query": canary}})
-                ),
-                json.dumps(message("resources/read", {"uri": f"memory:///{canary}/x"})),
-            ]  # fmt: skip
-            for body in bodies:
-                got = await http.post("/mcp", content=body, headers=ACCEPT)
-                assert got.status_code < 500, body[:80]
-                assert "Traceback" not in got.text
-                assert 'File "' not in got.text
-            for method in ("GET", "DELETE", "PUT"):
-                got = await http.request(method, "/mcp", headers=ACCEPT)
-                assert got.status_code == 405
-
-    run(main)
+    async with app_of() as app, app.router.lifespan_context(app), raw_http(app) as http:
+        first = await http.post("/mcp", json=message("initialize", HELLO), headers=ACCEPT)
+        assert "mcp-session-id" not in first.headers
+        bodies: list[str | bytes] = [
+            f'{{"{canary}', "[]", "1", '{"jsonrpc": "2.0"}', b"\xff\xfe", "[" * 100_000,
+            json.dumps(message(canary, {canary: canary})),
+            json.dumps(message("tools/call", {"name": canary, "arguments": {canary: 1}})),
+            json.dumps(message("tools/call", {"name": "search", "arguments": canary})),
+            json.dumps(
+                message("tools/call", {"name": "search", "arguments": {"query": canary}})
+            ),
+            json.dumps(message("resources/read", {"uri": f"memory:///{canary}/x"})),
+        ]  # fmt: skip
+        for body in bodies:
+            got = await http.post("/mcp", content=body, headers=ACCEPT)
+            assert got.status_code < 500, body[:80]
+            assert "Traceback" not in got.text
+            assert 'File "' not in got.text
+        for method in ("GET", "DELETE", "PUT"):
+            got = await http.request(method, "/mcp", headers=ACCEPT)
+            assert got.status_code == 405
     assert canary not in caplog.text
     assert "Traceback" not in caplog.text
 

@@ -13,6 +13,7 @@ pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 from mcp.client import Client
+from mcp.shared.exceptions import MCPError
 
 from hyrecall import recipes
 from hyrecall.memory import Fact, Memory, ahm_recall
@@ -87,6 +88,12 @@ async def check_users_apart(name: str) -> None:
                 if tool not in {"unlink", "memory_forget", "set_policy"}:
                     assert not reply.is_error, (tool, shown)
             assert CANARY not in str(await client.list_resources())
+            for path in ("/memories/note/c.md", "/shared/ann/note/c.md"):
+                file = await client.call_tool("browse_cat", {"path": path})
+                assert CANARY not in text_of(file), path
+            for uri in ("memory:///ann/c", "memory:///bob/c"):  # bob has forgotten his
+                with pytest.raises(MCPError, match="expected a memory of the caller, got none"):
+                    await client.read_resource(uri)
         assert await kept_by(memory, "ann") == before
 
 
@@ -184,16 +191,13 @@ def test_an_alias_that_ignores_readonly_would_be_caught(
     assert is_caught(check_readers_change_nothing("honeycomb"))
 
 
-def test_readonly_holds_whatever_rights_a_caller_has() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None, recipe=recipes.honeycomb) as memory:
-            await seeded(memory)
-            both = create_server(memory, caller=BOB, readonly=True)
-            async with Client(both) as client:
-                listed = {tool.name for tool in (await client.list_tools()).tools}
-                assert listed & {"save", "memory_store", "memory_forget", "link"} == set()
-                reply = await client.call_tool("memory_store", CALLS["memory_store"])
-                assert "the right to write" in text_of(reply)
-                assert data_of(await client.call_tool("memory_get", GET))["memory"]["id"] == "c"
-
-    asyncio.run(main())
+async def test_readonly_holds_whatever_rights_a_caller_has() -> None:
+    async with Memory.in_memory(embedder=None, recipe=recipes.honeycomb) as memory:
+        await seeded(memory)
+        both = create_server(memory, caller=BOB, readonly=True)
+        async with Client(both) as client:
+            listed = {tool.name for tool in (await client.list_tools()).tools}
+            assert listed & {"save", "memory_store", "memory_forget", "link"} == set()
+            reply = await client.call_tool("memory_store", CALLS["memory_store"])
+            assert "the right to write" in text_of(reply)
+            assert data_of(await client.call_tool("memory_get", GET))["memory"]["id"] == "c"

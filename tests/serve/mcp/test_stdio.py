@@ -106,13 +106,12 @@ def test_raw_lines_are_answered_as_json_rpc_says_and_stderr_has_no_word_of_them(
     assert code == 0
 
 
-def test_lines_are_read_in_process_as_those_of_stdin(capfd: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            server = create_server(memory, caller=ANN)
-            check_raw_replies(await talk_here(server, (*WRONG, *WITH_SECRETS)))
-
-    asyncio.run(main())
+async def test_lines_are_read_in_process_as_those_of_stdin(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async with Memory.in_memory(embedder=None) as memory:
+        server = create_server(memory, caller=ANN)
+        check_raw_replies(await talk_here(server, (*WRONG, *WITH_SECRETS)))
     assert SECRET not in "".join(capfd.readouterr())
 
 
@@ -141,17 +140,14 @@ LONG = "z" * (3 << 20)
         ("}" * 99, None, -32700),
     ],
 )
-def test_a_line_that_cannot_be_read_is_answered_with_its_id(
+async def test_a_line_that_cannot_be_read_is_answered_with_its_id(
     line: str, number: object, code: int
 ) -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            lines = (line.replace("{", '{"jsonrpc": "2.0", ', 1), message("ping", number=99))
-            first, last = await talk_here(create_server(memory, caller=ANN), lines)
-            assert (first["id"], first["error"]["code"]) == (number, code)
-            assert (last["id"], last["result"]) == (99, {})
-
-    asyncio.run(main())
+    async with Memory.in_memory(embedder=None) as memory:
+        lines = (line.replace("{", '{"jsonrpc": "2.0", ', 1), message("ping", number=99))
+        first, last = await talk_here(create_server(memory, caller=ANN), lines)
+        assert (first["id"], first["error"]["code"]) == (number, code)
+        assert (last["id"], last["result"]) == (99, {})
 
 
 @pytest.mark.parametrize(
@@ -166,41 +162,35 @@ def test_a_line_that_cannot_be_read_is_answered_with_its_id(
          "arguments"),
     ],
 )  # fmt: skip
-def test_a_name_that_stands_twice_is_refused_as_over_http(params: str, twice: str) -> None:
+async def test_a_name_that_stands_twice_is_refused_as_over_http(params: str, twice: str) -> None:
     line = f'{{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {params}}}'
 
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            server = create_server(memory)
-            first, last = await talk_here(server, (line, message("ping", number=8)))
-            told = f"Invalid request: {twice}: expected once"
-            assert (first["id"], first["error"]) == (7, {"code": -32600, "message": told})
-            assert (last["id"], last["result"]) == (8, {})
-            assert await memory.list(user_id=EVERYONE) == []
-
-    asyncio.run(main())
+    async with Memory.in_memory(embedder=None) as memory:
+        server = create_server(memory)
+        first, last = await talk_here(server, (line, message("ping", number=8)))
+        told = f"Invalid request: {twice}: expected once"
+        assert (first["id"], first["error"]) == (7, {"code": -32600, "message": told})
+        assert (last["id"], last["result"]) == (8, {})
+        assert await memory.list(user_id=EVERYONE) == []
 
 
 @pytest.mark.parametrize("number", ["4.5", "null", "[]", "{}", "true"])
-def test_a_request_with_an_id_that_is_none_is_refused_instead_of_left_without_a_reply(
+async def test_a_request_with_an_id_that_is_none_is_refused_instead_of_left_without_a_reply(
     number: str,
 ) -> None:
     line = f'{{"jsonrpc": "2.0", "id": {number}, "method": "ping"}}'
     told = "id: expected a string or an integer"
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory, calling(http_app(memory)) as client:
-            (reply,) = await talk_here(create_server(memory), (line,))
-            assert reply["error"]["code"] == -32600
-            assert reply["error"]["message"] == f"Invalid request: {told}"
-            got = await client.post("/mcp", content=line, headers=accept)
-            assert (got.status_code, got.json()["error"]["message"]) == (422, told)
-
-    asyncio.run(main())
+    async with Memory.in_memory(embedder=None) as memory, calling(http_app(memory)) as client:
+        (reply,) = await talk_here(create_server(memory), (line,))
+        assert reply["error"]["code"] == -32600
+        assert reply["error"]["message"] == f"Invalid request: {told}"
+        got = await client.post("/mcp", content=line, headers=accept)
+        assert (got.status_code, got.json()["error"]["message"]) == (422, told)
 
 
-def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
+async def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
     """Also those that no event loop can wait for."""
     (tmp_path / "lines").write_bytes(b"some\nlines")
     ended, writer = os.pipe()
@@ -213,23 +203,20 @@ def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
     async def everything(number: int) -> bytes:
         return b"".join([chunk async for chunk in stdio._chunks(number)])
 
-    async def main() -> None:
-        waiting = asyncio.create_task(everything(late))
-        for number, expected in (
-            (os.open("/dev/null", os.O_RDONLY), b""),
-            (os.open("/dev/null", os.O_WRONLY), b""),
-            (os.open(tmp_path / "lines", os.O_RDONLY), b"some\nlines"),
-            (ended, b"some\nlines"),
-        ):
-            assert await asyncio.wait_for(everything(number), 60) == expected
-            os.close(number)
-        os.write(late_writer, b"and a last one")
-        os.close(late_writer)
-        assert await asyncio.wait_for(waiting, 60) == b"and a last one"
-        with pytest.raises(OSError, match="Is a directory"):
-            await everything(os.open(tmp_path, os.O_RDONLY))
-
-    asyncio.run(main())
+    waiting = asyncio.create_task(everything(late))
+    for number, expected in (
+        (os.open("/dev/null", os.O_RDONLY), b""),
+        (os.open("/dev/null", os.O_WRONLY), b""),
+        (os.open(tmp_path / "lines", os.O_RDONLY), b"some\nlines"),
+        (ended, b"some\nlines"),
+    ):
+        assert await asyncio.wait_for(everything(number), 60) == expected
+        os.close(number)
+    os.write(late_writer, b"and a last one")
+    os.close(late_writer)
+    assert await asyncio.wait_for(waiting, 60) == b"and a last one"
+    with pytest.raises(OSError, match="Is a directory"):
+        await everything(os.open(tmp_path, os.O_RDONLY))
 
 
 @pytest.mark.parametrize(
@@ -275,44 +262,38 @@ def test_sigterm_ends_the_first_process_of_a_container_while_it_starts(tmp_path:
         assert command.wait(60) == 128 + signal.SIGTERM
 
 
-def test_requests_under_way_are_answered_when_stdin_ends() -> None:
+async def test_requests_under_way_are_answered_when_stdin_ends() -> None:
     lines = [call("save", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
 
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            replies = await talk_here(create_server(memory, caller=ANN), lines)
-            assert sorted(one["id"] for one in replies) == list(range(1, 21))
-            assert {one["result"]["isError"] for one in replies} == {False}
-            assert len(await memory.list(user_id="ann", limit=100)) == 20
-
-    asyncio.run(main())
+    async with Memory.in_memory(embedder=None) as memory:
+        replies = await talk_here(create_server(memory, caller=ANN), lines)
+        assert sorted(one["id"] for one in replies) == list(range(1, 21))
+        assert {one["result"]["isError"] for one in replies} == {False}
+        assert len(await memory.list(user_id="ann", limit=100)) == 20
 
 
 @pytest.mark.slow
-def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Client(spawned(tmp_path, "--user", "ann")) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            assert names[:3] == ["save", "search", "get"]
-            await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
-            found = data_of(await client.call_tool("search", {"query": "tea"}))
-            assert [one["id"] for one in found["matches"]] == ["tea"]
-            assert found["matches"][0]["memory"]["user_id"] == "ann"
-        async with Client(spawned(tmp_path, "--user", "bob")) as client:
-            found = data_of(await client.call_tool("search", {"query": "tea"}))
-            assert found["matches"] == []
-            refused = refusal_of(await client.call_tool("get", {"id": "tea"}))
-            assert refused.startswith("NotFoundError: id: expected")
-            assert "ann" not in refused
-        async with Client(spawned(tmp_path, "--user", "ann", "--readonly")) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            assert {"save", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
-            refused = refusal_of(await client.call_tool("save", {"text": "x"}))
-            assert refused.startswith("ScopeError: caller: expected the right to write")
-            found = data_of(await client.call_tool("search", {"query": "tea"}))
-            assert [one["id"] for one in found["matches"]] == ["tea"]
-
-    asyncio.run(main())
+async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
+    async with Client(spawned(tmp_path, "--user", "ann")) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names[:3] == ["save", "search", "get"]
+        await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
+        found = data_of(await client.call_tool("search", {"query": "tea"}))
+        assert [one["id"] for one in found["matches"]] == ["tea"]
+        assert found["matches"][0]["memory"]["user_id"] == "ann"
+    async with Client(spawned(tmp_path, "--user", "bob")) as client:
+        found = data_of(await client.call_tool("search", {"query": "tea"}))
+        assert found["matches"] == []
+        refused = refusal_of(await client.call_tool("get", {"id": "tea"}))
+        assert refused.startswith("NotFoundError: id: expected")
+        assert "ann" not in refused
+    async with Client(spawned(tmp_path, "--user", "ann", "--readonly")) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert {"save", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
+        refused = refusal_of(await client.call_tool("save", {"text": "x"}))
+        assert refused.startswith("ScopeError: caller: expected the right to write")
+        found = data_of(await client.call_tool("search", {"query": "tea"}))
+        assert [one["id"] for one in found["matches"]] == ["tea"]
 
 
 @pytest.mark.parametrize(

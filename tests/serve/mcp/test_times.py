@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 from mcp.client import Client
 from typer.testing import CliRunner
 
-from hyrecall import Filter, recipes
-from hyrecall.errors import DTypeError
+from hyrecall import recipes
 from hyrecall.memory import Memory, MemorySync
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
@@ -49,27 +47,6 @@ def ids(matches: Any) -> list[str]:
     return sorted(one["id"] for one in matches)
 
 
-@pytest.mark.parametrize("recipe", ["default", "loom", "l0"])
-def test_a_last_day_is_whole_in_python(recipe: str) -> None:
-    first, last = map(date.fromisoformat, DAYS)
-    with MemorySync.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
-        fill(memory)
-        for found in (
-            memory.search("tea", time_range=(first, last)),
-            memory.recall_scored("tea", kind=None, time_range=(first, last)),
-            memory.search("tea", filter=Filter(occurred_at=(first, last))),
-            memory.search("tea", filter=Filter(occurred_at=[first, last])),
-        ):
-            assert sorted(one.episode.id for one in found) == INSIDE
-        listed = memory.list(filter=Filter(occurred_at=(first, last)))
-        assert [one.id for one in listed] == ["last", "noon", "first"]
-        midnight = datetime(2026, 11, 28, tzinfo=UTC)
-        found = memory.search("tea", time_range=(first, midnight))
-        assert [one.episode.id for one in found if not one.is_fill] == ["first"]
-        with pytest.raises(DTypeError, match="a datetime or a date, got str"):
-            memory.search("tea", time_range=("2026-11-27", None))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -84,7 +61,7 @@ def test_a_last_day_is_whole_in_python(recipe: str) -> None:
         ("/v1/facts/f/end", {"at": ...}),
     ],
 )
-def test_a_number_is_no_time_over_rest_and_a_date_is_its_midnight(
+async def test_a_number_is_no_time_over_rest_and_a_date_is_its_midnight(
     path: str, body: dict[str, Any]
 ) -> None:
     def filled(part: Any, time: Any) -> Any:
@@ -94,43 +71,35 @@ def test_a_number_is_no_time_over_rest_and_a_date_is_its_midnight(
             return [filled(one, time) for one in part]
         return time if part is ... else part
 
-    async def main() -> None:
-        store = Memory.in_memory(embedder=None, recipe=recipes.default)
-        async with calling(create_app(store)) as client:
-            begin = {"id": "f", "object": "milk", "valid_from": "2020-01-01"}
-            assert (await client.post("/v1/facts", json=FACT | begin)).status_code == 201
-            wrong = ["2024", "0", "20240501", "1714550400000", "1712010100000", "2024.5", "-1"]
-            for time in wrong if "filter" in body else [*wrong, 0, 2024, 1.5, True]:
-                got = await client.post(path, json=filled(body, time))
-                assert got.status_code == 422, (time, got.text)
-                wish = "an ISO 8601 time" if "filter" in body else "expected an ISO date or time"
-                assert wish in got.text
-            for time in ("2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01 02:00+02:00"):
-                got = await client.post(path, json=filled(body, time))
-                assert got.status_code in (200, 201), (time, got.text)
-
-    asyncio.run(main())
+    store = Memory.in_memory(embedder=None, recipe=recipes.default)
+    async with calling(create_app(store)) as client:
+        begin = {"id": "f", "object": "milk", "valid_from": "2020-01-01"}
+        assert (await client.post("/v1/facts", json=FACT | begin)).status_code == 201
+        wrong = ["2024", "0", "20240501", "1714550400000", "1712010100000", "2024.5", "-1"]
+        for time in wrong if "filter" in body else [*wrong, 0, 2024, 1.5, True]:
+            got = await client.post(path, json=filled(body, time))
+            assert got.status_code == 422, (time, got.text)
+            wish = "an ISO 8601 time" if "filter" in body else "expected an ISO date or time"
+            assert wish in got.text
+        for time in ("2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01 02:00+02:00"):
+            got = await client.post(path, json=filled(body, time))
+            assert got.status_code in (200, 201), (time, got.text)
 
 
-def test_a_text_of_digits_is_no_time_in_a_table_of_queries() -> None:
-    async def main() -> None:
-        store = Memory.in_memory(embedder=None, recipe=recipes.default)
-        async with calling(create_app(store)) as client:
-            for time, status in (("2024", 422), ("2024-05-01", 200), (TEA_TIME, 200)):
-                rows = pa.Table.from_pylist(
-                    [{"query": "tea", "now": time, "time_range": [time] * 2}]
-                )
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, rows.schema) as stream:
-                    stream.write_table(rows)
-                headers = {"content-type": "application/vnd.apache.arrow.stream"}
-                got = await client.post(
-                    "/v1/recall/arrow", content=bytes(sink.getvalue()), headers=headers
-                )
-                assert got.status_code == status, got.text
-                assert ("expected an ISO date or time" in got.text) == (status == 422)
-
-    asyncio.run(main())
+async def test_a_text_of_digits_is_no_time_in_a_table_of_queries() -> None:
+    store = Memory.in_memory(embedder=None, recipe=recipes.default)
+    async with calling(create_app(store)) as client:
+        for time, status in (("2024", 422), ("2024-05-01", 200), (TEA_TIME, 200)):
+            rows = pa.Table.from_pylist([{"query": "tea", "now": time, "time_range": [time] * 2}])
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rows.schema) as stream:
+                stream.write_table(rows)
+            headers = {"content-type": "application/vnd.apache.arrow.stream"}
+            got = await client.post(
+                "/v1/recall/arrow", content=bytes(sink.getvalue()), headers=headers
+            )
+            assert got.status_code == status, got.text
+            assert ("expected an ISO date or time" in got.text) == (status == 422)
 
 
 def test_what_is_no_time_is_refused_on_the_command_line(
@@ -146,50 +115,44 @@ def test_what_is_no_time_is_refused_on_the_command_line(
         )  # fmt: skip
 
 
-def test_tools_search_and_list_what_happened_in_a_time() -> None:
-    async def main() -> None:
-        async with (
-            Memory.in_memory(embedder=None, recipe=recipes.default) as memory,
-            Client(create_server(memory, caller=ME)) as client,
-        ):
-            for key, time in TIMES.items():
-                given = {"text": f"tea {key}", "id": key, "occurred_at": time}
-                data_of(await client.call_tool("save", given))
-            times = {"since": DAYS[0], "until": DAYS[1]}
-            found = data_of(await client.call_tool("search", {"query": "tea", **times}))
-            assert ids(found["matches"]) == INSIDE
-            for query in ("*", "", " * "):
-                reply = await client.call_tool("search", {"query": query, **times})
-                found = data_of(reply)
-                assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
-                assert {one["score"] for one in found["matches"]} == {None}
-                assert "Nothing" not in text_of(reply)
-            page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
-            found = data_of(await client.call_tool("search", page))
-            assert [one["id"] for one in found["matches"]] == ["last"]
-            listed = data_of(await client.call_tool("list", times))
-            assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
-            both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
-            listed = data_of(await client.call_tool("list", both))
-            assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
-            refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
-            assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
-            refused = await client.call_tool("list", {"until": "yesterday"})
-            assert refusal_of(refused) == (
-                "OptionError: until: expected an ISO 8601 time, got 'yesterday'"
-            )
-
-    asyncio.run(main())
+async def test_tools_search_and_list_what_happened_in_a_time() -> None:
+    async with (
+        Memory.in_memory(embedder=None, recipe=recipes.default) as memory,
+        Client(create_server(memory, caller=ME)) as client,
+    ):
+        for key, time in TIMES.items():
+            given = {"text": f"tea {key}", "id": key, "occurred_at": time}
+            data_of(await client.call_tool("save", given))
+        times = {"since": DAYS[0], "until": DAYS[1]}
+        found = data_of(await client.call_tool("search", {"query": "tea", **times}))
+        assert ids(found["matches"]) == INSIDE
+        for query in ("*", "", " * "):
+            reply = await client.call_tool("search", {"query": query, **times})
+            found = data_of(reply)
+            assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
+            assert {one["score"] for one in found["matches"]} == {None}
+            assert "Nothing" not in text_of(reply)
+        page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
+        found = data_of(await client.call_tool("search", page))
+        assert [one["id"] for one in found["matches"]] == ["last"]
+        listed = data_of(await client.call_tool("list", times))
+        assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
+        both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
+        listed = data_of(await client.call_tool("list", both))
+        assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
+        refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
+        assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
+        refused = await client.call_tool("list", {"until": "yesterday"})
+        assert refusal_of(refused) == (
+            "OptionError: until: expected an ISO 8601 time, got 'yesterday'"
+        )
 
 
-def test_tools_list_110_memories_of_a_day() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None, recipe=recipes.hypergraph) as memory:
-            for at in range(110):
-                time = datetime(2026, 11, 28, 6, at % 60, at // 60, tzinfo=UTC)
-                await memory.remember(f"note {at}", occurred_at=time)
-            async with Client(create_server(memory, caller=ME)) as client:
-                asked = {"query": "*", "since": "2026-11-28", "until": "2026-11-28", "limit": 200}
-                assert len(data_of(await client.call_tool("search", asked))["matches"]) == 110
-
-    asyncio.run(main())
+async def test_tools_list_110_memories_of_a_day() -> None:
+    async with Memory.in_memory(embedder=None, recipe=recipes.hypergraph) as memory:
+        for at in range(110):
+            time = datetime(2026, 11, 28, 6, at % 60, at // 60, tzinfo=UTC)
+            await memory.remember(f"note {at}", occurred_at=time)
+        async with Client(create_server(memory, caller=ME)) as client:
+            asked = {"query": "*", "since": "2026-11-28", "until": "2026-11-28", "limit": 200}
+            assert len(data_of(await client.call_tool("search", asked))["matches"]) == 110

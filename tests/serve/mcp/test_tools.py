@@ -1,11 +1,11 @@
-"""hyrecall's own tools: what they list, take, return and refuse."""
+"""hyrecall's own tools: what they list, take, return and refuse; pinned memories as resources."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,11 +18,11 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from hyrecall import recipes
-from hyrecall.memory import Episode, Memory
+from hyrecall.memory import Memory
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
-from seams import BusyError, CallLimiter
+from seams import BusyError, Gate, resources
 
 WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {
@@ -37,7 +37,6 @@ READS = {
     "browse_find",
 }
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
-BOB = Caller(user_id="bob", rights=frozenset(("read", "write")))
 ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
 
 
@@ -51,65 +50,52 @@ async def asked(
         yield [await stack.enter_async_context(Client(server)) for server in servers]
 
 
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    async def call() -> None:
-        await main()
-
-    asyncio.run(call())
-
-
-def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
-    async def main() -> None:
-        async with asked(ANN) as (client,):
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            assert set(tools) == WRITES | READS
-            for name, tool in tools.items():
-                assert tool.annotations is not None
-                assert tool.annotations.read_only_hint is (name in READS), name
-                removes = name in {"update", "end_fact", "forget", "unlink", "set_policy"}
-                assert tool.annotations.destructive_hint is removes, name
-                once = name in {"save", "update", "link"}
-                assert tool.annotations.idempotent_hint is not once, name
-                assert tool.input_schema["additionalProperties"] is False
-                assert tool.input_schema["type"] == "object"
-                assert tool.output_schema is not None
-                for schema in (tool.input_schema, tool.output_schema):
-                    Draft202012Validator.check_schema(schema)
-                assert tool.description
-                assert "user_id" not in tool.input_schema["properties"]
-
-    run(main)
+async def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
+    async with asked(ANN) as (client,):
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == WRITES | READS
+        for name, tool in tools.items():
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint is (name in READS), name
+            removes = name in {"update", "end_fact", "forget", "unlink", "set_policy"}
+            assert tool.annotations.destructive_hint is removes, name
+            once = name in {"save", "update", "link"}
+            assert tool.annotations.idempotent_hint is not once, name
+            assert tool.input_schema["additionalProperties"] is False
+            assert tool.input_schema["type"] == "object"
+            assert tool.output_schema is not None
+            for schema in (tool.input_schema, tool.output_schema):
+                Draft202012Validator.check_schema(schema)
+            assert tool.description
+            assert "user_id" not in tool.input_schema["properties"]
 
 
-def test_replies_say_in_words_what_their_data_says() -> None:
-    async def main() -> None:
-        async with asked(ANN) as (client,):
-            for at, text in enumerate(("where is the key", "under the stone", "thanks a lot")):
-                given = {"text": text, "id": f"e{at}", "session_id": "s", "source": "memory"}
-                saved = await client.call_tool(
-                    "save", {**given, "occurred_at": f"2026-05-01T00:0{at}:00"}
-                )
-            assert data_of(saved) == {"id": "e2", "version": 1, "embedded": False, "reasons": []}
-            got = data_of(await client.call_tool("get", {"id": "e0"}))
-            assert datetime.fromisoformat(got["memory"].pop("stored_at")).tzinfo is not None
-            assert got["memory"] == {
-                "id": "e0", "text": "where is the key", "input": None, "kind": "episodic",
-                "tags": [], "occurred_at": "2026-05-01T00:00:00Z", "pinned": False,
-                "importance": None, "session_id": "s", "source": "memory", "visibility": "private",
-                "user_id": "ann", "metadata": {}, "valid_to": None,
-            }  # fmt: skip
-            assert got["links"] == []
-            found = text_of(await client.call_tool("search", {"query": "stone", "around": 1}))
-            assert ' id="e1" user_id="ann" source="memory" kind="episodic"' in found
-            assert 'around="e1">\nwhere is the key\n</stored-' in found
-            cat = await client.call_tool("browse_cat", {"path": "/memories/episodic/e1.md"})
-            assert f">\n{data_of(cat)['text']}\n</stored-" in text_of(cat)
-            said = await client.call_tool("feedback", {"query": "where?", "used": ["e1", "e0"]})
-            assert text_of(said) == "Noted, 2 new."
-            refused = refusal_of(await client.call_tool("get", {"id": "none"}))
-            assert refused == "NotFoundError: id: expected a memory of the caller, got none"
-
-    run(main)
+async def test_replies_say_in_words_what_their_data_says() -> None:
+    async with asked(ANN) as (client,):
+        for at, text in enumerate(("where is the key", "under the stone", "thanks a lot")):
+            given = {"text": text, "id": f"e{at}", "session_id": "s", "source": "memory"}
+            saved = await client.call_tool(
+                "save", {**given, "occurred_at": f"2026-05-01T00:0{at}:00"}
+            )
+        assert data_of(saved) == {"id": "e2", "version": 1, "embedded": False, "reasons": []}
+        got = data_of(await client.call_tool("get", {"id": "e0"}))
+        assert datetime.fromisoformat(got["memory"].pop("stored_at")).tzinfo is not None
+        assert got["memory"] == {
+            "id": "e0", "text": "where is the key", "input": None, "kind": "episodic",
+            "tags": [], "occurred_at": "2026-05-01T00:00:00Z", "pinned": False,
+            "importance": None, "session_id": "s", "source": "memory", "visibility": "private",
+            "user_id": "ann", "metadata": {}, "valid_to": None,
+        }  # fmt: skip
+        assert got["links"] == []
+        found = text_of(await client.call_tool("search", {"query": "stone", "around": 1}))
+        assert ' id="e1" user_id="ann" source="memory" kind="episodic"' in found
+        assert 'around="e1">\nwhere is the key\n</stored-' in found
+        cat = await client.call_tool("browse_cat", {"path": "/memories/episodic/e1.md"})
+        assert f">\n{data_of(cat)['text']}\n</stored-" in text_of(cat)
+        said = await client.call_tool("feedback", {"query": "where?", "used": ["e1", "e0"]})
+        assert text_of(said) == "Noted, 2 new."
+        refused = refusal_of(await client.call_tool("get", {"id": "none"}))
+        assert refused == "NotFoundError: id: expected a memory of the caller, got none"
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -159,20 +145,17 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_what_is_wrong_is_named_and_nothing_is_written() -> None:
-    async def main() -> None:
-        async with asked(ANN) as (client,):
-            await client.call_tool("save", {"text": "first", "id": "m"})
-            for tool, given, told in WRONG:
-                refused = refusal_of(await client.call_tool(tool, given))
-                assert refused.startswith(told), (tool, given)
-                assert "Memory.open" not in refused  # the remedy is Python code
-                versions = data_of(await client.call_tool("history", {"id": "m"}))["versions"]
-                assert len(versions) == 1, (tool, given)
-                listed = data_of(await client.call_tool("list", {}))["memories"]
-                assert [one["text"] for one in listed] == ["first"], (tool, given)
-
-    run(main)
+async def test_what_is_wrong_is_named_and_nothing_is_written() -> None:
+    async with asked(ANN) as (client,):
+        await client.call_tool("save", {"text": "first", "id": "m"})
+        for tool, given, told in WRONG:
+            refused = refusal_of(await client.call_tool(tool, given))
+            assert refused.startswith(told), (tool, given)
+            assert "Memory.open" not in refused  # the remedy is Python code
+            versions = data_of(await client.call_tool("history", {"id": "m"}))["versions"]
+            assert len(versions) == 1, (tool, given)
+            listed = data_of(await client.call_tool("list", {}))["memories"]
+            assert [one["text"] for one in listed] == ["first"], (tool, given)
 
 
 def nested(levels: int) -> Any:
@@ -180,7 +163,7 @@ def nested(levels: int) -> Any:
     return {"a": nested(levels - 1)} if levels > 1 else {"a": 1}
 
 
-def test_limits_are_those_of_the_options_to_the_number() -> None:
+async def test_limits_are_those_of_the_options_to_the_number() -> None:
     options = ServiceOptions(max_query=6, max_limit=20, max_ids=3, max_levels=6)
     taken: list[tuple[str, dict[str, Any]]] = [
         ("search", {"query": "xxxxxx"}),
@@ -207,90 +190,138 @@ def test_limits_are_those_of_the_options_to_the_number() -> None:
         ("memory_search", {"query": "x", "limit": 21}, "limit: expected <= 20, got 21"),
     ]  # fmt: skip
 
-    async def main() -> None:
-        recipe = recipes.honeycomb
-        async with asked(ANN, recipe=recipe, options=options) as (client,):
-            for tool, given in taken:
-                assert data_of(await client.call_tool(tool, given)) is not None
-            for tool, given, told in refused:
-                assert refusal_of(await client.call_tool(tool, given)) == f"OptionError: {told}"
-            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-            for name, default in (("search", 10), ("list", 20), ("memory_search", 20)):
-                limit = tools[name].input_schema["properties"]["limit"]
-                assert (limit["anyOf"][0]["maximum"], limit["default"]) == (20, default)
-            assert tools["search"].input_schema["properties"]["query"]["maxLength"] == 6
-
-    run(main)
+    recipe = recipes.honeycomb
+    async with asked(ANN, recipe=recipe, options=options) as (client,):
+        for tool, given in taken:
+            assert data_of(await client.call_tool(tool, given)) is not None
+        for tool, given, told in refused:
+            assert refusal_of(await client.call_tool(tool, given)) == f"OptionError: {told}"
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        for name, default in (("search", 10), ("list", 20), ("memory_search", 20)):
+            limit = tools[name].input_schema["properties"]["limit"]
+            assert (limit["anyOf"][0]["maximum"], limit["default"]) == (20, default)
+        assert tools["search"].input_schema["properties"]["query"]["maxLength"] == 6
 
 
-def test_an_unexpected_error_is_told_and_logged_without_a_word_of_the_call(
+async def test_an_unexpected_error_is_told_and_logged_without_a_word_of_the_call(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(self: Memory, *args: Any, **options: Any) -> Any:
         raise RuntimeError(f"{args} {options}")
 
-    async def main() -> None:
-        async with asked(ANN) as (client,):
-            monkeypatch.setattr(Memory, "search", broken)
-            refused = refusal_of(await client.call_tool("search", {"query": "canary"}))
-            assert refused == "InternalError: an internal error; the log of the server says more"
-            monkeypatch.setattr(Memory, "list", broken)
-            with pytest.raises(MCPError, match="internal error"):
-                await client.list_resources()
-
-    run(main)
+    async with asked(ANN) as (client,):
+        monkeypatch.setattr(Memory, "search", broken)
+        refused = refusal_of(await client.call_tool("search", {"query": "canary"}))
+        assert refused == "InternalError: an internal error; the log of the server says more"
+        monkeypatch.setattr(Memory, "list", broken)
+        with pytest.raises(MCPError, match="internal error"):
+            await client.list_resources()
     assert "search failed: RuntimeError at" in caplog.text
     assert "canary" not in caplog.text
 
 
-def test_a_closed_store_is_a_refusal() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            server = create_server(memory, caller=ANN)
-            await memory.close()
-        async with Client(server) as client:
-            told = refusal_of(await client.call_tool("search", {"query": "x"}))
-            assert told == "OptionError: memory: expected an open store, got a closed one"
-
-    run(main)
+async def test_a_closed_store_is_a_refusal() -> None:
+    async with Memory.in_memory(embedder=None) as memory:
+        server = create_server(memory, caller=ANN)
+        await memory.close()
+    async with Client(server) as client:
+        told = refusal_of(await client.call_tool("search", {"query": "x"}))
+        assert told == "OptionError: memory: expected an open store, got a closed one"
 
 
-def test_calls_wait_their_turn_and_not_for_ever() -> None:
-    async def main() -> None:
-        gate = CallLimiter(ServiceOptions(max_running=1, max_waiting=1, deadline=0.05))
-        begun, end = asyncio.Event(), asyncio.Event()
+async def test_calls_wait_their_turn_and_not_for_ever() -> None:
+    gate = Gate(ServiceOptions(max_running=1, max_waiting=1, deadline=0.05))
+    begun, end = asyncio.Event(), asyncio.Event()
 
-        async def hang() -> str:
-            begun.set()
-            await end.wait()
-            return "done"
+    async def hang() -> str:
+        begun.set()
+        await end.wait()
+        return "done"
 
-        first = asyncio.create_task(gate.run(hang))
-        await begun.wait()
-        second = asyncio.create_task(gate.run(hang))
-        await asyncio.sleep(0)
-        with pytest.raises(BusyError, match="too many calls"):
-            await gate.run(hang)
-        for one in (first, second):
-            with pytest.raises(BusyError, match=r"took more than 0\.05 seconds"):
-                await one
-        end.set()
-        assert await gate.run(hang) == "done"
-
-    run(main)
+    first = asyncio.create_task(gate.run(hang))
+    await begun.wait()
+    second = asyncio.create_task(gate.run(hang))
+    await asyncio.sleep(0)
+    with pytest.raises(BusyError, match="too many calls"):
+        await gate.run(hang)
+    for one in (first, second):
+        with pytest.raises(BusyError, match=r"took more than 0\.05 seconds"):
+            await one
+    end.set()
+    assert await gate.run(hang) == "done"
 
 
-def test_times_are_read_as_the_store_reads_them() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(embedder=None) as memory:
-            at = datetime(2026, 6, 1, 12, tzinfo=UTC)
-            await memory.remember(Episode(output="tea", user_id="ann", id="t", occurred_at=at))
-            async with Client(create_server(memory, caller=ANN)) as client:
-                got = data_of(await client.call_tool("get", {"id": "t"}))
-                assert got["memory"]["occurred_at"] == "2026-06-01T12:00:00Z"
-                for time in ("2026-06-01T12:00", "2026-06-01T14:00+02:00"):
-                    given = {"query": "tea", "since": time, "until": time}
-                    found = data_of(await client.call_tool("search", given))
-                    assert len(found["matches"]) == 1
+# ---- whose ----
 
-    run(main)
+
+@pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
+async def test_a_caller_that_may_choose_names_the_user_in_each_call() -> None:
+    async with asked(ANY, ANN) as (free, ann):
+        tools = (await free.list_tools()).tools
+        assert all("user_id" in tool.input_schema["properties"] for tool in tools)
+        await free.call_tool("save", {"text": "for ann", "id": "a", "user_id": "ann"})
+        await free.call_tool("save", {"text": "for nobody", "id": "n"})
+        got = data_of(await ann.call_tool("list", {}))["memories"]
+        assert [one["id"] for one in got] == ["a"]
+        got = data_of(await free.call_tool("list", {}))["memories"]
+        assert [one["id"] for one in got] == ["n"]
+        refused = refusal_of(await free.call_tool("list", {"user_id": 5}))
+        assert refused == "DTypeError: user_id: expected a string, got int"
+
+
+async def test_an_agent_reads_by_its_policy_and_writes_its_own() -> None:
+    place: dict[str, Any] = {"org": "acme", "workspace": "lab", "rights": ANN.rights}
+    planner, ops = Caller(agent="planner", **place), Caller(agent="ops", **place)
+
+    async with Memory.in_memory(embedder=None) as memory:
+        await memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
+        async with (
+            Client(create_server(memory, caller=planner)) as one,
+            Client(create_server(memory, caller=ops)) as other,
+        ):
+            shared = {"text": "Friday is free", "id": "f", "visibility": "global"}
+            await other.call_tool("save", shared)
+            await one.call_tool("save", {"text": "Friday is mine", "id": "m"})
+            found = data_of(await one.call_tool("search", {"query": "friday"}))
+            assert {(m["id"], m["memory"]["user_id"]) for m in found["matches"]} == {
+                ("f", "ops"), ("m", "planner"),
+            }  # fmt: skip
+            found = data_of(await other.call_tool("search", {"query": "friday"}))
+            assert [match["id"] for match in found["matches"]] == ["f"]
+            change = {"id": "m", "text": "Friday is taken"}
+            refused = refusal_of(await one.call_tool("update", change))
+            assert refused.startswith("OptionError: reason: expected a reason")
+            assert data_of(await one.call_tool("update", {**change, "reason": "r"}))
+            taken = {"id": "f", "reason": "r", "text": "not yours"}
+            assert refusal_of(await one.call_tool("update", taken)).startswith("NotFoundError")
+            nodes = {"nodes": ["f", "m"], "relationship": "r"}
+            refused = refusal_of(await one.call_tool("link", nodes))
+            assert refused.startswith("ScopeError: link: expected a user")
+
+
+async def test_pinned_memories_are_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "PAGE", 20)
+
+    async with asked(ANN) as (client,):
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["memory:///{scope}/{key}"]
+        for n in range(23):
+            fields = {"text": f"text {n}\nmore", "id": f"k/{n}", "pinned": n != 1}
+            await client.call_tool("save", fields)
+        first = await client.list_resources()
+        assert len(first.resources) == 20
+        assert first.resources[0].uri == "memory:///ann/k%2F22"
+        assert first.resources[0].description == "text 22"
+        second = await client.list_resources(cursor=first.next_cursor)
+        assert [one.name for one in second.resources] == ["k/2", "k/0"]
+        assert second.next_cursor is None
+        (text,) = (await client.read_resource("memory:///ann/k%2F0")).contents
+        assert (text.uri, text.text) == ("memory:///ann/k%2F0", "text 0\nmore")  # type: ignore[union-attr]
+        (text,) = (await client.read_resource("memory:///ann/k%2F1")).contents
+        for uri in ("memory:///ann/none", "memory://[", "http://ann/k%2F0", "memory:///ann"):
+            with pytest.raises(MCPError, match="expected a memory of the caller") as refused:
+                await client.read_resource(uri)
+            assert refused.value.error.code == -32602
+        for cursor in ("0", "-1", "x", "99999999", "１"):
+            with pytest.raises(MCPError, match="cursor: expected"):
+                await client.list_resources(cursor=cursor)

@@ -62,38 +62,62 @@ def index_service() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def open_page(chromium: Any, service: str) -> Iterator[Open]:
-    """Open the page in a fresh browser profile; what it must never do, fails the test.
+class Desk:
+    """A page of a browser profile, and what it did that it must never do.
 
     It must not ask another host, break its own policy, or throw.
     """
-    faults: list[str] = []
-    contexts = []
 
-    def ask(route: Any) -> None:
-        faults.append(f"asked {route.request.url}")
+    def __init__(self, chromium: Any, **options: Any) -> None:
+        self.faults: list[str] = []
+        self.address = ""
+        self.context = chromium.new_context(**options)
+        self.context.route(lambda url: not url.startswith(self.address), self._refuse)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(15_000)
+        self.page.on("pageerror", lambda fault: self.faults.append(str(fault)))
+        self.page.on("console", self._hear)
+
+    def _refuse(self, route: Any) -> None:
+        self.faults.append(f"asked {route.request.url}")
         route.abort()
 
+    def _hear(self, line: Any) -> None:
+        if "Security Policy" in line.text:
+            self.faults.append(line.text)
+
+    def leave(self) -> list[str]:
+        """Forget what the page kept, which is the session's alone; give its faults."""
+        self.page.unroute_all()
+        if self.page.url.startswith("http"):
+            self.page.evaluate("sessionStorage.clear()")
+            self.page.goto("about:blank")
+        faults, self.faults = self.faults, []
+        return faults
+
+
+@pytest.fixture(scope="package")
+def desk(chromium: Any) -> Iterator[Desk]:
+    """A page for all tests that want no other options: a profile of its own costs seconds."""
+    made = Desk(chromium)
+    yield made
+    made.context.close()
+
+
+@pytest.fixture
+def open_page(chromium: Any, service: str, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Open the page of a service, as if for the first time."""
+    desks: list[Desk] = []
+    own: list[Desk] = []
+
     def opened(
-        address: str = service,
-        path: str = "/",
-        *,
-        user: str = "alice",
-        connects: bool = True,
-        **options: Any,
+        address: str = service, *, user: str = "alice", connects: bool = True, **options: Any
     ) -> Any:
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        context.route(lambda url: not url.startswith(address), ask)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("pageerror", lambda fault: faults.append(str(fault)))
-        page.on(
-            "console",
-            lambda line: faults.append(line.text) if "Security Policy" in line.text else None,
-        )
-        page.goto(address + path)
+        desk = Desk(chromium, **options) if options else request.getfixturevalue("desk")
+        desks.append(desk)
+        own.extend([desk] if options else [])
+        desk.address, page = address, desk.page
+        page.goto(f"{address}/")
         if not connects:
             return page
         page.wait_for_selector("#served:not(:empty)", state="attached")
@@ -102,6 +126,7 @@ def open_page(chromium: Any, service: str) -> Iterator[Open]:
         return page
 
     yield opened
-    for context in contexts:
-        context.close()
+    faults = [fault for desk in desks for fault in desk.leave()]
+    for desk in own:
+        desk.context.close()
     assert faults == []

@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 QUERY = "replica stopped following the primary"
-PHONE = {"width": 360, "height": 740}
 
 FOCUS = """() => {
   const node = document.activeElement;
@@ -57,7 +56,7 @@ MOVING = """() => [...document.querySelectorAll('*')].filter((one) => {
   return style.transitionDuration !== '0s' || style.animationName !== 'none';
 }).length"""
 
-WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def recall(page: Any, query: str = QUERY) -> None:

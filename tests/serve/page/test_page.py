@@ -106,7 +106,7 @@ def test_filters_and_scope_narrow_the_reply(open_page: Open, memory: MemorySync)
 def test_two_recipes_stand_side_by_side_with_the_differences_of_rank_marked(
     open_page: Open, memory: MemorySync
 ) -> None:
-    page = open_page(viewport={"width": 1280, "height": 900})
+    page = open_page()
     query = "replica log volume tea"
     page.select_option("#beside", "honeycomb")
     recall(page, query)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from serve.page.conftest import Open
-from serve.page.driving import FOCUS, MOVING, PHONE, POOR_CONTRAST, QUERY, WIDTHS, goto, recall
+from serve.page.driving import FOCUS, MOVING, POOR_CONTRAST, QUERY, WIDER, goto, recall
 
 
 def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
@@ -77,37 +79,37 @@ def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page:
             assert sum(tag == "a" for tag, _, _ in met) == 4  # the nodes of the drawing
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_on_the_screen_stands_out_from_its_ground(open_page: Open, scheme: str) -> None:
-    page = open_page(color_scheme=scheme)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"color_scheme": "light"},
+        {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}, "has_touch": True},
+    ],
+    ids=["light", "dark, on a phone"],
+)
+def test_every_text_stands_out_from_its_ground_and_nothing_is_wider_than_the_screen(
+    open_page: Open, options: dict[str, Any]
+) -> None:
+    page = open_page(**options)
+    found = []
+
+    def look() -> None:
+        found.append(page.evaluate(POOR_CONTRAST))
+        assert page.evaluate(WIDER) == 0
+
     page.select_option("#recipe", "honeycomb")
     recall(page)
     page.click("li.hit summary >> nth=0")
-    found = [page.evaluate(POOR_CONTRAST)]
+    look()
     page.select_option("#beside", "default")
     page.wait_for_selector(".both")
-    found.append(page.evaluate(POOR_CONTRAST))
+    look()
     goto(page, "#/memory/disk", "svg.graph")
-    found.append(page.evaluate(POOR_CONTRAST))
+    look()
     goto(page, "#/files/memories/fact/tea.md", ".file pre")
-    found.append(page.evaluate(POOR_CONTRAST))
+    look()
     assert [poor for _, poor in found] == [[]] * 4
     assert min(count for count, _ in found) > 15
-
-
-def test_nothing_is_wider_than_a_phone(open_page: Open) -> None:
-    page = open_page(viewport=PHONE, has_touch=True, color_scheme="dark")
-    page.select_option("#recipe", "honeycomb")
-    recall(page)
-    page.click("li.hit summary >> nth=0")
-    assert page.evaluate(WIDTHS) == [360, 360]
-    page.select_option("#beside", "default")
-    page.wait_for_selector(".both")
-    assert page.evaluate(WIDTHS) == [360, 360]
-    goto(page, "#/memory/disk", "svg.graph")
-    assert page.evaluate(WIDTHS) == [360, 360]
-    goto(page, "#/files/memories/fact/tea.md", ".file pre")
-    assert page.evaluate(WIDTHS) == [360, 360]
 
 
 @pytest.mark.slow
