@@ -157,13 +157,13 @@ NAMES = {
     "hyrecall.adapters.items": "Items Namespaces check_filter narrowing passes user_of",
     "hyrecall.adapters.memories": "UserMemories",
     "hyrecall.ask.arms": (
-        "EdgeLexical Edges MOST_STATES Newest Regex Tags ask_Listed=Listed "
-        "open_states pattern_fault"
+        "EdgeLexical Edges MOST_STATES Newest Regex Tags ask_Listed=Listed open_states "
+        "pattern_fault"
     ),
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
-    "hyrecall.ask.request": "CallOptions Request",
+    "hyrecall.ask.request": "CallOptions Search",
     "hyrecall.ask.scope": "distinct_scopes read_scopes",
     "hyrecall.ask.session": "ask_Session=Session",
     "hyrecall.ask.shaping": "Composite Phase SessionSignals Stage",
@@ -233,12 +233,12 @@ NAMES = {
     "hyrecall.hits.joined_reply": "JoinedReply",
     "hyrecall.hits.reply": "ReplyBase hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
-    "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
+    "hyrecall.memory.agent_memory": "AgentMemory",
     "hyrecall.memory.backends.contract": "MemoryContract",
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
     "hyrecall.memory.backends.ranked_backend": "PostgresMemory",
     "hyrecall.memory.changes": "Change Remember SetVectors",
-    "hyrecall.memory.data.matches": "DegradedReason Found",
+    "hyrecall.memory.data.matches": "DegradedReason RecallReport",
     "hyrecall.memory.data.metadata": "metadata_tokens",
     "hyrecall.memory.data.sessions": "SessionName",
     "hyrecall.memory.data.types": (
@@ -248,7 +248,7 @@ NAMES = {
     "hyrecall.memory.derived.derived_index": "Derived MOST_JOINED Wish",
     "hyrecall.memory.derived.follower": "Background Follower INDEX RETRY_SECONDS",
     "hyrecall.memory.derived.layout": (
-        "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of memory_Column=Column serves"
+        "ANALYZER EDGES IndexNotReadyError Layout Ready layout_of IndexColumn serves"
     ),
     "hyrecall.memory.derived.projection": "n_live",
     "hyrecall.memory.faces.browse": "memory_path read_place",
@@ -261,8 +261,8 @@ NAMES = {
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.notes": "KIND Notes snippet",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
-    "hyrecall.memory.recall.call": "Ask FoundRows memory_Question=Question read_ask",
-    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch Joining _Waiting",
+    "hyrecall.memory.recall.call": "FoundRows RecallArguments IndexQuestion read_ask",
+    "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
     "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
@@ -273,15 +273,15 @@ NAMES = {
         "ClientState Codec ConnectionLost Frames Hello ClassCodec OwnerState Welcome WireError"
     ),
     "hyrecall.memory.sql.codec": (
-        "Cell cell_of cells_by_number cells_of decode_vector encode_vector every_cell find_cell "
-        "make_cell vector_checksum"
+        "Cell cell_of cells_by_number cells_of decode_vector encode_vector every_cell "
+        "find_cell make_cell vector_checksum"
     ),
     "hyrecall.memory.sql.connecting": (
         "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE"
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
-    "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
+    "hyrecall.memory.sql.doctor": "DoctorCheck Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": "add_feedback edges_in link unlink",
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
@@ -342,8 +342,7 @@ NAMES = {
     "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (
-        "IndexQuery IndexReply RecallReply ServedIndex "
-        "recall_data serve_BatchReply=BatchReply"
+        "IndexQuery IndexReply RecallReply ServedIndex recall_data serve_BatchReply=BatchReply"
     ),
     "hyrecall.serve.routes.arrow_recall": "MANY MAX_BATCHES OF_A_STORE",
     "hyrecall.serve.routing": "Route to_route",

@@ -22,14 +22,14 @@ from memory.faults.interrupting import Lines, interrupted
 from seams import (
     FoundRows,
     IndexNotReadyError,
+    IndexQuestion,
     IndexSearch,
+    JoinedCalls,
     JoinedSearch,
-    Joining,
     Trace,
-    _Waiting,
+    _WaitingSearch,
     joined_search,
 )
-from seams import memory_Question as Question
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 WORDS = ("oak", "ash", "elm", "fir", "yew", "tea")
@@ -353,7 +353,7 @@ class Scene:
     def __init__(self, at: int, *, first: bool, seconds: float) -> None:
         self.lines, self.wrong = JoiningLines(at), ""
         self._first, self._n_runs, self._gave_up = first, 0, False
-        self._joined: JoinedSearch[int, int] = JoinedSearch(self._run, Joining())
+        self._joined: JoinedSearch[int, int] = JoinedSearch(self._run, JoinedCalls())
         self._others = Calls(self._joined)
         if not first:
             self._others.begin(1)
@@ -430,7 +430,7 @@ def test_an_interrupt_at_any_line_of_a_search_leaves_nobody_waiting(first: bool)
 @pytest.mark.usefixtures("quick")
 def test_a_search_that_waits_without_looking_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a leader that was interrupted before it woke the others leaves them waiting."""
-    monkeypatch.setattr(_Waiting, "wait", lambda self: self._woken.acquire())
+    monkeypatch.setattr(_WaitingSearch, "wait", lambda self: self._woken.acquire())
     monkeypatch.setattr(JoinedSearch, "_wake_next", lambda self, but=None: None)
     _, wrong = wrongs(first=True, seconds=0.2, most=1)
     assert "some waited on" in wrong[0]
@@ -438,8 +438,10 @@ def test_a_search_that_waits_without_looking_is_caught(monkeypatch: pytest.Monke
 
 @pytest.mark.usefixtures("quick")
 def test_a_thread_that_ended_without_a_word_holds_up_nobody() -> None:
-    joined: JoinedSearch[int, int] = JoinedSearch(lambda calls: [n * 10 for n in calls], Joining())
-    joined._waiting[_Waiting(5)] = None
+    joined: JoinedSearch[int, int] = JoinedSearch(
+        lambda calls: [n * 10 for n in calls], JoinedCalls()
+    )
+    joined._waiting[_WaitingSearch(5)] = None
     calls = Calls(joined)
     calls.begin(1, 2, 3)
     assert calls.all_end(20)

@@ -21,6 +21,7 @@ from seams import (
     ANALYZER,
     EDGES,
     Database,
+    IndexColumn,
     Layout,
     layout_of,
     norms,
@@ -29,7 +30,6 @@ from seams import (
     vector_checksum,
 )
 from seams import layout as layouts
-from seams import memory_Column as Column
 
 SCOPE = tuple(cell())
 
@@ -166,7 +166,7 @@ def store(n: int) -> MemorySync:
 
 
 def expected_table(
-    columns: dict[str, Column], key: str, rows: Sequence[dict[str, Any]], wanted: set[Any]
+    columns: dict[str, IndexColumn], key: str, rows: Sequence[dict[str, Any]], wanted: set[Any]
 ) -> pa.Table:
     """Each column by a call of its own, of the rows whose key is wanted."""
     live = [row for row in rows if row[key] in wanted]
@@ -177,7 +177,7 @@ def expected_table(
 
 
 def read(
-    memory: MemorySync, columns: dict[str, Column], tables: str, more: str = ""
+    memory: MemorySync, columns: dict[str, IndexColumn], tables: str, more: str = ""
 ) -> list[dict[str, Any]]:
     wanted = ", ".join(column.sql for column in columns.values())
     number = "e.changed" if columns is EDGES else "d.changed"

@@ -24,7 +24,7 @@ from hyrecall.memory import (
     Partition,
 )
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, folder, open_store
-from seams import EVERYONE, AskedBy, Bounded, Composite, Found, read_ask
+from seams import EVERYONE, AskedBy, Bounded, Composite, RecallReport, read_ask
 
 DAY = 24 * HOUR
 
@@ -430,7 +430,7 @@ def test_everyone_cannot_recall() -> None:
 def test_matches_say_how_they_came_about() -> None:
     why = Degradation(DegradedReason.INDEX_NOT_READY, "being built")
     one = EpisodeMatch(episode=episode(0), score=0.25)
-    matches = Matches([one], Found(reasons=(why,), origins=("hit",)))
+    matches = Matches([one], RecallReport(reasons=(why,), origins=("hit",)))
     assert isinstance(matches, list)
     assert matches == [one]
     assert matches.degraded

@@ -344,7 +344,7 @@ def test_an_ended_fact_hides_no_memory_of_the_same_id_in_another_cell() -> None:
         assert near() == before
 
 
-def _whatever_holds(self: Ask, now: datetime) -> Ask:
+def _whatever_holds(self: RecallArguments, now: datetime) -> RecallArguments:
     return self
 
 
@@ -360,7 +360,7 @@ def _in_order_of_scores(connection: Any, rows: Any, ask: RecallArguments, *_: An
     ("recipe", "place", "name", "wrong", "check"),
     [
         (
-            recipes.honeycomb, Ask, "of_what_holds", _whatever_holds,
+            recipes.honeycomb, RecallArguments, "of_what_holds", _whatever_holds,
             test_E53_facts_that_do_not_hold_are_left_out_of_every_search,
         ),
         (

@@ -331,7 +331,7 @@ async def test_tokens_whose_requests_wait_take_turns(
 async def test_turns_are_given_back_whoever_leaves_when(seed: int) -> None:
     draw = random.Random(seed)
 
-    turns, most, share = Turns(3, 2), 3, 2
+    turns, most, share = FairSemaphore(3, 2), 3, 2
     inside: Counter[str] = Counter()
 
     async def ask(name: str) -> None:

@@ -11,8 +11,7 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.serve import ServiceOptions, create_app
-from seams import Opening, ServiceError, check_host, check_origin, reading
-from seams import serve_Guard as Guard
+from seams import Opening, ServiceError, ServiceGuard, check_host, check_origin, reading
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling

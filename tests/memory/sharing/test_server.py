@@ -26,7 +26,7 @@ from seams import (
     Frames,
     Hello,
     Limits,
-    Link,
+    OwnerConnection,
     Server,
     Welcome,
     WireError,
@@ -261,14 +261,14 @@ def test_requests_beyond_the_limits_are_told_so(tmp_path: Path) -> None:
 
 def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
     house = House(tmp_path, Limits(connections=2))
-    kept = [Link(house.connect, CODEC, Hello(os.getpid())) for _ in range(2)]
+    kept = [OwnerConnection(house.connect, CODEC, Hello(os.getpid())) for _ in range(2)]
     with pytest.raises(StoreBusyError, match="2 connections"):
-        Link(house.connect, CODEC, Hello(os.getpid()))
+        OwnerConnection(house.connect, CODEC, Hello(os.getpid()))
     kept.pop().close()
     until = time.monotonic() + 30
     while len(house.server._open) > 1 and time.monotonic() < until:
         time.sleep(0.001)
-    kept.append(Link(house.connect, CODEC, Hello(os.getpid())))
+    kept.append(OwnerConnection(house.connect, CODEC, Hello(os.getpid())))
     for one in kept:
         one.close()
     house.server.close()
@@ -388,7 +388,7 @@ def test_an_observer_sees_owner_and_clients_and_may_ask_nothing_else(house: Hous
     state = state_of(house.connect, CODEC)
     assert state.pid == os.getpid()
     assert [(one.pid, one.requests) for one in state.clients] == [(os.getpid(), 3)]
-    link = Link(house.connect, CODEC, Hello(os.getpid(), is_observer=True))
+    link = OwnerConnection(house.connect, CODEC, Hello(os.getpid(), is_observer=True))
     with pytest.raises(WireError, match="owner"):
         link.ask(["echo", 1])
     link.close()

@@ -22,7 +22,7 @@ from hyrecall.memory import Memory
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
-from seams import BusyError, Gate, resources
+from seams import BusyError, CallLimiter, resources
 
 WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {
@@ -230,7 +230,7 @@ async def test_a_closed_store_is_a_refusal() -> None:
 
 
 async def test_calls_wait_their_turn_and_not_for_ever() -> None:
-    gate = Gate(ServiceOptions(max_running=1, max_waiting=1, deadline=0.05))
+    gate = CallLimiter(ServiceOptions(max_running=1, max_waiting=1, deadline=0.05))
     begun, end = asyncio.Event(), asyncio.Event()
 
     async def hang() -> str:
