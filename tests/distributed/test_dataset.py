@@ -39,7 +39,6 @@ def test_files_have_the_hits_of_one_call_in_the_order_of_the_queries(
     )
     want = world.want()
     assert equal(world.read(done), want)
-    assert equal(done.to_dataset().to_table(), want)
     assert equal(pq.read_table(tmp_path / "h"), want)  # readers of folders see the hits alone
     assert (done.n_queries, done.n_hits, done.n_refused) == (N_QUERIES, want.num_rows, 0)
     assert told[0] == (0, N_QUERIES)

@@ -56,12 +56,6 @@ class DatasetHits:
     n_refused: int
     n_parts_kept: int
 
-    def to_dataset(self) -> Any:
-        """Return the hits as a pyarrow dataset, which is read in pieces."""
-        import pyarrow.dataset as ds
-
-        return ds.dataset([str(one) for one in self.files])
-
 
 @check_keywords
 def recall_dataset(

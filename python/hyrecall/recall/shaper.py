@@ -520,17 +520,6 @@ class Shaper:
         ties = pool.arrays["tie_rank"]
         return lead(pool.take(_core.shaping.order(pool.native, [ties], self._facts.threads)))
 
-    def _by_value(
-        self, pool: FusedLists, column: str, pairs: Sequence[tuple[object, float]], default: float
-    ) -> Floats:
-        """Replace each entry by the number of its value in a column."""
-        return by_value(self.column(pool, column), pairs, default, column)
-
-    def _rescored(self, pool: FusedLists, found: Any, **told: Array) -> FusedLists:
-        """Return the lists with their new scores, in the order of these."""
-        pool = pool.with_arrays(**told, score=found["score"])
-        return lead(pool.take(found["ordered"]))
-
     def _rerank(self, stage: Rerank, pool: FusedLists) -> FusedLists:
         places = self._plan.places(vector_arm(self._facts, stage))
         scores = pool.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
@@ -586,7 +575,8 @@ class Shaper:
         preference = np.zeros(0, np.int64)
         if stage.keep is not None:
             pairs = [(value, float(at)) for at, value in enumerate(stage.prefer)]
-            ranks = self._by_value(pool, stage.keep, pairs, float(len(stage.prefer)))
+            values, last = self.column(pool, stage.keep), float(len(stage.prefer))
+            ranks = by_value(values, pairs, last, stage.keep)
             # A copy that does not hold what was asked for stands for none that does.
             preference = ranks.astype(np.int64) + others(pool) * (len(stage.prefer) + 1)
         column = self.dense(stage)

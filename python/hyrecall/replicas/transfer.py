@@ -74,10 +74,6 @@ class Captured:
     files: tuple[FileToPush, ...]
 
 
-class _ReplacedError(Exception):
-    """A save replaced the files while they were opened."""
-
-
 def kind_of(folder: Path) -> str | None:
     """Return the kind of a folder's content: :data:`INDEX`, :data:`STORE`, or None."""
     if (folder / DATABASE).exists():

@@ -120,12 +120,6 @@ class Changed(_Reply):
     reasons: list[Reason]
 
 
-class MemoriesReply(_Reply):
-    """Some memories."""
-
-    memories: list[Episode]
-
-
 class FactsReply(_Reply):
     """Facts, best first."""
 

@@ -50,7 +50,6 @@ from hyrecall.memory.sql.schema import take_sequence
 
 # ---- Selects documents of cells by ids, a session or a time ----
 
-_SELECT_HEAD = "documents d LEFT JOIN versions v USING (cell, id, version)"
 _IS_HIGHEST = (  # no checksum covers the number in documents
     "NOT EXISTS (SELECT 1 FROM versions w WHERE w.cell = d.cell AND w.id = d.id "
     "AND w.version > d.version)"
