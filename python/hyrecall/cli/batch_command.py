@@ -431,16 +431,8 @@ def _answerer(
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-class BatchProgress:
-    """Counts queries and hits, and shows the progress.
-
-    Parameters
-    ----------
-    total : int or None
-        Queries in the file; None if the number is not known, so that there is no ETA.
-    done : int, default 0
-        Queries that an earlier run answered; they count for the progress, not for the rate.
-    """
+class Progress:
+    """Counts queries and hits, and shows the progress."""
 
     def __init__(self, total: int | None, *, done: int = 0) -> None:
         """Start the clock."""

@@ -65,11 +65,6 @@ class TableWriter(Protocol):
 def output_kind(path: Path, named: str | None) -> str:
     """Return the format of the output: the named one, or by the file's name; JSON lines for stdout.
 
-    Raises
-    ------
-    OptionError
-        An unknown format or suffix.
-
     Examples
     --------
     >>> output_kind(Path("hits.csv"), None), output_kind(STDOUT, None)
@@ -97,18 +92,7 @@ def check_types(kind: str, schema: pa.Schema) -> None:
 
 
 def writer(kind: str, file: BinaryIO, schema: pa.Schema, *, at: int = 0) -> TableWriter:
-    """Make a writer for a segment.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``OUTPUT_KINDS``.
-    file : binary file
-        It is only written to, so it may be a pipe.
-    schema : pyarrow.Schema
-    at : int, default 0
-        Number of bytes that the file already has.
-    """
+    """Make a writer for a segment."""
     if kind == "parquet":
         return _parquet(file, schema, at)
     if kind == "csv":
@@ -130,14 +114,6 @@ def _parquet(file: BinaryIO, schema: pa.Schema, at: int) -> TableWriter:
 
 def finish(kind: str, file: BinaryIO, ends: Sequence[int]) -> None:
     """Complete a file that was written in segments.
-
-    Parameters
-    ----------
-    kind : str
-    file : binary file
-        Open for reading and writing.
-    ends : sequence of int
-        The end of each segment in the file; the last is the end of the file.
 
     Notes
     -----
@@ -274,17 +250,8 @@ _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
 
 
 @dataclass(frozen=True)
-class RefusedQuery:
-    """A query that was not answered.
-
-    Attributes
-    ----------
-    query : int
-        Its number in the file.
-    key : object
-        None without ``--query-key``, or if it cannot be read.
-    fault : Exception
-    """
+class Refused:
+    """A query that was not answered."""
 
     query: int
     key: Any
@@ -316,16 +283,7 @@ class Output(Protocol):
 
 
 class Stream:
-    """Writes hits to a file or pipe that cannot be resumed.
-
-    Parameters
-    ----------
-    kind : str
-        One of ``OUTPUT_KINDS``.
-    file : binary file
-    rejects : binary file, optional
-        Receives the refused queries.
-    """
+    """Writes hits to a file or pipe that cannot be resumed."""
 
     def __init__(self, kind: str, file: BinaryIO, rejects: BinaryIO | None) -> None:
         """Keep the files; nothing is written yet."""

@@ -41,13 +41,7 @@ _BATCH_ROWS = 4096
 
 
 def read_size(option: str, text: str) -> int:
-    """Return a number of bytes from text such as 2GB or 1.5GiB.
-
-    Raises
-    ------
-    OptionError
-        Something else.
-    """
+    """Return a number of bytes from text such as 2GB or 1.5GiB."""
     found = _SIZE.fullmatch(text.strip())
     unit = None if found is None else _UNITS.get(found[2].upper())
     if found is None or unit is None:
@@ -66,13 +60,7 @@ def index_in_parts(
     join: bool,
     threads: int | None,
 ) -> None:
-    """Index the columns of Parquet files, part by part, and say how far it is after each.
-
-    Raises
-    ------
-    OptionError
-        Another kind of file, or one of :meth:`hyrecall.Index.build_in_parts`.
-    """
+    """Index the columns of Parquet files, part by part, and say how far it is after each."""
     limit = read_size("--memory", memory)
     for one in files:
         if one == STDIN or is_packed(one) or kind_of(one) != "parquet":

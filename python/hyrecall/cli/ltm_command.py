@@ -129,13 +129,7 @@ class _Open:
     notes: Notes
 
     def shown(self, key: str, scope: str) -> dict[str, Any]:
-        """Return a note in l0's shape.
-
-        Raises
-        ------
-        NotFoundError
-            The scope has no such note.
-        """
+        """Return a note in l0's shape."""
         if self.notes.get(key, scope=scope) is None:
             raise error(NotFoundError, "KEY", "a note that is there", repr(key))
         episode = self.memory.get(key, user_id=scope)

@@ -87,13 +87,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON 
 
 
 def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
-    """Return the folder of the store.
-
-    Raises
-    ------
-    OptionError
-        The path is ``:memory:``; or none is named, and there is no home folder.
-    """
+    """Return the folder of the store."""
     named = os.environ.get("HYRECALL_PATH") or settings.get("path")
     found = given or (Path(home_path("HYRECALL_PATH", named)) if named else None)
     if str(found) == ":memory:":
@@ -230,13 +224,7 @@ def _logs_as_notes() -> Iterator[None]:
 
 
 def given_text(text: str) -> str:
-    """Return the text that a memory is given; ``-`` reads it from stdin.
-
-    Raises
-    ------
-    OptionError
-        It is blank.
-    """
+    """Return the text that a memory is given; ``-`` reads it from stdin."""
     found = sys.stdin.read().rstrip("\n") if text == "-" else text
     if not found.strip():
         raise error(OptionError, "text", "a non-empty string", repr(found))

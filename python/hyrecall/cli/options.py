@@ -34,13 +34,7 @@ if TYPE_CHECKING:
 
 
 def read_recipe(argument: str, name: str, allowed: Sequence[str]) -> Recipe:
-    """Return the recipe of a name, or of a file whose name ends in ``.json``.
-
-    Raises
-    ------
-    OptionError
-        Neither a name that is allowed nor such a file, or a file that holds no recipe.
-    """
+    """Return the recipe of a name, or of a file whose name ends in ``.json``."""
     if name in allowed:
         recipe: Recipe = getattr(recipes, name)
         return recipe
@@ -412,13 +406,7 @@ Pin: TypeAlias = Annotated[
 def opening_of(
     threads: int | None, memory: str | None, verify: str | None, pin: list[str] | None
 ) -> ShardOpening:
-    """Return how a command opens an index.
-
-    Raises
-    ------
-    OptionError
-        Wrong threads or parts.
-    """
+    """Return how a command opens an index."""
     from hyrecall.distributed.shards import ShardOpening
 
     return ShardOpening(threads=threads, memory=memory or "mmap", verify=verify, pin=names(pin))

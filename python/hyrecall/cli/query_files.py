@@ -74,13 +74,7 @@ def unpacked(path: Path) -> BinaryIO:
 
 
 def corpus_files(named: Sequence[Path]) -> list[Path]:
-    """Return the files of a corpus, in the order named; patterns give theirs by name.
-
-    Raises
-    ------
-    OptionError
-        A pattern without a file, or stdin twice.
-    """
+    """Return the files of a corpus, in the order named; patterns give theirs by name."""
     found: list[Path] = []
     for one in named:
         if one.exists() or not glob.has_magic(str(one)):
@@ -117,13 +111,7 @@ def check_columns(path: Path, given: Sequence[str], wanted: Mapping[str, str]) -
 def read_corpora(
     paths: Sequence[Path], wanted: Mapping[str, str], texts: Sequence[str], named: str | None
 ) -> pa.Table:
-    """Read the files of a corpus as one table; numbers of text files may be of several types.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        As of one file, or a column of another type than in the first file.
-    """
+    """Read the files of a corpus as one table; numbers of text files may be of several types."""
     first, *others = [_read_corpus(path, wanted, texts, named) for path in paths]
     for path, table in zip(paths[1:], others, strict=True):
         try:
@@ -230,13 +218,7 @@ class QueryRows(Protocol):
         """Return the first row's value in a column, or None if it cannot be read."""
 
     def table(self) -> pa.Table:
-        """Return the wanted columns.
-
-        Raises
-        ------
-        DTypeError
-            A row cannot be read.
-        """
+        """Return the wanted columns."""
 
 
 class QueryFile:

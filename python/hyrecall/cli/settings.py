@@ -32,13 +32,7 @@ _MOST_SECONDS = 86_400.0
 
 
 def settings_path() -> Path:
-    """Return the path of the settings: HYRECALL_CONFIG, else in the user's configuration folder.
-
-    Raises
-    ------
-    OptionError
-        Neither is there.
-    """
+    """Return the path of the settings: HYRECALL_CONFIG, else in the user's configuration folder."""
     if given := os.environ.get("HYRECALL_CONFIG"):
         return Path(home_path("HYRECALL_CONFIG", given))
     try:
@@ -132,11 +126,6 @@ def read_settings(path: Path | None = None) -> dict[str, Any]:
     """Return the settings; empty if the file does not exist, or nobody named one to be read.
 
     A file in the user's configuration folder that the system does not let be read is noted.
-
-    Raises
-    ------
-    OptionError
-        The file is not a JSON object, or has an unknown key or an invalid value, which is named.
     """
     is_named = path is not None or bool(os.environ.get("HYRECALL_CONFIG"))
     try:
@@ -176,15 +165,7 @@ def _note(message: str) -> None:
 
 
 def set_setting(name: str, value: object, path: Path | None = None) -> str | float:
-    """Set one key; return the stored value.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        An unknown key, an invalid value, or a file that :func:`read_settings` refuses.
-    OSError
-        The file cannot be written; it is unchanged.
-    """
+    """Set one key; return the stored value."""
     kept = _checked(name, value)
     with _changing(path or settings_path()) as settings:
         settings[name] = kept
@@ -192,13 +173,7 @@ def set_setting(name: str, value: object, path: Path | None = None) -> str | flo
 
 
 def remove_setting(name: str, path: Path | None = None) -> bool:
-    """Remove one key; return whether it was set.
-
-    Raises
-    ------
-    OptionError
-        An unknown key, or a file that :func:`read_settings` refuses.
-    """
+    """Remove one key; return whether it was set."""
     _check_name(name)
     with _changing(path or settings_path()) as settings:
         return settings.pop(name, None) is not None

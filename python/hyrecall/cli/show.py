@@ -32,15 +32,7 @@ _UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"))  
 
 
 class Snippets:
-    """Cuts and marks texts for one query, whose words the analyzer determines.
-
-    Parameters
-    ----------
-    query : str or None
-        None marks nothing.
-    analyzer : Analyzer
-        The analyzer of the texts; with a stemmer, "deploy" marks "Deploys".
-    """
+    """Cuts and marks texts for one query, whose words the analyzer determines."""
 
     def __init__(self, query: str | None, analyzer: Analyzer) -> None:
         """Analyze the query."""

@@ -42,25 +42,13 @@ class MigrateOptions:
     attribute: list[str] | None
 
     def refuse_all(self, system: str) -> None:
-        """Refuse every option that is given: an export says these things itself.
-
-        Raises
-        ------
-        OptionError
-            One of them is given.
-        """
+        """Refuse every option that is given: an export says these things itself."""
         for name, value in vars(self).items():
             if value is not None:
                 raise error(OptionError, _option(name), f"none with --from {system}", repr(value))
 
     def refuse_for_an_index(self, path: Path | None) -> None:
-        """Refuse what concerns a store alone.
-
-        Raises
-        ------
-        OptionError
-            One of these options is given.
-        """
+        """Refuse what concerns a store alone."""
         of_stores = {
             "path": path, "org": self.org, "workspace": self.workspace,
             "time_from": self.time_from, "vector_model": self.vector_model,
@@ -71,13 +59,7 @@ class MigrateOptions:
                 raise error(OptionError, _option(name), "none with --into-index", got)
 
     def attributes(self) -> dict[str, AttributeType] | None:
-        """Return the types of the fields to filter by; None if none is named.
-
-        Raises
-        ------
-        OptionError
-            One of them is not ``NAME=TYPE``.
-        """
+        """Return the types of the fields to filter by; None if none is named."""
         from hyrecall.adapters.documents import read_types
 
         named = {}

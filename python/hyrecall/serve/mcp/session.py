@@ -60,14 +60,8 @@ class CallerSession:
         """Whether a call may name any user of the partition."""
         return "user_id" in free_names(self.caller)
 
-    def narrowed(self, asked: Mapping[str, Any]) -> CallerSession:
-        """Return the session of the user, org and workspace that a call names.
-
-        Raises
-        ------
-        ScopeError, DTypeError
-            The caller may not choose this one, or it is no string; the message does not name it.
-        """
+    def narrowed(self, asked: Mapping[str, Any]) -> Session:
+        """Return the session of the user, org and workspace that a call names."""
         free = free_names(self.caller)
         for name, value in asked.items():
             if not isinstance(value, str):
@@ -77,14 +71,8 @@ class CallerSession:
             check_id(name, value)
         return CallerSession(self.memory, replace(self.caller, **asked)) if asked else self
 
-    def of_user(self, user_id: str) -> CallerSession:
-        """Return the session of a user that a call names as its scope.
-
-        Raises
-        ------
-        ScopeError
-            The caller may not choose this user; the message does not name it.
-        """
+    def of_user(self, user_id: str) -> Session:
+        """Return the session of a user that a call names as its scope."""
         if user_id == self.user_id:
             return self
         if not self.is_free:
@@ -251,13 +239,7 @@ class CallerSession:
         return await self.memory.feedback(used=used, query=query, **self.where)
 
     def check_right(self, right: Right) -> None:
-        """Refuse a caller that lacks a right.
-
-        Raises
-        ------
-        ScopeError
-            It lacks it.
-        """
+        """Refuse a caller that lacks a right."""
         if right not in self.caller.rights:
             raise error(ScopeError, "caller", f"the right to {right}", "a caller without it")
 

@@ -410,13 +410,7 @@ class Tool:
         )
 
     def read(self, given: Mapping[str, Any], options: ServiceOptions) -> Arguments:
-        """Check the arguments of a call.
-
-        Raises
-        ------
-        OptionError, DTypeError
-            The first argument that is missing, unknown, wrong or too large is named.
-        """
+        """Check the arguments of a call."""
         known = [field.alias or name for name, field in self.takes.model_fields.items()]
         unknown = [name for name in given if name not in known]
         if unknown:
