@@ -98,7 +98,6 @@ MODULES = {
     "writing": "hyrecall.memory.sql.writing",
     "upkeep": "hyrecall.memory.upkeep",
     "view": "hyrecall.memory.view",
-    "qdrant_snapshot": "hyrecall.migrate.qdrant",
     "counts_module": "hyrecall.parts.counts",
     "parts_frames_module": "hyrecall.parts.frames",
     "plain": "hyrecall.parts.frames",

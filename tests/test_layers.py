@@ -56,7 +56,6 @@ PYTHON_ONLY_IN = {
     "chromadb": {"migrate/chroma"},
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},
-    "qdrant_edge": {"migrate/qdrant"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
     "ray": {f"distributed/ray_{part}" for part in ("cluster", "dataset", "serve", "shards")},

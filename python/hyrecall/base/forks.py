@@ -206,26 +206,3 @@ def _lock_within(number: int, wait: float) -> None:
             time.sleep(0.02)
         else:
             return
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Make a folder for the block; the process that made it removes it, at its exit at the
-    latest.
-    """
-    # A child that ends while its parent is inside the block leaves the folder alone.
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="hyrecall-"))
-    remove = weakref.finalize(uses, _remove, Birth(), folder)
-    try:
-        yield folder
-    finally:
-        remove()
-
-
-def _remove(birth: Birth, folder: Path) -> None:
-    if birth.is_here:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)

@@ -206,7 +206,7 @@ def import_(
         typer.Argument(
             metavar="SOURCE",
             help="The lines of an export, or a database of l0; a folder of chroma, lancedb or "
-            "qdrant; a snapshot of qdrant, or the URL of its server; a file of mem0 (the JSON of "
+            "qdrant, or the URL of a server of qdrant; a file of mem0 (the JSON of "
             "get_all) or langchain (a dump of InMemoryVectorStore).",
         ),
     ],

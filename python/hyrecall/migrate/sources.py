@@ -44,7 +44,7 @@ def open_source(
     system : {"chroma", "lancedb", "qdrant", "mem0", "langchain"}
     path : path
         A folder of chroma, lancedb or qdrant-client; a file of JSON of mem0 or langchain. Of qdrant
-        also a snapshot, or the URL of a server, whose key is in ``QDRANT_API_KEY``.
+        also the URL of a server, whose key is in ``QDRANT_API_KEY``.
     collection : str, optional
         The collection, or the table of lancedb. Default: the only one.
     id_field : str, default "id"
