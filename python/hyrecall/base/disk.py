@@ -67,7 +67,6 @@ class FileEntry:
     ends: tuple[FileEnd, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse values that a save cannot have written."""
         check_text("file name", self.name, FILE_NAME)
         check_int(f"size of {self.name}", self.size, 1, 2**63 - 1)
         for block in self.blocks:
@@ -381,7 +380,6 @@ class LateCheck:
     """A delayed check, run by the first who needs it; thread-safe, one in a process at a time."""
 
     def __init__(self, check: Callable[[], None]) -> None:
-        """Keep the check."""
         self._left: Callable[[], None] | None = check
 
     def __call__(self) -> None:
@@ -506,7 +504,6 @@ class RemoteVersion:
     line: str
 
     def __post_init__(self) -> None:
-        """Refuse values that no push can have written."""
         check_text("url", self.url)
         check_int("generation", self.number, 1, 2**63 - 1)
         check_text("manifest", self.manifest, _SHA256)
@@ -528,7 +525,6 @@ class Mark:
     noted: tuple[RemoteVersion, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values that no push or pull can have written."""
         check_text("role", self.role, re.compile(f"{SOURCE}|{REPLICA}"))
         if not self.noted:
             raise ValueError("no generation")

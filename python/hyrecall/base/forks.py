@@ -29,7 +29,6 @@ class Birth:
     """Remembers which process made an object; another one may not use it."""
 
     def __init__(self) -> None:
-        """Remember this process."""
         self.pid = os.getpid()
 
     @property
@@ -119,7 +118,6 @@ class Use:
     # A fork of another thread waits for its end, for half a second at most.
 
     def __enter__(self) -> None:
-        """Begin it."""
         with uses.lock:
             if uses.n_forks:
                 uses.wait_for_forks()

@@ -36,7 +36,6 @@ class Joiner(Generic[Call_, Reply_]):
         at_once: int = 1,
         fails_all: Callable[[Exception], bool] = lambda fault: False,
     ) -> None:
-        """Run nothing yet."""
         self._fails_all = fails_all
         self._run, self._executor = run, executor
         self._max_joined, self._free = max_joined, at_once

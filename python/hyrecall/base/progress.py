@@ -15,7 +15,6 @@ class Progress:
     """Adds up the finished rows of a build's arms, which run one after the other."""
 
     def __init__(self, tell: ProgressFunction | None, n_rows: int, n_arms: int) -> None:
-        """Start with no finished rows."""
         self._tell = tell
         self._n_rows = n_rows
         self._total = n_rows * n_arms
@@ -51,7 +50,6 @@ class Room:
     """The number of bytes that are left in the reply to a request."""
 
     def __init__(self, n_characters: int, refusal: Callable[[], Exception]) -> None:
-        """Begin with all of it."""
         self._left, self._refusal = n_characters, refusal
 
     def take(self, n_characters: int) -> None:

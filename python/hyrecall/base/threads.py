@@ -72,7 +72,6 @@ class OneWriter:
     """Lets one thread write at a time; others wait. A thread that writes already is refused."""
 
     def __init__(self, argument: str) -> None:
-        """Take the name that a refusal has."""
         self._argument = argument
         self.renew()
         renew_in_children(self)
@@ -83,7 +82,6 @@ class OneWriter:
         self._owner: int | None = None
 
     def __enter__(self) -> None:
-        """Wait for the writer at work."""
         if self._owner == threading.get_ident():
             wish = "no write during another of the same thread"
             raise error(WriterBusyError, self._argument, wish, "one")
@@ -187,7 +185,6 @@ class Call:
     """A running call: whether its caller still waits, and how many steps it has made."""
 
     def __init__(self, caller: str | None, has_left: Callable[[], bool] | None = None) -> None:
-        """Begin one."""
         self.caller, self.has_left = caller, has_left
         self.is_stopped = False
         self._spent = 0
@@ -290,7 +287,6 @@ class Workers:
     """A thread pool, made again in a forked child, which has none of its parent's threads."""
 
     def __init__(self, most: int, name: str) -> None:
-        """Start nothing yet."""
         self._most, self._name = most, name
         self.renew()
         renew_in_children(self)

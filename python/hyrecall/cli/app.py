@@ -70,15 +70,12 @@ class Commands(Mapping[str, Any]):
     """The commands and groups of commands, each made when it is first read."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return a command, or raise KeyError."""
         return _command(name, *_PLACES[name])
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(_PLACES)
 
     def __len__(self) -> int:
-        """Return their number."""
         return len(_PLACES)
 
 

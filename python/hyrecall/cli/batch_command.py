@@ -435,7 +435,6 @@ class Progress:
     """Counts queries and hits, and shows the progress."""
 
     def __init__(self, total: int | None, *, done: int = 0) -> None:
-        """Start the clock."""
         self._total = total
         self._done = done
         self._n_queries = 0
@@ -454,8 +453,7 @@ class Progress:
             )
             self._task = self._bar.add_task("", total=total, completed=done)
 
-    def __enter__(self) -> BatchProgress:
-        """Show the bar."""
+    def __enter__(self) -> Progress:
         if self._bar is not None:
             self._bar.start()
         return self
@@ -466,7 +464,6 @@ class Progress:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -347,7 +347,6 @@ class Unfinished:
     def __init__(
         self, path: Path, kind: str, job: dict[str, Any], *, resume: bool, skips: bool
     ) -> None:
-        """Make the folder, or open that of an earlier run."""
         self._target = disk.resolve_target("--output", path)
         self._kind = kind
         self._path = _folder_of(self._target)

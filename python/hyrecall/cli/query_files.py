@@ -255,7 +255,6 @@ class QueryFile:
         cells: Mapping[str, pa.DataType],
         kind: str | None = None,
     ) -> None:
-        """Open the file, and check the columns of Parquet."""
         self._path = path
         self._kind = input_kind(path, kind)
         self.name = "stdin" if path == STDIN else str(path)

@@ -35,7 +35,6 @@ class Snippets:
     """Cuts and marks texts for one query, whose words the analyzer determines."""
 
     def __init__(self, query: str | None, analyzer: Analyzer) -> None:
-        """Analyze the query."""
         self._analyzer = analyzer
         self._known: dict[str, bool] = {}
         tokens = analyzer.explain(query or "", role="query")

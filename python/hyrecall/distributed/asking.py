@@ -186,7 +186,6 @@ class ShardThreads:
     """A thread pool that is created again in a forked child, where no thread of the parent runs."""
 
     def __init__(self, most: int) -> None:
-        """Take the highest number of threads."""
         self._most = most
         self.renew()
         renew_in_children(self)

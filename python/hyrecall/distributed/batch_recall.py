@@ -623,7 +623,6 @@ class QueryPart(NamedTuple):
         return f"part-{self.number:06d}.parquet"
 
     def __str__(self) -> str:
-        """Name the rows in a message."""
         return f"rows {self.first:,} to {self.first + self.n_rows - 1:,} of {self.path}"
 
 

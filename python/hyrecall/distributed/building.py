@@ -79,7 +79,6 @@ class Crew:
     """Processes that run the tasks of one build; use it in a with statement."""
 
     def __init__(self, work: Path, n_workers: int) -> None:
-        """Start processes that read the plan of a folder."""
         command = [sys.executable, "-m", "hyrecall.distributed.build_worker", str(work)]
         with _alone(work) as lock:
             # Each worker inherits the lock, so it holds it from its start.
@@ -122,11 +121,9 @@ class Crew:
         return json.loads(answer)
 
     def __enter__(self) -> Self:
-        """Use the workers in a with statement."""
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """End the workers, even during a task."""
         for one in self._all:
             one.kill()
         self._threads.shutdown(cancel_futures=True)

@@ -77,7 +77,6 @@ class Messages:
     """Reads messages from the bytes of a pipe, which arrive in pieces of any size."""
 
     def __init__(self) -> None:
-        """Start without any bytes."""
         self._pieces: list[bytes] = []
         self._n_bytes = 0
         self._wanted = _COUNT.size  # bytes needed before the next message can be read further
@@ -174,7 +173,6 @@ class Late(Exception):  # noqa: N818
     """The process did not answer in time, and was ended. Raised inside the package only."""
 
     def __init__(self, seconds: float) -> None:
-        """Take how long the process was waited for."""
         super().__init__(seconds)
         self.seconds = seconds
 
@@ -185,7 +183,6 @@ class Pending:
     __slots__ = ("answer", "fault", "is_small", "rest", "woken")
 
     def __init__(self, data: bytes) -> None:
-        """Take the bytes of a question."""
         self.rest = memoryview(data)  # the bytes that are not sent yet
         self.is_small = len(data) <= SMALL_BYTES
         self.answer: list[bytes] | None = None

@@ -108,7 +108,6 @@ class ShardRouter:
     """Distributes the queries of a batch over the shards of a placement."""
 
     def __init__(self, placement: Placement, types: CellTypes) -> None:
-        """Take a placement, and the types of the cell columns."""
         self._placement = placement
         self._types = types
         self._all = frozenset(range(placement.n_shards))
@@ -348,7 +347,6 @@ class ShardGeneration:
     """Open shards that answer recalls together."""
 
     def __init__(self, shards: Sequence[Shard], opened: OpenShards | None = None) -> None:
-        """Take shards, and how they were opened by this package."""
         self.shards = tuple(shards)
         self.placed: PlacedShards | None = None
         self.router: ShardRouter | None = None
@@ -475,8 +473,7 @@ class ShardGeneration:
 class Generations:
     """The current generation, and earlier ones that recalls still use."""
 
-    def __init__(self, first: ShardGeneration, opener: Opener | None = None) -> None:
-        """Take the first generation, and what opens later ones."""
+    def __init__(self, first: Generation, opener: Opener | None = None) -> None:
         self.current = first
         self._opener = opener
         self._retired: list[ShardGeneration] = []

@@ -198,7 +198,6 @@ class RayWorkers:
         num_gpus: float | None = None,
         start_timeout: float | None = None,
     ) -> None:
-        """Start the actors."""
         seconds = read_timeout(start_timeout, "start_timeout")
         self._ray = ray = connect("ray")
         nodes = nodes_of(ray)

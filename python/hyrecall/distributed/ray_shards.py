@@ -38,7 +38,6 @@ class RayShard(AskedShard):
     # question begins when the question before it is answered.
 
     def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
-        """Take an actor of :class:`IndexAnswerer`."""
         self.name = name
         self.actor = actor
         self.facts = facts

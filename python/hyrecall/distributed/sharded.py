@@ -522,7 +522,6 @@ class NewerVersions:
     """Looks for newer versions of an index, and loads them in a thread."""
 
     def __init__(self, index: Index | ShardedIndex, threads: Executor, log: logging.Logger) -> None:
-        """Count the open version as looked at now."""
         self._index, self._threads, self._log = index, threads, log
         self._looked = time.monotonic()
         self._is_after_pause = False

@@ -302,7 +302,6 @@ class CheckedVersion:
     # the same version with its checksums again.
 
     def __init__(self, seal: str | None = None) -> None:
-        """Take the seal of a version that was checked."""
         self.seal = seal
 
 

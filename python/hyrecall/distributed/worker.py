@@ -88,7 +88,6 @@ class IndexAnswerer:
         seal: str | None = None,
         checked: str | None = None,
     ) -> None:
-        """Take the path of a saved index. Nothing is opened yet."""
         self._path = path
         self._opening = opening
         self._seal = seal

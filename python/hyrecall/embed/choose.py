@@ -74,7 +74,6 @@ class Auto(Enum):
     AUTO = "AUTO"
 
     def __repr__(self) -> str:
-        """Show the name."""
         return self.name
 
 

@@ -51,7 +51,6 @@ class Breaker:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make a breaker that admits all calls."""
         count = as_int(failures)
         if count is None or count < 1:
             raise error(OptionError, "failures", "an int of at least 1", repr(failures))

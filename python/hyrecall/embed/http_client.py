@@ -35,7 +35,6 @@ class HttpClient:
     def __init__(
         self, endpoint: Endpoint, key: str | None, context: ssl.SSLContext | None, retries: int
     ) -> None:
-        """Make a client without connections."""
         scheme = "https" if endpoint.is_tls else "http"
         self._url = httpcore2.URL(
             scheme=scheme, host=endpoint.host, port=endpoint.port, target=endpoint.target

@@ -75,7 +75,6 @@ class GraphReads:
     """An index of edges over an index of nodes."""
 
     def __init__(self, edges: Index, nodes: Index | GraphNodes, participants_column: str) -> None:
-        """Join both indexes."""
         self._edges = edges
         self._nodes = nodes
         self._column = participants_column

@@ -107,7 +107,6 @@ class JoinedReply(ReplyBase):
         return np.argsort(np.concatenate(queries), kind="stable")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the values, without the index."""
         return _joined, (self.replies, self.answered_by, self.query_keys)
 
 

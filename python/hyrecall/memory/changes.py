@@ -74,9 +74,7 @@ class Change(ABC, Generic[Reply]):
 class Write(Protocol):
     """Commits a change and returns its reply: a store's ``write``, or that of a test."""
 
-    def __call__(self, change: Change[Reply], /) -> Reply:
-        """Commit the change."""
-        ...
+    def __call__(self, change: Change[Reply], /) -> Reply: ...
 
 
 # ---- Which memories a caller may change: those of its own cells ----

@@ -99,7 +99,6 @@ class StoreOptions:
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        """Check the options that no other module checks."""
         if self.recipe is not None and not isinstance(self.recipe, Recipe):
             raise error(DTypeError, "recipe", "an hr.Recipe", type(self.recipe).__name__)
         if self.sessions is not None and not isinstance(self.sessions, SessionTracker):
@@ -223,7 +222,6 @@ class Store:
     """An open store. Threads may share it."""
 
     def __init__(self, path: str | os.PathLike[str], options: StoreOptions) -> None:
-        """Open everything, or nothing."""
         with disk_named(str(path)):
             options = options.at(path)
         self.options = options
@@ -262,7 +260,6 @@ class Store:
         self._bounded = Bounded("hyrecall-sessions")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Refuse to be pickled, and say how processes share a store."""
         remedy = "in each process MemorySync.open(path)"
         wish = "a folder that each process opens"
         raise error(DTypeError, "pickle", wish, "an open store", remedy)
@@ -498,7 +495,6 @@ class Store:
             held.callback(self._own_sessions.close)
 
     def __repr__(self) -> str:
-        """Show where it is."""
         return str(self.database.folder or IN_MEMORY)
 
 

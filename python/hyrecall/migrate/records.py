@@ -282,7 +282,6 @@ class Tally:
     """Counts one migration."""
 
     def __init__(self, system: str, dropped: Mapping[str, int]) -> None:
-        """Start with nothing read."""
         self._system = system
         self._dropped = Counter(dropped)
         self._left_out, self._without_vector = _Reasons(), _Reasons()

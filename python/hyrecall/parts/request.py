@@ -426,7 +426,6 @@ class ToldGraph:
     """The answers of a graph that arms need, in place of the graph."""
 
     def __init__(self, key_type: pa.DataType, told: Told | None) -> None:
-        """Take the type of the nodes' keys, and what a request tells."""
         self._key_type = key_type
         self._told = told
 

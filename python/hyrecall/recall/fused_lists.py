@@ -32,7 +32,6 @@ class FusedLists:
     arrays: dict[str, Array]
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self.arrays["row"])
 
     @property

@@ -78,7 +78,6 @@ class Threads:
     """The candidates of each query by thread, each thread in its order."""
 
     def __init__(self, pool: FusedLists, schema: Schema, state: State) -> None:
-        """Order the candidates by their places, then by insertion."""
         assert schema.thread is not None
         segment, row = pool.arrays["segment"], pool.arrays["row"]
 

@@ -41,7 +41,6 @@ class Reaches:
     """The reach of each graph that a call asks, made when it is first asked."""
 
     def __init__(self, graphs: BoundGraphs, scope: object) -> None:
-        """Take the graphs and the scope of the call."""
         self._graphs = graphs
         self._scope = scope
         self._made: dict[tuple[BoundGraphLike, int, int], Reach] = {}

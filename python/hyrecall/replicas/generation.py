@@ -63,7 +63,6 @@ class PushedFile:
     chunks: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values that no push can have written."""
         check_text("file name", self.name)
         check_int(f"size of {self.name}", self.size, 0, 2**63 - 1)
         check_text("mark", self.mark)
@@ -186,7 +185,6 @@ class Head:
     prunes: int
 
     def __post_init__(self) -> None:
-        """Refuse values that no push can have written."""
         check_int("generation", self.number, 1, 2**63 - 1)
         check_text("manifest", self.manifest, _SHA256)
         check_int("prunes", self.prunes, 0, 2**63 - 1)

@@ -118,7 +118,6 @@ class FolderRemote:
     """See :class:`hyrecall.replicas.remote.Remote`."""
 
     def __init__(self, root: Path) -> None:
-        """Take the folder, which a push creates."""
         self._root = root
         self._changed: set[Path] = set()
         self._guard = threading.Lock()
@@ -284,7 +283,6 @@ class ObjectRemote:
     """See :class:`hyrecall.replicas.remote.Remote`."""
 
     def __init__(self, store: Any, url: str) -> None:
-        """Take a store of obstore."""
         self._obstore = _obstore()
         self._store = store
         self._url = url

@@ -219,7 +219,6 @@ class Transfer:
     """One push or pull."""
 
     def __init__(self, remote: Remote, total: int, tell: ProgressFunction | None) -> None:
-        """Start with nothing moved."""
         self._remote = remote
         self._total = total
         self._done = 0
@@ -231,7 +230,6 @@ class Transfer:
         self.n_moved = self.bytes_moved = 0
 
     def __enter__(self) -> Transfer:
-        """Use the threads in a with statement."""
         return self
 
     def __exit__(
@@ -240,7 +238,6 @@ class Transfer:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for the chunks that are being moved."""
         self._pool.shutdown(cancel_futures=True)
 
     @property

@@ -47,7 +47,6 @@ class SegmentEntry:
     files: Mapping[str, FileEntry]
 
     def __post_init__(self) -> None:
-        """Refuse values that a save cannot have written."""
         check_text("segment", self.name, _SEGMENT_NAME)
         check_int(f"n_rows of {self.name}", self.n_rows, 0, MOST_ROWS)
         check_int(f"n_dead of {self.name}", self.n_dead, 0, self.n_rows)
@@ -84,7 +83,6 @@ class Manifest:
     segments: tuple[SegmentEntry, ...]
 
     def __post_init__(self) -> None:
-        """Refuse values that a save cannot have written."""
         check_text("generator", self.generator)
         check_int("version", self.version, 1, 2**63 - 1)
         check_int("next_seq", self.next_seq, 0, _MOST_SEQ)
@@ -184,7 +182,6 @@ class Lineage:
     """The versions that an index was last opened from or saved as, by folder."""
 
     def __init__(self) -> None:
-        """Start without any version."""
         self.home: Path | None = None
         self._seals: dict[Path, set[str]] = {}
 

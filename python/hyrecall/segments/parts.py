@@ -292,7 +292,6 @@ class _Checker:
     """Refuses to resume a build with other rows than it began with."""
 
     def __init__(self, facts: IndexFacts, state: State) -> None:
-        """Keep what is saved."""
         self._facts, self._state = facts, state
 
     def check(self, batch: pa.RecordBatch) -> None:

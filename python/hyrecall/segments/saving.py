@@ -43,7 +43,6 @@ class EndsSink(io.RawIOBase):
     """Passes a file on as it is written, and keeps both of its ends."""
 
     def __init__(self, to: BinaryIO) -> None:
-        """Keep where the file goes."""
         self._to = to
         self._first, self._last = bytearray(), bytearray()
 

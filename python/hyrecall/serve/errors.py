@@ -81,7 +81,6 @@ class ServiceError(Exception):
     def __init__(
         self, status: int, kind: str, message: str, *, retry_after: int | None = None
     ) -> None:
-        """Keep the parts."""
         super().__init__(message)
         self.status, self.kind, self.message = status, kind, message
         self.retry_after = retry_after

@@ -27,7 +27,6 @@ class Metrics:
     """Counts requests, and reads the other numbers when it is asked."""
 
     def __init__(self) -> None:
-        """Count from 0."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "hyrecall_requests", "Requests that were answered.",

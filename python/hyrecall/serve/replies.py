@@ -384,7 +384,6 @@ class ServedIndex:
     """Answers queries of an index."""
 
     def __init__(self, index: AnyIndex, *, join: bool, max_joined: int, max_reply: int) -> None:
-        """Answer nothing yet."""
         self.index, self._max_reply = index, max_reply
         # Replicas of shards answer several batches at a time.
         at_once = 1

@@ -108,7 +108,6 @@ class Router(APIRouter):
     """A group of routes that refuse unknown parameters."""
 
     def __init__(self, **options: Any) -> None:
-        """Take the options of an APIRouter."""
         super().__init__(route_class=Route, **options)
 
 
@@ -162,7 +161,6 @@ class EncodedPaths:
     """The layer before the routes."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Hold the app."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

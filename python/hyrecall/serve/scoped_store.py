@@ -198,7 +198,6 @@ class ScopedStore:
     """The store, bound to one scope."""
 
     def __init__(self, memory: Memory, scope: RequestScope) -> None:
-        """Hold them."""
         self.memory, self.scope = memory, scope
 
     @property

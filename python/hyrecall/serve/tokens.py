@@ -117,14 +117,12 @@ class TokenFile:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Read the file."""
         self._path, self._clock, self._ticks = read_path(path), clock, ticks
         self._stamp = _stamp(self._path)
         self._by_id = {one.info.id: one for one in _read(self._path)}
         self._looked = ticks()
 
     def __len__(self) -> int:
-        """Count the tokens."""
         return len(self._by_id)
 
     def find(self, token: str) -> Caller | None:

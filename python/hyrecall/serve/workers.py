@@ -336,7 +336,6 @@ class Supervisor:
     def __init__(
         self, work: Callable[..., None], args: tuple[Any, ...], n_workers: int, drain: float
     ) -> None:
-        """Start nothing yet."""
         self._work, self._args = work, args
         self._n_workers, self._drain = n_workers, drain
         self._workers: list[_Worker] = []

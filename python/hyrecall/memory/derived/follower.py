@@ -439,7 +439,6 @@ class Background:
         quiet: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wait for :meth:`start`."""
         self._follower = follower
         self._snapshot_every = snapshot_every
         self._quiet = quiet

@@ -233,7 +233,6 @@ class IndexNotReadyError(Exception):
     """There is no index now. Raised inside the package only: recall then answers without it."""
 
     def __init__(self, reason: DegradedReason, detail: str) -> None:
-        """Set the reason that a caller sees, and its detail."""
         super().__init__(f"{reason} ({detail})")
         self.reason = reason
         self.detail = detail
@@ -289,7 +288,6 @@ class ComparableVectors:
     """Counts the memories that a query's vector cannot be compared with, once for each state."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._kept: dict[tuple[object, ...], str] = {}
 
     def told(self, ready: Ready, cells: tuple[tuple[int, Cell], ...]) -> str:

@@ -69,7 +69,6 @@ class Filling:
         *,
         at_once: bool = True,
     ) -> None:
-        """Do nothing before :meth:`due` is called."""
         self._database, self._guard, self._follower = database, guard, follower
         self._write, self._take_dim = write, take_dim
         self._at_once = at_once
@@ -310,7 +309,6 @@ class GroupCommit:
         poke: Callable[[], None],
         clock: Callable[[], datetime],
     ) -> None:
-        """Wait for changes."""
         self._database = database
         self._follower = follower
         self._poke = poke
@@ -501,7 +499,6 @@ class Owner:
         guard: Guard | None = None,
         fills_at_once: bool = True,
     ) -> None:
-        """Open the index and start the thread that follows the store."""
         self.database, self.layout = database, layout
         folder = database.folder
         self.follower = Follower(

@@ -105,7 +105,6 @@ class JoinedSearch(Generic[Call_, Reply_]):
     def __init__(
         self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: JoinedCalls
     ) -> None:
-        """Run nothing yet."""
         self._run, self.joining = run, joining
         self._leads = threading.Lock()  # held by the thread that runs a batch
         self._waiting: dict[
@@ -191,8 +190,7 @@ class _ReadyQuestion(NamedTuple):
 class IndexSearch:
     """Searches the index that a follower keeps. Threads may share it."""
 
-    def __init__(self, follower: Follower, joining: JoinedCalls) -> None:
-        """Hold the follower."""
+    def __init__(self, follower: Follower, joining: Joining) -> None:
         self._follower = follower
         self._usable = ComparableVectors()
         self.joined: JoinedSearch[_ReadyQuestion, FoundRows] = JoinedSearch(self._search, joining)
@@ -292,7 +290,6 @@ class _LocalHits:
     """Explains hits and what was dropped, by the index state of the search, which it keeps."""
 
     def __init__(self, hits: QueryHits) -> None:
-        """Hold the hits."""
         self.hits = hits
 
     def explain(self, place: int) -> Explanation:

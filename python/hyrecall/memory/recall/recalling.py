@@ -239,7 +239,6 @@ class Bounded:
     # at once. Threads may share it.
 
     def __init__(self, name: str, *, most: int = 8) -> None:
-        """Start nothing yet."""
         self._name = name
         self._free = threading.Semaphore(most)
 

@@ -83,12 +83,10 @@ class CallbackCaller:
         self._context = contextvars.copy_context()
         self._is_started = False
 
-    def __enter__(self) -> CallbackCaller:
-        """Return this object."""
+    def __enter__(self) -> Answering:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Let the thread end, if there is one."""
         if self._is_started:
             self._calls.put(None)
 

@@ -63,7 +63,6 @@ class OwnerConnection:
     """One connection to an owner, after its hello."""
 
     def __init__(self, connect: Connect, codec: Codec, hello: Hello) -> None:
-        """Connect and say hello."""
         self._codec = codec
         self._numbers = itertools.count()
         self.is_clean = False  # whether it may carry another request

@@ -125,7 +125,6 @@ class Server:
         admit: Callable[[About], About],
         limits: Limits | None = None,
     ) -> None:
-        """Accept nothing yet."""
         self._codec, self._answer, self._admit = codec, answer, admit
         limits = Limits() if limits is None else limits
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -56,7 +56,6 @@ class Patience:
     """How long one call still waits for a busy owner. One thread uses it."""
 
     def __init__(self, seconds: float) -> None:
-        """Start the time."""
         self._until = time.monotonic() + seconds
         self._pause = FIRST_PAUSE
 
@@ -124,7 +123,6 @@ class SharedKeeper:
         clock: Callable[[], datetime],
         patience: float,
     ) -> None:
-        """Open the owner, if this process is to be it."""
         assert database.folder is not None
         self.database, self._folder = database, database.folder
         self._about, self._make_owner, self._clock = about, make_owner, clock

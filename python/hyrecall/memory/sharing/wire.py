@@ -403,7 +403,6 @@ class Frames:
     """A connection that carries frames. One thread receives at a time; any thread may send."""
 
     def __init__(self, connection: socket.socket) -> None:
-        """Take over the connection."""
         connection.setblocking(False)
         self._connection = connection
         self._sending = threading.Lock()

@@ -63,7 +63,6 @@ class Outcome:
     """The result of a transaction, also if its thread was interrupted."""
 
     def __init__(self) -> None:
-        """Start before the transaction."""
         self.is_sent = False  # COMMIT was, or is about to be, asked for
         self.is_committed = False
 

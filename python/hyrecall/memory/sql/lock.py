@@ -77,7 +77,6 @@ class WriterLock(_Lock):
     # a note that outlives its writer.
 
     def __init__(self, handle: int) -> None:
-        """Keep the file on which the lock was taken."""
         super().__init__(handle)
         self._since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         self._note_at = 0

@@ -57,7 +57,6 @@ class StoreSessions:
     def __init__(
         self, database: Database, write: Callable[[tuple[Conversation, ...]], object]
     ) -> None:
-        """Start with the conversations in the store."""
         self._database = database
         self._save = write
         self._wake = threading.Condition()

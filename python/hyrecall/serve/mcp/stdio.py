@@ -147,11 +147,9 @@ class _Pending:
         await self._write.aclose()
 
     async def __aenter__(self) -> _Pending:
-        """Return the stream."""
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Close it."""
         await self.aclose()
 
     def _end(self, request: object) -> None:

@@ -40,7 +40,6 @@ class Probe:
     # Whoever asks meanwhile shares the answer.
 
     def __init__(self, name: str) -> None:
-        """Ask nothing yet."""
         self._thread = Workers(1, f"hyrecall-{name}")
         self._asked: asyncio.Future[Any] | None = None
 
