@@ -20,14 +20,8 @@ class _Written:
         with self.database.transaction() as connection:
             return change.run(connection, NOW)
 
-    def page(
-        self,
-        rows: tuple[tuple[int, bytes, str], ...],
-        note: str | None = None,
-        *,
-        is_last: bool = False,
-    ) -> int:
-        return self(SetVectors(rows, note, is_last))
+    def page(self, *given: Any) -> int:
+        return self(SetVectors(*given))
 
 
 def import_lines(database: Database, lines: Iterable[Numbered], *, now: datetime) -> Imported:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -225,8 +224,9 @@ def reembed(
     with store.database.reading() as connection:
         cells = cells_of_upkeep(connection, by)
     done = backfill.reembed(
-        store.database, store.guard, cells, write=_PageWriter(store), force=force, progress=progress
-    )
+        store.database, store.guard, cells, force=force, progress=progress,
+        write=lambda *page: store.write(SetVectors(*page)),
+    )  # fmt: skip
     store.settle()
     store.follow()
     return done
@@ -382,22 +382,6 @@ def _owner(store: Store) -> Iterator[DoctorCheck]:
         ]
         told = {"pid": state.pid, "since": f"{state.since:{_TIME}}", "clients": clients}
         yield DoctorCheck("owner", True, json.dumps(told))
-
-
-@dataclass(frozen=True)
-class _PageWriter:
-    """Commits the pages of a backfill."""
-
-    store: Store
-
-    def __call__(
-        self,
-        rows: tuple[tuple[int, bytes, str], ...],
-        note: str | None = None,
-        *,
-        is_last: bool = False,
-    ) -> int:
-        return self.store.write(SetVectors(rows, note, is_last))
 
 
 def _is_of(by: AskedBy, asker: Asker) -> bool:

@@ -10,9 +10,9 @@ begins anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import apsw
 import numpy as np
@@ -46,19 +46,10 @@ _DAMAGED = "damaged: doctor(full=True) tells more"
 _OF_ALL = frozenset({EmbedFault.OFF, EmbedFault.HUNG, EmbedFault.RESTING, EmbedFault.CONFIGURATION})
 
 
-class WritePage(Protocol):
-    """A function of a store that writes the vectors of a page in one transaction."""
-
-    def __call__(
-        self,
-        rows: tuple[tuple[int, bytes, str], ...],
-        note: str | None = None,
-        *,
-        is_last: bool = False,
-    ) -> int:
-        """Write row, vector and model of each, and the note; return how many rows were live."""
-        # ``is_last`` removes the note of the run.
-        ...
+WritePage = Callable[[tuple[tuple[int, bytes, str], ...], str | None, bool], int]
+"""Writes row, vector and model of each, and the note of a run or, at its end, no note any more, in
+one transaction; returns how many rows were live.
+"""
 
 
 @dataclass(frozen=True)
@@ -165,7 +156,7 @@ class _Backfill:
             if progress is not None:
                 progress(min(done, total), total)
         if self._force and self._stopped is None:
-            self._commit((), is_last=True)
+            self._commit((), None, True)
         skipped = n_live - total + self._n_passed
         errors = tuple(self._errors)
         return Reembedded(n_live, self._n_embedded, skipped, errors, self._stopped)
@@ -224,7 +215,7 @@ class _Backfill:
         note = None
         if self._force and self._stopped is None:
             note = json.dumps({**self._kind, "row": after})
-        n_set = self._commit(made, note)
+        n_set = self._commit(made, note, False)
         self._n_embedded += n_set
         self._n_passed += len(made) - n_set
 
