@@ -141,14 +141,14 @@ def test_a_store_with_its_history_is_moved_whole(store: Database, other: Databas
 
 def test_without_history_what_is_live_is_moved(store: Database, other: Database) -> None:
     fill(store)
-    lines = exported(store, vectors=False)
+    lines = exported(store)
     assert not imported(other, lines).errors
     with store.reading() as a, other.reading() as b:
         ana = [newest(c, list(every_cell(c)), limit=999) for c in (a, b)]
         # Since when they are stored is in the history, of which the last version came.
         ana = [[one.model_copy(update={"stored_at": None}) for one in part] for part in ana]
         assert sorted(map(repr, ana[0])) == sorted(map(repr, ana[1]))
-        assert b.execute("SELECT count(embedding), max(version) FROM versions").get == (0, 2)
+        assert b.execute("SELECT max(version) FROM versions").get == 2
     assert len(lines) < len(exported(store, history=True))
 
 

@@ -28,12 +28,11 @@ def open_saved(
     opening: ShardOpening,
     *,
     processes: bool = False,
-    timeout: float | None = None,
 ) -> Opened:
     """Open the folders as an index, or as shards, each in its own process if ``processes``."""
     if find_folders(folders).is_index:
         return opening.open(folders[0])
-    return ShardedIndex.open(folders, processes=processes, timeout=timeout, **opening.options)
+    return ShardedIndex.open(folders, processes=processes, **opening.options)
 
 
 def facts_of(index: Opened) -> IndexFacts:

@@ -166,9 +166,7 @@ def _check_others(paths: Sequence[Path]) -> None:
             raise error(OptionError, "source", wish, got, _FLATTEN)
 
 
-def units_of(
-    paths: Sequence[Path], schema: Schema, rows: int = UNIT_ROWS
-) -> tuple[list[SourceFile], list[Unit]]:
+def units_of(paths: Sequence[Path], schema: Schema) -> tuple[list[SourceFile], list[Unit]]:
     """Return the files and the units in which they are read, in the order of their rows."""
     names = columns_of(schema)
     files: list[SourceFile] = []
@@ -182,7 +180,7 @@ def units_of(
                 types = found
             _check_types(path, paths[0], types, found)
             files.append(SourceFile.of(path, file))
-            for begin, end, n_rows in _groups(file, rows):
+            for begin, end, n_rows in _groups(file, UNIT_ROWS):
                 units.append(Unit(files[-1].path, begin, end, first_seq, n_rows))
                 first_seq += n_rows
     return files, units

@@ -285,7 +285,6 @@ def build_segment(
     first_seq: int,
     threads: int,
     progress: ProgressFunction | None = None,
-    row_name: str = "row",
     seqs: npt.NDArray[np.int64] | None = None,
 ) -> Segment:
     """Build a segment: sort the rows, copy each column in that order, and index the arms."""
@@ -328,7 +327,7 @@ def build_segment(
     if made.core.duplicate is not None:
         first, second = sorted(int(order[row]) for row in made.core.duplicate)
         key = made.column(schema.key)[made.core.duplicate[0]].as_py()
-        got = f"{key!r} in {row_name}s {first} and {second}"
+        got = f"{key!r} in rows {first} and {second}"
         shown = columns.shown
         remedy = f"keep one: pa.concat_tables([{shown}[:{second}], {shown}[{second + 1}:]])"
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)

@@ -161,20 +161,13 @@ class Follower:
             return "failed"
         return "rebuilt"
 
-    def relayout(
-        self,
-        layout: Layout,
-        *,
-        model: str | None,
-        dim: int,
-        progress: ProgressFunction | None = None,
-    ) -> None:
+    def relayout(self, layout: Layout, *, model: str | None, dim: int) -> None:
         """Build the index anew for another layout, model or length."""
         with self._lock, self._database.reading() as connection:
             self._wish = replace(self._wish, layout=layout, model=model, dim=dim)
             self._held = None
             self._drop_snapshot()
-            self._build(connection, progress)
+            self._build(connection)
 
     def _build(
         self, connection: apsw.Connection, progress: ProgressFunction | None = None

@@ -95,7 +95,6 @@ def export_lines(
     *,
     askers: Callable[[Asker], bool] = lambda _: True,
     history: bool = False,
-    vectors: bool = True,
 ) -> Iterator[str]:
     """Yield the contents of cells as lines, in the order of their last changes."""
     yield _told(ExportLine(format=FORMAT))
@@ -110,7 +109,7 @@ def export_lines(
             if line is not None:
                 yield _told(ExportLine(agent=line))
     for row in _versions(connection, cells, history=history):
-        version = _version_line(homes, row, vectors=vectors)
+        version = _version_line(homes, row)
         n_bad += version is None
         if version is not None:
             yield _told(ExportLine(version=version))
@@ -161,9 +160,7 @@ def _versions(
     yield from rows(connection, select, (to_json(tuple(cells)),))
 
 
-def _version_line(
-    homes: dict[int, Cell], row: tuple[Any, ...], *, vectors: bool
-) -> VersionLine | None:
+def _version_line(homes: dict[int, Cell], row: tuple[Any, ...]) -> VersionLine | None:
     """Return the line of a version; None: its row is damaged."""
     # No checksum covers the counts of a document: a damaged count or time becomes 0 or None.
     successor, head, pinned, access_count, last_accessed, blob, model, seal, *columns = row
@@ -190,7 +187,7 @@ def _version_line(
     elif status != "deleted":
         episode = episode_of(homes[cell], key, pinned, content_of(checked))
         line["content"] = VersionLine.content_of(episode)
-    if vectors and _is_vector(blob, model) and seal in (None, vector_checksum(blob, model)):
+    if _is_vector(blob, model) and seal in (None, vector_checksum(blob, model)):
         line |= {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}
     if version == head:
         is_count = isinstance(access_count, int) and access_count >= 0

@@ -160,9 +160,7 @@ def last_changes(
     return {cell: ChangedDocument(changed, cell, *rest) for changed, cell, *rest in found}
 
 
-def episode_by_id(
-    connection: apsw.Connection, cell: int, key: str, damaged: set[int] | None = None
-) -> Episode | None:
+def episode_by_id(connection: apsw.Connection, cell: int, key: str) -> Episode | None:
     """Return the live episode of an id in a cell."""
     select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
     row: int | None = connection.execute(select, (cell, key)).get
@@ -170,11 +168,9 @@ def episode_by_id(
         return None
     bad: set[int] = set()
     found = episodes_of_rows(connection, [row], [cell], bad).get(row)
-    if bad and damaged is None:
+    if bad:
         wish, got = "an undamaged memory", f"the damaged row {row}"
         raise error(CorruptStoreError, "id", wish, got, "doctor(full=True) tells more")
-    if damaged is not None:
-        damaged |= bad
     return found
 
 
