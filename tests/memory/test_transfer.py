@@ -29,7 +29,6 @@ from seams import (
     edges_in,
     every_cell,
     export_lines,
-    fact_history,
     find_cell,
     forget,
     history,
@@ -110,18 +109,23 @@ def everything(database: Database) -> list[Any]:
         cells = every_cell(c)
         heads = [(cells[one.cell], one.id, one.row is None) for one in changed_since(c, 0, 9999)]
         states: list[Any] = [
-            (cell, key, history(c, number, key), fact_history(c, number, key))
+            (cell, key, history(c, number, key))
             for number, cell in cells.items()
             for home, key, _ in heads
             if home == cell
         ]
         marks = "SELECT id, version, pinned, access_count, last_accessed FROM documents"
         vectors = "SELECT id, version, embedding, embedding_model FROM versions"
+        facts = (
+            "SELECT id, version, subject, predicate, object, valid_from, valid_to "
+            "FROM facts JOIN versions USING (row)"
+        )
         return [
             heads,
             sorted(states, key=repr),
             sorted(c.execute(marks), key=repr),
             sorted(c.execute(vectors), key=repr),
+            sorted(c.execute(facts), key=repr),
             edges_in(c, cells),
             read_policy(c, None, None, "ana"),
         ]

@@ -6,7 +6,6 @@ A request goes guards -> caller -> route -> store or index, and its reply the sa
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -27,8 +26,6 @@ from hyrecall.serve.replies import AnyIndex, ServedIndex
 from hyrecall.serve.routes import arrow_recall, export, health, index_recall, memories, recall
 from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.tokens import TokenFile
-
-_log = logging.getLogger("hyrecall.serve")
 
 _OF_A_STORE = (
     *(recall.router, arrow_recall.store_router, memories.router, memories.facts_router),

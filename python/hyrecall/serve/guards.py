@@ -117,7 +117,6 @@ MAX_BUFFERED = 256 << 20
 RETRY_AFTER = 1
 """Seconds that a client that was refused for load is asked to wait."""
 
-_log = logging.getLogger("hyrecall.serve")
 _access = logging.getLogger("hyrecall.serve.access")
 
 

@@ -179,12 +179,6 @@ def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) 
     return _read(connection, select, (sequence, limit))
 
 
-def edge_by_id(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
-    """Return the edge of an id in a cell."""
-    found = _read(connection, _BY_ID, (cell, key))
-    return found[0].edge if found else None
-
-
 def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
     """Return the edge of an id in a cell, also if it was removed."""
     found = _read(connection, _BY_ID, (cell, key), deleted_too=True)

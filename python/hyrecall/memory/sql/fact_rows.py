@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import NotFoundError, OptionError, error
-from hyrecall.memory.data.types import Episode, Fact, Status, normal_predicate
+from hyrecall.memory.data.types import Episode, Fact, normal_predicate
 from hyrecall.memory.sql.codec import (
     CHECKED,
     FACT_SOURCE,
@@ -50,17 +49,6 @@ FACT_COLUMNS = ", ".join(f"f.{name}" for name in _COLUMNS.split(", "))
 """A fact's checksum and all that it covers, as SQL: what :func:`read_fact` takes."""
 _FACT = f"{CHECKED}, {FACT_COLUMNS}"
 _IS_HIGHEST = f"v.version = {HIGHEST}"
-
-
-@dataclass(frozen=True)
-class FactVersion:
-    """One version of a fact, believed from ``recorded_at`` on."""
-
-    version: int
-    status: Status
-    reason: str | None
-    recorded_at: datetime
-    fact: Fact
 
 
 def as_episode(fact: Fact) -> Episode:
@@ -358,25 +346,6 @@ def valid_facts(
         (one for one in found if valid_at is None or one.is_valid_at(valid_at)),
         key=lambda one: (one.subject, one.predicate, one.valid_from),
     )
-
-
-def fact_history(connection: apsw.Connection, cell: int, key: str) -> list[FactVersion]:
-    """Return every version of a fact that says something, oldest first."""
-    select = (
-        f"SELECT {_FACT} FROM versions v JOIN facts f USING (row) "
-        "WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
-    )
-    homes = cells_by_number(connection, [cell])
-    found, n_bad = [], 0
-    for columns in rows(connection, select, (cell, key)):
-        fact = read_fact(homes.get(cell), columns)
-        if fact is None:
-            n_bad += 1
-            continue
-        _, _, _, version, status, reason, recorded_at, *_ = columns
-        found.append(FactVersion(version, status, reason, from_micros(recorded_at), fact))
-    warn_of_damage(n_bad)
-    return found
 
 
 def _read(

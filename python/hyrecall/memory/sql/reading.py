@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,17 +61,6 @@ class ChangedDocument(NamedTuple):
     cell: int
     id: str
     row: int | None
-
-
-class StoreCounts(NamedTuple):
-    """Numbers of live memories in all and by kind, of versions, sessions and pins."""
-
-    live: int
-    by_kind: dict[str, int]
-    versions: int
-    sessions: int
-    pinned: int
-    with_vector: int
 
 
 class Accesses(NamedTuple):
@@ -328,33 +317,6 @@ def text_sizes(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int,
     select = f"""SELECT row, octet_length(input) + octet_length(output) FROM versions
       WHERE row IN {_LISTED}"""
     return dict(connection.execute(select, (to_json(tuple(numbers)),)))
-
-
-def live_rows(connection: apsw.Connection, cells: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Return cell and id of every live document of cells, in the order of (cell, id)."""
-    wanted, given = _wanted(cells)
-    select = f"SELECT v.cell, v.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
-    yield from rows(connection, select, tuple(given))
-
-
-def counts(connection: apsw.Connection, cells: Collection[int]) -> StoreCounts:
-    """Count what is in cells; what is deleted or superseded counts as versions only."""
-    wanted, given = _wanted(cells)
-    select = (
-        "SELECT v.kind, count(*), sum(d.pinned), count(v.embedding) "
-        f"FROM {_HEAD} WHERE {wanted} GROUP BY v.kind ORDER BY v.kind"
-    )
-    kinds = list(rows(connection, select, tuple(given)))
-    sessions = f"SELECT count(DISTINCT v.session_id) FROM {_HEAD} WHERE {wanted}"
-    versions = f"SELECT count(*) FROM versions v WHERE v.cell IN {_LISTED}"
-    return StoreCounts(
-        live=sum(n for _, n, _, _ in kinds),
-        by_kind={kind: n for kind, n, _, _ in kinds if is_text(kind)},
-        versions=connection.execute(versions, (to_json(tuple(cells)),)).get,
-        sessions=connection.execute(sessions, given).get,
-        pinned=sum(n for _, _, n, _ in kinds),
-        with_vector=sum(n for _, _, _, n in kinds),
-    )
 
 
 def newest_model(connection: apsw.Connection) -> tuple[str, int] | None:
