@@ -280,10 +280,8 @@ NAMES = {
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
-    "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
-    "hyrecall.memory.sql.edge_rows": (
-        "add_feedback edges_changed_since edges_in incident link unlink unlink_all unlink_incident"
-    ),
+    "hyrecall.memory.sql.doctor": "Report examine file_system_of",
+    "hyrecall.memory.sql.edge_rows": "add_feedback edges_in link unlink",
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact facts_of_rows valid_facts",
     "hyrecall.memory.sql.lock": (
@@ -294,8 +292,7 @@ NAMES = {
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
     ),
     "hyrecall.memory.sql.reading": (
-        "ReadPolicy agents_of_group changed_since episode_by_id episodes_of_rows head_row "
-        "history newest newest_model "
+        "changed_since episode_by_id episodes_of_rows head_row history newest newest_model "
         "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (

@@ -24,8 +24,8 @@ import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
 
-MOST_OF_RECALL_ONE = 136
-MOST_OF_A_SEARCH = 720  # beside its matches
+MOST_OF_RECALL_ONE = 10
+MOST_OF_A_SEARCH = 570  # beside its matches
 MOST_OF_A_MATCH = 15
 N_MATCHES = 10
 

@@ -431,7 +431,7 @@ def _answerer(
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-class Progress:
+class BatchProgress:
     """Counts queries and hits, and shows the progress."""
 
     def __init__(self, total: int | None, *, done: int = 0) -> None:
@@ -453,7 +453,7 @@ class Progress:
             )
             self._task = self._bar.add_task("", total=total, completed=done)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> BatchProgress:
         if self._bar is not None:
             self._bar.start()
         return self

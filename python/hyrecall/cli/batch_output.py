@@ -250,7 +250,7 @@ _HITS, _REJECTS, _STATE = "hits", "rejects.jsonl", "state.json"
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedQuery:
     """A query that was not answered."""
 
     query: int

@@ -473,7 +473,7 @@ class ShardGeneration:
 class Generations:
     """The current generation, and earlier ones that recalls still use."""
 
-    def __init__(self, first: Generation, opener: Opener | None = None) -> None:
+    def __init__(self, first: ShardGeneration, opener: Opener | None = None) -> None:
         self.current = first
         self._opener = opener
         self._retired: list[ShardGeneration] = []

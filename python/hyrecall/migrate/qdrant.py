@@ -38,7 +38,7 @@ class Points:
 
 
 @contextmanager
-def read(path: Path | str, options: Reading) -> Iterator[Source]:
+def read(path: Path | str, options: Options) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one."""
     # A str is the URL of a server. The text is the field "text" of the payload, unless another is
     # named. Without ``vector_field``, the only dense vector is read; sparse vectors and lists of

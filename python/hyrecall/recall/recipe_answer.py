@@ -181,7 +181,7 @@ def by_recipe(recipe: object) -> list[tuple[Recipe, npt.NDArray[np.bool_] | None
 class Shares:
     """Splits a request by recipe: each recipe gets only what it reads."""
 
-    def __init__(self, request: Request, recipes: Sequence[Recipe]) -> None:
+    def __init__(self, request: Search, recipes: Sequence[Recipe]) -> None:
         self._request = request
         arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
         # What none of them reads stays, and is refused as it would be without recipes.

@@ -190,7 +190,7 @@ class _ReadyQuestion(NamedTuple):
 class IndexSearch:
     """Searches the index that a follower keeps. Threads may share it."""
 
-    def __init__(self, follower: Follower, joining: Joining) -> None:
+    def __init__(self, follower: Follower, joining: JoinedCalls) -> None:
         self._follower = follower
         self._usable = ComparableVectors()
         self.joined: JoinedSearch[_ReadyQuestion, FoundRows] = JoinedSearch(self._search, joining)

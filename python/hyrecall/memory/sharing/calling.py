@@ -83,7 +83,7 @@ class CallbackCaller:
         self._context = contextvars.copy_context()
         self._is_started = False
 
-    def __enter__(self) -> Answering:
+    def __enter__(self) -> CallbackCaller:
         return self
 
     def __exit__(self, *exc: object) -> None:

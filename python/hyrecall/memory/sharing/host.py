@@ -140,7 +140,7 @@ class ExplainDropped(Task[Dropped]):
 class RemoteRows:
     """Explains rows that the owner ranked, by asking it again."""
 
-    def __init__(self, keeper: Keeper, question: Question, found: FoundRows) -> None:
+    def __init__(self, keeper: Keeper, question: IndexQuestion, found: FoundRows) -> None:
         self._keeper, self._question = keeper, question
         self._rows, self._scores = found.rows, found.scores
 

@@ -111,7 +111,7 @@ def address(episode: Episode) -> str:
     return f"{_BEGIN}{user_name(episode.user_id)}/{quote(episode.id, safe='')}"
 
 
-async def listed(session: Session, cursor: str | None) -> types.ListResourcesResult:
+async def listed(session: CallerSession, cursor: str | None) -> types.ListResourcesResult:
     """Return a page of the pinned memories, newest first."""
     page = 0 if cursor is None else _page(cursor)
     found = await session.newest(pinned=True, limit=PAGE + 1, offset=page * PAGE)

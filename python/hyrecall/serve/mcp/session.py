@@ -60,7 +60,7 @@ class CallerSession:
         """Whether a call may name any user of the partition."""
         return "user_id" in free_names(self.caller)
 
-    def narrowed(self, asked: Mapping[str, Any]) -> Session:
+    def narrowed(self, asked: Mapping[str, Any]) -> CallerSession:
         """Return the session of the user, org and workspace that a call names."""
         free = free_names(self.caller)
         for name, value in asked.items():
@@ -71,7 +71,7 @@ class CallerSession:
             check_id(name, value)
         return CallerSession(self.memory, replace(self.caller, **asked)) if asked else self
 
-    def of_user(self, user_id: str) -> Session:
+    def of_user(self, user_id: str) -> CallerSession:
         """Return the session of a user that a call names as its scope."""
         if user_id == self.user_id:
             return self
