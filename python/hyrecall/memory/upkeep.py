@@ -412,7 +412,7 @@ class _PageWriter:
 
 
 def _is_of(by: AskedBy, asker: Asker) -> bool:
-    """Return whether whoever gave feedback is the caller, or one of all that it speaks for."""
+    """Return whether a user, of feedback or a policy, is the caller or one that it speaks for."""
     if by == AskedBy(None, None, EVERYONE):
         return True
     own = (by.org, by.workspace) if by.user is EVERYONE else (by.org, by.workspace, by.user)

@@ -51,7 +51,7 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.memory.sql.connecting import sqlite_named
 from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.reading import HIGHEST, read_policy
+from hyrecall.memory.sql.reading import HIGHEST, policies
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -95,10 +95,9 @@ def export_lines(
     yield _told(Line(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
-    for org, workspace, agent in dict.fromkeys(cell[:3] for cell in homes.values()):
-        policy = None if agent is None else read_policy(connection, org, workspace, agent)
-        if policy is not None:
-            where = {"org": org, "workspace": workspace, "agent": agent}
+    for agent, policy in policies(connection):  # also of an agent without memories
+        if askers(agent):
+            where = dict(zip(("org", "workspace", "agent"), agent, strict=True))
             line = _made(AgentLine, {**where, **policy._asdict()})
             n_bad += line is None
             if line is not None:
