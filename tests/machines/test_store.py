@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +94,27 @@ class StoreMachine(RuleBasedStateMachine):
         self.path = folder()
         self.n_steps = 0
         self.model = {user: User() for user in USERS}
-
         self.memory = self.opened()
+        self.share()
+
+    def share(self) -> None:
         for user in USERS:
             self.memory.set_policy(user, policy="shared", **PLACE)
+
+    def ask(
+        self,
+        user: str,
+        verb: str,
+        *given: Any,
+        fails: type[Exception] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Call the store for a user, and return what it replies; or check how it refuses."""
+        call = partial(getattr(self.memory, verb), *given, user_id=user, **PLACE, **options)
+        if fails is None:
+            return call()
+        with pytest.raises(fails):
+            call()
 
     def opened(self) -> MemorySync:
         return open_store(self.path, embedder=None, recipe=recipes.loom)
@@ -134,14 +153,13 @@ class StoreMachine(RuleBasedStateMachine):
                     occurred_at=day(self.n_steps), **PLACE,
                 )
             )  # fmt: skip
-        call = (lambda: self.memory.remember_batch(rows)) if flag else (
-            lambda: [self.memory.remember(rows[0])]
-        )  # fmt: skip
+        verb = self.memory.remember_batch if flag else self.memory.remember
         if made.keys() & own.rows.keys():
             with pytest.raises(KeyConflictError):
-                call()
+                verb(rows if flag else rows[0])
             return
-        assert [kept.id for kept in call()] == list(made)
+        kept = verb(rows if flag else rows[0])
+        assert [one.id for one in (kept if flag else [kept])] == list(made)
         for key, row in made.items():
             row.secrets += own.gone.pop(key, [])
         own.rows |= made
@@ -154,11 +172,9 @@ class StoreMachine(RuleBasedStateMachine):
         changes: dict[str, Any] = {"output": text}
         if flag and row is not None and m % 2:
             changes = {"visibility": VISIBILITIES[row.visibility == "private"]}
+        self.ask(user, "update", key, **changes, fails=None if row else NotFoundError)
         if row is None:
-            with pytest.raises(NotFoundError):
-                self.memory.update(key, user_id=user, **PLACE, **changes)
             return
-        self.memory.update(key, user_id=user, **PLACE, **changes)
         if "output" in changes:
             row.text = text
             row.secrets.append(secret)
@@ -169,40 +185,34 @@ class StoreMachine(RuleBasedStateMachine):
     def pin(self, user: str, n: int, m: int, flag: bool) -> None:
         own = self.model[user]
         row = own.rows.get(key := own.key(n, m))
-        if row is None:
-            with pytest.raises(NotFoundError):
-                self.memory.pin(key, user_id=user, pinned=flag, **PLACE)
-            return
-        self.memory.pin(key, user_id=user, pinned=flag, **PLACE)
-        row.pinned = flag
+        self.ask(user, "pin", key, pinned=flag, fails=None if row else NotFoundError)
+        if row is not None:
+            row.pinned = flag
 
     def forget(self, user: str, n: int, m: int, flag: bool) -> None:
         own = self.model[user]
         key = own.key(n, m)
-        n_gone = self.memory.forget(key, user_id=user, erase=flag, **PLACE)
+        n_gone = self.ask(user, "forget", key, erase=flag)
         row = own.rows.pop(key, None)
         secrets = own.gone.pop(key, []) + ([] if row is None else row.secrets)
         assert n_gone == (row is not None) or (flag and secrets)
-        if row is not None:
-            own.leave(key, row.visibility)
-        if flag:
+        if flag:  # with the whole text of each query that it helped with
+            own.used = {query: keys for query, keys in own.used.items() if key not in keys}
             self.check_erased(secrets)
-            assert self.memory.history(key, user_id=user, **PLACE) == []
+            assert self.ask(user, "history", key) == []
         elif secrets:
             own.gone[key] = secrets
+        if row is not None:
+            own.leave(key, row.visibility)
 
     def forget_everything(self, user: str, n: int, m: int, flag: bool) -> None:
-        self.memory.forget(everything=True, user_id=user, erase=flag, **PLACE)
-        own, self.model[user] = self.model[user], User()
-        held = {key: row.secrets for key, row in own.rows.items()}
-        secrets = {
-            key: [*held.get(key, []), *own.gone.get(key, [])] for key in {**held, **own.gone}
-        }
+        self.ask(user, "forget", everything=True, erase=flag)
+        own = self.model[user]
+        gone = own.gone | {key: row.secrets for key, row in own.rows.items()}
+        self.model[user] = User(gone={} if flag else gone)
         if flag:
-            self.check_erased([one for many in secrets.values() for one in many])
-            self.memory.set_policy(user, policy="shared", **PLACE)
-        else:
-            self.model[user].gone = secrets
+            self.check_erased([one for secrets in gone.values() for one in secrets])
+            self.share()
 
     def check_erased(self, secrets: list[str]) -> None:
         """No byte of what was erased is in a file."""
@@ -234,27 +244,23 @@ class StoreMachine(RuleBasedStateMachine):
     def link(self, user: str, n: int, m: int, flag: bool) -> None:
         own, key = self.model[user], f"edge{n}"
         ends = [f"m{(m + at) % N_IDS}" for at in range(3 if flag else 2)]
-        if key in own.edges:
-            with pytest.raises(KeyConflictError):
-                self.memory.link(ends, "near", id=key, user_id=user, **PLACE)
-            return
-        self.memory.link(ends, "near", id=key, user_id=user, **PLACE)
-        own.edges[key] = ends
+        is_taken = key in own.edges
+        self.ask(user, "link", ends, "near", id=key, fails=KeyConflictError if is_taken else None)
+        own.edges.setdefault(key, ends)
 
     def unlink(self, user: str, n: int, m: int, flag: bool) -> None:
         was_there = self.model[user].edges.pop(f"edge{n}", None) is not None
-        assert self.memory.unlink(f"edge{n}", user_id=user, **PLACE) == was_there
+        assert self.ask(user, "unlink", f"edge{n}") == was_there
 
     def feedback(self, user: str, n: int, m: int, flag: bool) -> None:
         own, query = self.model[user], f"what of {WORDS[m % 2]}"
         keys = {own.key(n, m), own.key(n + 1, m)}
-        call = lambda: self.memory.feedback(used=sorted(keys), query=query, user_id=user, **PLACE)  # noqa: E731
-        if keys - own.rows.keys():
-            with pytest.raises(NotFoundError):
-                call()
-            return
-        assert call() == len(keys - own.used.get(query, set()))
-        own.used[query] = own.used.get(query, set()) | keys
+        before, is_known = own.used.get(query, set()), keys <= own.rows.keys()
+        said = {"used": sorted(keys), "query": query}
+        n_new = self.ask(user, "feedback", **said, fails=None if is_known else NotFoundError)
+        if is_known:
+            assert n_new == len(keys - before)
+            own.used[query] = before | keys
 
     # ---- files ----
 
@@ -264,97 +270,94 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.memory.doctor(full=True).ok
 
     def reopen(self) -> None:
-        self.memory.close()
-        self.memory = self.opened()
+        self.go_on_with(self.path)
 
     def move(self) -> None:
         """Go on with an export, in another store."""
         file = folder().with_name("export.jsonl")
         self.memory.export(file, user_id=EVERYONE, history=True)
         assert self.memory.import_(file).imported == 0
-        self.memory.close()
-        self.path = folder()
-        self.memory = self.opened()
+        self.go_on_with(folder())
         assert self.memory.import_(file).errors == ()
 
     def crash(self) -> None:
         """Go on with a copy of the files of the open store, as after a kill."""
         self.go_on_with(copy_store(self.path, folder()))
 
-    def go_on_with(self, copied: Path) -> None:
+    def go_on_with(self, path: Path) -> None:
         self.memory.close()
-        self.path = copied
+        self.path = path
         self.memory = self.opened()
 
     @rule(what=st.sampled_from(CHANGES), is_committed=st.booleans(), **CHANGE)
     def crash_in(self, what: str, is_committed: bool, **given: Any) -> None:
         """Die within a change, before its first commit or right after it."""
-        before, path = copy.deepcopy(self.model), self.path
-        copies: list[Path] = []
+        before, copies = copy.deepcopy(self.model), []
+        commit, transaction = Database.commit, Database.transaction
+
+        def die() -> None:
+            copies.append(copy_store(self.path, folder()))
+
+        def dying_commit(database: Database, work: Work, outcome: Outcome) -> None:
+            commit(database, lambda c: (work(c), is_committed or die()), outcome)
+            die()
+
+        @contextmanager
+        def dying_transaction(database: Database) -> Iterator[apsw.Connection]:
+            with transaction(database) as connection:
+                yield connection
+                _ = is_committed or die()
+            die()
+
         with pytest.MonkeyPatch.context() as patch:
-            plain = Database.commit
-
-            def commit(self: Database, work: Work, outcome: Outcome) -> None:
-                def copied(connection: apsw.Connection) -> object:
-                    reply = work(connection)
-                    copies.append(copy_store(path, folder()))
-                    return reply
-
-                plain(self, work if is_committed else copied, outcome)
-                copies.append(copy_store(path, folder()))
-
-            patch.setattr(Database, "commit", commit)
+            patch.setattr(Database, "commit", dying_commit)
+            patch.setattr(Database, "transaction", dying_transaction)
             getattr(self, what)(**given)
         if copies:
             self.go_on_with(copies[0])
             self.model = self.model if is_committed else before
+            self.share()  # an erasure has taken the policy too
 
     # ---- what users see ----
 
     @invariant()
     def everybody_sees_what_the_dict_holds(self) -> None:
+        word, key = WORDS[self.n_steps % len(WORDS)], f"m{self.n_steps % N_IDS}"
         for user, own in self.model.items():
-            mine: dict[str, Any] = {"user_id": user, **PLACE}
-            newest_first = sorted(own.rows, key=lambda key: -own.rows[key].at)
-            listed = self.memory.list(kind="episodic", **mine)
-            assert [one.id for one in listed] == newest_first
+            listed = self.ask(user, "list", kind="episodic")
+            assert [one.id for one in listed] == sorted(own.rows, key=lambda k: -own.rows[k].at)
             for one in listed:
                 row = own.rows[one.id]
-                assert (one.output, one.visibility) == (row.text, row.visibility)
-                assert (one.pinned, one.tags) == (row.pinned, ("t",))
-            word = WORDS[self.n_steps % len(WORDS)]
-            found = self.memory.search(word, limit=100, kind="episodic", **mine)
-            wanted = {key for key, row in own.rows.items() if word in row.text.split()}
+                seen = one.output, one.visibility, one.pinned, one.tags
+                assert seen == (row.text, row.visibility, row.pinned, ("t",))
+            found = self.ask(user, "search", word, limit=100, kind="episodic")
+            wanted = {name for name, row in own.rows.items() if word in row.text.split()}
             assert {one.episode.id for one in found if not one.is_fill} == wanted
             assert {one.episode.id for one in found} <= own.rows.keys()
             assert not found.degraded
-            key = f"m{self.n_steps % N_IDS}"
-            got = self.memory.get(key, **mine)
-            assert (None if got is None else got.output) == (
-                own.rows[key].text if key in own.rows else None
-            )
-            edges = {
+            got = self.ask(user, "get", key)
+            assert (got and got.output) == (own.rows[key].text if key in own.rows else None)
+            links = {
                 edge.id: [end.id for end in edge.participants]
-                for edge in self.memory.links(key, **mine)
+                for edge in self.ask(user, "links", key)
             }
-            assert edges == {name: ends for name, ends in own.edges.items() if key in ends}
-            assert {
-                one.query: set(one.used) for one in self.memory.list_feedback(**mine)
-            } == own.used
-            self.check_facts(own.facts, mine)
-            self.check_view(user)
+            assert links == {name: ends for name, ends in own.edges.items() if key in ends}
+            helped = {one.query: set(one.used) for one in self.ask(user, "list_feedback")}
+            assert helped == own.used
+            self.check_facts(user, own.facts)
+            self.check_view(user, word)
 
-    def check_facts(self, facts: list[tuple[str, int, int]], mine: dict[str, Any]) -> None:
+    def check_facts(self, user: str, facts: list[tuple[str, int, int]]) -> None:
         listed = {
             (one.object, one.valid_from, one.valid_to or day(NEVER))
-            for one in self.memory.list_facts(**mine)
+            for one in self.ask(user, "list_facts")
         }
         assert listed == {(name, day(begin), day(end)) for name, begin, end in facts}
         at = self.n_steps % DAYS
-        recalled = self.memory.recall_facts("likes", valid_at=day(at), **mine)
+        recalled = self.ask(user, "recall_facts", "likes", valid_at=day(at))
         assert [one.object for one in recalled] == [name for name, a, b in facts if a <= at < b]
 
-    def check_view(self, agent: str) -> None:
+    def check_view(self, agent: str, word: str) -> None:
         """An agent sees its own, and of others what is global."""
         view = self.memory.agent(agent, **PLACE)
         wanted = {
@@ -364,7 +367,6 @@ class StoreMachine(RuleBasedStateMachine):
             if user == agent or row.visibility == "global"
         }
         assert {(one.user_id, one.id) for one in view.list(kind="episodic")} == wanted
-        word = WORDS[self.n_steps % len(WORDS)]
         found = view.search(word, kind="episodic", limit=100)
         assert {(one.episode.user_id, one.episode.id) for one in found if not one.is_fill} == {
             (user, key) for user, key in wanted if word in self.model[user].rows[key].text.split()

@@ -63,13 +63,6 @@ def test_the_same_again_changes_only_its_time(memory: MemorySync) -> None:
     assert memory.list_feedback(**ANN)[0].at == NOON + HOUR
 
 
-def test_nobody_sees_what_another_said(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query=SECRET, **ANN)
-    for other in (BOB, {}, {"user_id": ""}, {**ANN, **LAB}):
-        assert memory.list_feedback(**other) == []
-    assert said(memory, **ANN) == {SECRET: ("tea",)}
-
-
 def test_the_empty_user_is_not_the_anonymous_one(memory: MemorySync) -> None:
     for user in ("", None):
         memory.remember("tea", id="t", user_id=user)
@@ -165,24 +158,6 @@ def test_an_agents_own_memory_comes_before_anothers(agents: MemorySync) -> None:
 
 
 # ---- forgetting and erasing ----
-
-
-def test_a_memory_that_is_forgotten_helped_with_nothing(memory: MemorySync) -> None:
-    memory.feedback(used=["tea", "milk"], query="a drink?", **ANN)
-    memory.feedback(used=["tea"], query="a drink?", **BOB)
-    memory.forget("tea", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("milk",)}
-    memory.remember("another tea", id="tea", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("milk",)}
-    assert said(memory, **BOB) == {"a drink?": ("tea",)}
-
-
-def test_a_change_keeps_what_helped_and_a_move_does_not(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query="a drink?", **ANN)
-    memory.update("tea", output="tea at five", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("tea",)}
-    memory.update("tea", visibility="global", **ANN)
-    assert rows(memory) == []
 
 
 @pytest.mark.parametrize(
@@ -340,12 +315,6 @@ def test_damaged_feedback_is_erased_too() -> None:
     with open_store(path, embedder=None) as memory:
         memory.forget("tea", erase=True, **ANN)
         assert rows(memory) == []
-
-
-def test_compacting_keeps_what_helped(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query="a drink?", **ANN)
-    memory.compact()
-    assert said(memory, **ANN) == {"a drink?": ("tea",)}
 
 
 def test_a_write_that_is_asked_for_again_counts_once(memory: MemorySync) -> None:

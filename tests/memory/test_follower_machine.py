@@ -10,12 +10,12 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hyrecall.errors import KeyConflictError, NotFoundError
 from laws.effort import Effort
+from machines import run
 from memory.small_store import (
     NOW,
     USERS,
@@ -171,29 +171,15 @@ class LifeOfAStore(Life):
             assert replies(self.writing.ready()) == replies(rebuilt(self.database))
 
 
-def run(examples: int, steps: int, *, machine: type[Life] = Life) -> None:
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 def test_followed_equals_rebuilt_after_every_step(effort: Effort) -> None:
-    run(effort.cases(quick=5, full=200), effort.cases(quick=20, full=40))
+    programs, steps = effort.cases(quick=5, full=200), effort.cases(quick=20, full=40)
+    run(Life, programs=programs, steps=steps)
 
 
 @pytest.mark.slow
 def test_a_follower_that_is_offered_rows_equals_one_that_reads_them(effort: Effort) -> None:
-    n_runs, n_steps = effort.cases(quick=5, full=200), effort.cases(quick=30, full=60)
-    run(n_runs, n_steps, machine=LifeOfAStore)
+    programs, steps = effort.cases(quick=5, full=200), effort.cases(quick=30, full=60)
+    run(LifeOfAStore, programs=programs, steps=steps)
 
 
 def forgetful(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:

@@ -1,6 +1,5 @@
 """What is read: live heads in the cells that are named, and nothing else."""
 
-import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
-from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
+from memory.rows_of_tests import ANA, BOB, NOW, an_episode, any_episode, cell_rows, new
 from memory.stores import open_store
 from seams import (
     Cell,
@@ -167,37 +166,6 @@ def test_the_model_is_that_of_the_newest_vector_which_is_undamaged(
     store.close()
     with open_store(store.folder, embedder=None) as memory:  # the length is looked up
         assert len(memory.list(user_id="ana")) == 1
-
-
-def test_a_reader_of_changes_ends_where_a_reader_of_all_does(store: Database) -> None:
-    """Following in pieces gives the same documents in the same order as reading all at once."""
-    draw = random.Random(20261122)
-    followed: dict[tuple[int, str], int] = {}
-    applied = 0
-    for _ in range(300):
-        key, cell = draw.choice("abcdefgh"), draw.choice([ANA, BOB, NOBODY])
-        with store.transaction() as c:
-            number = make_cell(c, cell)
-            live = any(one.id == key for one in newest(c, [number]))
-            if not live:
-                forget(c, Selection([number], ids=[key]), None, NOW)
-                remember(c, [new(key, cell, output=str(draw.random()))], NOW)
-            elif draw.random() < 0.5:
-                update(c, cell, key, {"output": str(draw.random())}, None, None, None, NOW)
-            else:
-                forget(c, Selection([number], ids=[key]), None, NOW)
-        if draw.random() < 0.3:
-            with store.reading() as c:
-                while changes := changed_since(c, applied, draw.randrange(1, 4)):
-                    for one in changes:
-                        followed.pop((one.cell, one.id), None)
-                        if one.row is not None:
-                            followed[one.cell, one.id] = one.row
-                    applied = changes[-1].changed
-                everything = changed_since(c, 0, 1000)
-            wish = {(one.cell, one.id): one.row for one in everything if one.row is not None}
-            assert list(followed.items()) == list(wish.items())
-    assert len(followed) > 3
 
 
 # ---- cells ----

@@ -63,20 +63,6 @@ def one_vector() -> dict[str, Any]:
     return {"embedding": np.ones((1, 3), np.float32)}
 
 
-def test_get_sees_what_is_live_now(index: hr.Index) -> None:
-    index.upsert(
-        pa.table({"id": ["k0"], "user": ["ana"], "text": ["new"], "kind": [7]}),
-        vectors=one_vector(),
-    )
-    index.delete(["k1"], scope="ana")
-    table = index.get(["k0", "k1", "k2"], scope="ana", columns=["text"])
-    assert table.to_pydict() == {
-        "key": ["k0", "k2"],
-        "user": ["ana", "ana"],
-        "text": ["new", "green tea"],
-    }
-
-
 def test_get_takes_keys_in_the_forms_that_delete_takes(index: hr.Index) -> None:
     for given in (("k0",), np.array(["k0"]), pa.array(["k0"]), iter(["k0"])):
         assert index.get(given, scope="ana").num_rows == 1
@@ -207,21 +193,6 @@ def test_an_index_of_one_audience_needs_no_scope() -> None:
 # ---- delete by filter, and of a whole scope ----
 
 
-def test_a_filter_deletes_within_the_scope_alone(index: hr.Index) -> None:
-    assert index.delete(scope="ana", filter=KIND_0) == 2
-    assert index.get([f"k{at}" for at in range(N)], scope=EVERYONE)["key"].to_pylist() == [
-        *("k1", "k3", "k4", "k5")
-    ]
-    assert index.delete(scope="ana", filter=KIND_0) == 0
-
-
-def test_everything_erases_one_tenant_and_no_other(index: hr.Index) -> None:
-    assert index.delete(scope="bob", everything=True) == 2
-    assert (index.count(scope="bob"), len(index)) == (0, 4)
-    assert index.delete(scope=EVERYONE, everything=True) == 4
-    assert len(index) == 0
-
-
 def test_keys_and_a_filter_must_both_hold(index: hr.Index) -> None:
     assert index.delete(["k0", "k1", "k2"], scope="ana", filter=KIND_1) == 1
     assert index.delete(["k3", "k4"], scope=["bob", "ana"], filter=KIND_1) == 1
@@ -236,40 +207,3 @@ def reply(index: hr.Index) -> pa.Table:
     return index.recall(
         text=["hot tea", "coffee tea"], vectors=vectors, scope=EVERYONE, columns=["text", "kind"]
     ).to_arrow()
-
-
-@pytest.mark.parametrize("compacted", [False, True])
-def test_replies_after_such_deletes_are_those_of_a_fresh_build(compacted: bool) -> None:
-    def grown() -> hr.Index:
-        index = built()
-        for first in (N, 2 * N):
-            vectors = {"embedding": np.arange(first, first + 3 * N, dtype="f").reshape(N, 3)}
-            index.add(documents(first), vectors=vectors)
-        return index
-
-    def live(keep: Callable[[pa.Table], Any]) -> hr.Index:
-        parts = [documents(first) for first in (0, N, 2 * N)]
-        ends = [(1, N * 3 + 1), (N, N + 3 * N), (2 * N, 2 * N + 3 * N)]
-        rows = [np.arange(*end, dtype="f").reshape(N, 3) for end in ends]
-        table, vectors = pa.concat_tables(parts), np.concatenate(rows)
-        kept = keep(table).to_numpy(zero_copy_only=False)
-        return hr.Index.build(
-            table.filter(pa.array(kept)), built().schema, vectors={"embedding": vectors[kept]}
-        )
-
-    by_filter, whole = grown(), grown()
-    assert by_filter.delete(scope=hr.Scope(["ana", None]), filter=KIND_1) == 6
-    assert whole.delete(scope="ana", everything=True) == 9
-    if compacted:
-        by_filter.compact()
-        whole.compact()
-    assert reply(by_filter).equals(reply(live(kept_by_filter)))
-    assert reply(whole).equals(
-        reply(live(lambda t: pc.not_equal(t["user"], "ana").fill_null(True)))
-    )
-
-
-def kept_by_filter(table: pa.Table) -> Any:
-    """Rows of bob, and those of kind 0."""
-    is_bob = pc.equal(table["user"], "bob").fill_null(False)
-    return pc.or_(pc.equal(table["kind"], 0), is_bob)

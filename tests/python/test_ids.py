@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -112,31 +111,6 @@ def test_a_key_twice_in_one_table_is_refused_with_both_rows() -> None:
         assert keys_of(index) == [keys[1]]
     table = pa.concat_tables([rows(["x"]), rows(["x"], user="bob")])
     assert len(hr.Index.build(table, SCHEMA)) == 2
-
-
-def test_statistics_follow_replaced_and_deleted_keys() -> None:
-    """df, N and the mean length after many writes equal those of a fresh build."""
-    rng = np.random.default_rng(4)
-    index = hr.Index.build(rows(list(range(50))), SCHEMA)
-    live = dict.fromkeys(range(50), "tea")
-    for step in range(60):
-        key = int(rng.integers(0, 70))
-        if key in live and step % 3 == 0:
-            index.delete([key], scope="ana")
-            del live[key]
-        else:
-            text = " ".join(rng.choice(["tea", "milk", "cup"], rng.integers(1, 5)))
-            index.upsert(rows([key], text))
-            live.pop(key, None)
-            live[key] = text
-    keys = list(live)
-    table = pa.table({"id": keys, "user": ["ana"] * len(keys), "text": list(live.values())})
-    fresh = hr.Index.build(table, SCHEMA)
-    for text in ("tea", "milk cup"):
-        one, other = (i.recall(text=[text], scope="ana", limit=100) for i in (index, fresh))
-        assert one.to_arrow().equals(other.to_arrow())
-        parts = [hits[0][0].explain().components[0] for hits in (one, other)]
-        assert parts[0] == parts[1]
 
 
 def test_a_row_that_moves_to_another_cell_is_a_delete_and_an_add() -> None:

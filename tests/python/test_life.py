@@ -124,21 +124,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert len(index) == 53
 
 
-def test_an_add_of_a_known_key_changes_nothing_and_upsert_replaces() -> None:
-    index = built(list(range(20)))
-    users = index.recall(vectors=[[1, 1, 1]], scope=EVERYONE, limit=100).to_arrow()
-    of = dict(zip(users["key"].to_pylist(), users["user"].to_pylist(), strict=True))
-    before = reply(index)
-    again = rows([30, 5, 31], 9, users=["ana", of[5], "ana"])
-    with pytest.raises(hr.KeyConflictError, match=r"got 5 in row 1;"):
-        index.add(**again)
-    assert reply(index) == before
-    index.upsert(**again)
-    assert len(index) == 22
-    assert keys_of(index) == [*range(20), 30, 31]
-    assert reply(index) != before
-
-
 def test_narrower_and_null_columns_join_as_what_the_index_has() -> None:
     index = built(list(range(20)))
     index.add(**changed(n=pa.array([1, 2, 3], pa.int8()), id=pa.array([100, 101, 102], pa.uint8())))
@@ -191,85 +176,6 @@ def test_a_failing_delete_deletes_nothing() -> None:
         with pytest.raises(hr.HyrecallError):
             index.delete(keys, scope=scope)
     assert reply(index) == before
-
-
-def test_a_key_in_another_cell_is_another_document() -> None:
-    given = rows([1, 1, 1], users=["ana", "bob", None])
-    index = hr.Index.build(given["table"], SCHEMA, vectors=given["vectors"])
-    assert len(index) == 3
-    index.upsert(**rows([1], 5, users=["bob"]))
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1], [1], [1]]
-    index.upsert(**rows([2], 5, users=["ana"]))
-    assert index.delete([1], scope="bob") == 1
-    assert [keys_of(index, hr.Scope([cell])) for cell in CELLS] == [[1, 2], [], [1]]
-
-
-def test_an_index_of_no_rows_grows_and_shrinks_to_none_again() -> None:
-    index = hr.Index.build(rows([])["table"], SCHEMA, vectors={"v": np.zeros((0, 3), np.float32)})
-    assert (len(index), keys_of(index)) == (0, [])
-    empty = reply(index)
-    index.add(**rows([]))
-    assert reply(index) == empty
-    for _ in range(3):
-        index.add(**rows(list(range(10)), 2))
-        assert keys_of(index) == list(range(10))
-        assert index.delete(list(range(10)), scope=EVERYONE) == 10
-        assert (len(index), keys_of(index)) == (0, [])
-        assert reply(index) == empty
-        index.compact()
-        assert reply(index) == empty
-    index.upsert(**rows([7], 2))
-    assert keys_of(index) == [7]
-
-
-Life = dict[tuple[Any, Any], tuple[dict[str, Any], int]]
-
-
-def rebuilt(life: Life) -> hr.Index:
-    """A fresh build of the live documents, in the order in which they came."""
-    table = pa.concat_tables([given["table"].slice(row, 1) for given, row in life.values()])
-    vectors = np.stack([given["vectors"]["v"][row] for given, row in life.values()])
-    analyzer = hr.Analyzer.from_callable(analyse, name="split", version="1")
-    return hr.Index.build(table, SCHEMA, vectors={"v": vectors}, analyzer=analyzer)
-
-
-def entries(given: dict[str, Any]) -> Life:
-    table = given["table"]
-    identities = zip(table["user"].to_pylist(), table["id"].to_pylist(), strict=True)
-    return {identity: (given, row) for row, identity in enumerate(identities)}
-
-
-@pytest.mark.parametrize("kind", [int, str])
-def test_any_life_equals_a_fresh_build_and_keeps_few_segments(kind: type, effort: Effort) -> None:
-    rng = np.random.default_rng(17)
-    start = [kind(i) for i in range(40)]
-    index, live = built(start), entries(rows(start))
-    for step in range(effort.cases(quick=75, full=3000)):
-        verb = rng.choice(["add", "upsert", "delete", "compact"], p=[0.4, 0.3, 0.28, 0.02])
-        if verb in ("add", "upsert"):
-            n = int(rng.choice([1, 2, 30]))
-            keys = [kind(i) for i in rng.choice(400, n, replace=False)]
-            given = rows(keys, 1000 + step)
-            fresh = entries(given)
-            if verb == "add" and fresh.keys() & live.keys():
-                with pytest.raises(hr.KeyConflictError):
-                    index.add(**given)
-                continue
-            getattr(index, verb)(**given)
-            live = {identity: at for identity, at in live.items() if identity not in fresh} | fresh
-        elif verb == "delete":
-            known = list(live)
-            gone = [known[i] for i in rng.choice(len(known), min(12, len(known)), replace=False)]
-            scope = [hr.Scope([cell]) for cell, _ in gone]
-            assert index.delete([key for _, key in gone], scope=scope) == len(gone)
-            live = {identity: at for identity, at in live.items() if identity not in gone}
-        else:
-            index.compact()
-        assert len(index) == len(live)
-        assert index.stats()["n_segments"] <= MOST_SEGMENTS
-        if step % 25 == 0:
-            assert reply(index) == reply(rebuilt(live))
-    assert reply(index) == reply(rebuilt(live))
 
 
 def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:

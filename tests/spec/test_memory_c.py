@@ -11,17 +11,18 @@ import pytest
 
 from embed.lateness import within
 from hyrecall import recipes
-from hyrecall.errors import OptionError
+from hyrecall.errors import KeyConflictError, OptionError
 from hyrecall.memory import (
     DegradedReason,
     InProcessSessions,
     MemorySync,
+    Participant,
     RedisSessions,
     SessionTracker,
     hm_recall,
 )
 from memory.servers import redis_client
-from memory.stores import HOUR, NOON, BrokenEmbedder, Clock, open_store
+from memory.stores import HOUR, NOON, BrokenEmbedder, Clock, folder, open_store
 from seams import Follower, IndexNotReadyError, SessionName
 from seams import ask_Session as Session
 
@@ -303,3 +304,63 @@ def test_C22_nodes_and_edges_are_as_after_a_rebuild() -> None:
         store.follower.relayout(store.layout, model=store.guard.model, dim=store.dim)
         assert show() == followed
         assert any(edges for _, _, edges in followed)
+
+
+# ---- nodes, edges and hyperedges, kept and taken away ----
+
+
+def test_C22_edges_keep_role_and_order_and_survive_a_reopening() -> None:
+    path = folder()
+    ends = [Participant(id="c", role="author"), Participant(id="a", role="paper"), "b"]
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
+        for node in "abcd":
+            memory.remember(f"node {node}", id=node, user_id="alice")
+        edge = memory.link(ends, "wrote", user_id="alice", data={"year": 2026})
+        pair = memory.link(["a", "d"], "cites", user_id="alice", id="pair")
+        with pytest.raises(KeyConflictError):
+            memory.link(["a", "b"], "cites", user_id="alice", id="pair")
+    with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
+        (kept, other) = memory.links("a", user_id="alice")
+        assert (kept, other) == (edge, pair)
+        assert [(end.id, end.role) for end in kept.participants] == [
+            ("c", "author"), ("a", "paper"), ("b", None),
+        ]  # fmt: skip
+        assert memory.links("a", user_id="bob") == []
+        assert not memory.unlink("pair", user_id="bob")
+        assert memory.unlink("pair", user_id="alice", reason="wrong")
+        assert memory.links("d", user_id="alice") == []
+        memory.forget("c", user_id="alice")
+        assert memory.links("a", user_id="alice") == []
+
+
+def test_C28_neighbours_that_the_session_met_come_first() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        memory.remember("gateway", id="hub")
+        for at in range(6):
+            memory.remember(f"leaf{at}", id=f"n{at}")
+            memory.link(["hub", f"n{at}"], "to")
+        for session, met in (("a", "leaf5"), ("b", "leaf4")):
+            hm_recall(memory, met, session)
+
+        def near(session: str) -> list[str]:
+            (found,) = hm_recall(memory, "gateway", session)["results"]
+            return [one["key"] for one in found["expansion_context"]]
+
+        assert [near(one) for one in "abc"] == [
+            ["n5", "n0", "n1"], ["n4", "n0", "n1"], ["n0", "n1", "n2"],
+        ]  # fmt: skip
+
+
+def test_C29_phase_and_weights_are_told_with_force_regex_too() -> None:
+    with open_store(embedder=None, recipe=recipes.hypergraph) as memory:
+        for key in ("gate_a", "gate_b"):
+            memory.remember("a gateway", id=key)
+        phases = []
+        for _ in range(11):
+            reply = hm_recall(memory, "gate_.", "s", force_regex=True)
+            assert [one["key"] for one in reply["results"]] == ["gate_a", "gate_b"]
+            told = reply["metadata"]
+            assert told["weights"] == {"general": 1.0, "topical": 0.0, "session": 0.0}
+            assert told["tiers"] == {"regex": 2}
+            phases.append(told["phase"])
+        assert phases == ["early"] * 3 + ["mid"] * 7 + ["deep"]
