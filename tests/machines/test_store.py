@@ -101,14 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
         for user in USERS:
             self.memory.set_policy(user, policy="shared", **PLACE)
 
-    def ask(
-        self,
-        user: str,
-        verb: str,
-        *given: Any,
-        fails: type[Exception] | None = None,
-        **options: Any,
-    ) -> Any:
+    def ask(self, user: str, verb: str, *given: Any, fails: Any = None, **options: Any) -> Any:
         """Call the store for a user, and return what it replies; or check how it refuses."""
         call = partial(getattr(self.memory, verb), *given, user_id=user, **PLACE, **options)
         if fails is None:
@@ -377,7 +370,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def test_a_store_holds_what_a_dict_holds_after_every_step(effort: Effort) -> None:
-    programs, steps = effort.cases(quick=6, full=200), effort.cases(quick=15, full=50)
+    programs, steps = effort.cases(quick=5, full=200), effort.cases(quick=15, full=50)
     run(StoreMachine, programs=programs, steps=steps)
 
 

@@ -95,10 +95,9 @@ def export_lines(
     yield _told(Line(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
-    for agent, policy in policies(connection):  # also of an agent without memories
-        if askers(agent):
-            where = dict(zip(("org", "workspace", "agent"), agent, strict=True))
-            line = _made(AgentLine, {**where, **policy._asdict()})
+    for entry in policies(connection):  # also of an agent without memories
+        if askers((entry["org"], entry["workspace"], entry["agent"])):
+            line = _made(AgentLine, entry)
             n_bad += line is None
             if line is not None:
                 yield _told(Line(agent=line))

@@ -549,15 +549,11 @@ def read_policy(
     return None if found is None else ReadPolicy(*found)
 
 
-def policies(
-    connection: apsw.Connection,
-) -> list[tuple[tuple[str | None, str | None, str], ReadPolicy]]:
-    """Return every read policy after its org, workspace and agent, in the order of their entry."""
-    select = "SELECT org, workspace, agent, policy, policy_group FROM roster ORDER BY rowid"
-    return [
-        ((org, space, who), ReadPolicy(*rest))
-        for org, space, who, *rest in connection.execute(select)
-    ]
+def policies(connection: apsw.Connection) -> list[dict[str, str | None]]:
+    """Return every agent with its partition and read policy, in the order of entry."""
+    names = ("org", "workspace", "agent", "policy", "policy_group")
+    select = f"SELECT {', '.join(names)} FROM roster ORDER BY rowid"
+    return [dict(zip(names, row, strict=True)) for row in connection.execute(select)]
 
 
 def agents_of_group(
