@@ -282,7 +282,7 @@ NAMES = {
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
     "hyrecall.memory.sql.doctor": "Check Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": (
-        "add_feedback edge_by_id edges_in incident link unlink unlink_all unlink_incident"
+        "add_feedback edge_by_id edges_in incident link unlink unlink_incident"
     ),
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact fact_history facts_of_rows valid_facts",
