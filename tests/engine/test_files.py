@@ -68,19 +68,6 @@ def test_an_index_of_any_shape_comes_back(tmp_path: Path, changes: dict[str, obj
         assert ask(again) == ask(index)
 
 
-@pytest.mark.parametrize("memory", ["mmap", "ram"])
-def test_an_index_without_rows_comes_back_and_grows(tmp_path: Path, memory: str) -> None:
-    empty, full = build(0), build(0)
-    again = saved(empty, tmp_path / "empty", memory=memory)
-    assert len(again) == 0
-    assert ask(again) == ask(empty)
-    for index in (again, full):
-        index.add(table(0, 30))
-    assert ask(again) == ask(full)
-    again.delete(list(range(30)), scope=everyone(again))
-    assert len(saved(again, tmp_path / "empty", memory=memory)) == 0
-
-
 def test_a_key_column_named_like_ours_does_not_clash(tmp_path: Path) -> None:
     rows = pa.table({"seq": ["a", "b"], "text": ["tea", "hot tea"]})
     index = hr.Index.build(rows, hr.Schema(key="seq", cell=None, text="text"))

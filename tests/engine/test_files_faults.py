@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from engine.disk_faults import CHANGES, Disk, FailingOs, RecordingOs, ShortWritingOs
+from engine.disk_faults import Disk, FailingOs, RecordingOs, ShortWritingOs
 from engine.saved_index import ask, build, everyone, table
 from seams import disk
 
@@ -25,10 +25,7 @@ class Case:
         first.save(folder / "base")
         self.old = ask(first)
         self.folder = folder
-        changed = self.changed("base")
-        self.new = ask(changed)
-        saved = {segment.name for segment in first._state.segments}
-        self.replaced = saved - {segment.name for segment in changed._state.segments}
+        self.new = ask(self.changed("base"))
 
     def changed(self, name: str) -> hr.Index:
         """The index of a folder, with rows that its second segment takes up, and rows deleted."""
@@ -71,49 +68,6 @@ def save_with(case: Case, monkeypatch: pytest.MonkeyPatch) -> SaveWith:
         return folder, index, None
 
     return save
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "for_ever", [pytest.param(False, marks=pytest.mark.slow), True], ids=["once", "for ever"]
-)
-def test_any_operation_may_fail(case: Case, save_with: SaveWith, *, for_ever: bool) -> None:
-    seen: dict[str, set[str]] = {}
-    assert case.old != case.new
-    number = 0
-    while True:
-        number += 1
-        code = errno.ENOSPC if number % 2 else errno.EIO
-        fake = FailingOs(number, for_ever=for_ever, code=code)
-        folder, index, fault = save_with(fake)
-        if fake.failed is None:
-            assert case.version(folder) == "new"
-            break
-        where = f"operation {number}, {fake.failed}"
-        version = case.version(folder)
-        assert fault is not None or version == "new", f"{where}: reported as saved"
-        assert fault is None or fault.errno == code, f"{where}: {fault!r}"
-        assert ask(index) == case.new, f"{where}: the index in memory"
-        seen.setdefault(fake.failed, set()).add(version)
-        if number % 5 == 0:
-            index.save(folder)
-            assert case.version(folder) == "new", f"{where}: saving again"
-            named = len(list(folder.iterdir()))
-            assert named == len(list(index_files(index, folder))) + 2, f"{where}: files left over"
-    assert seen.keys() == set(CHANGES) - {"mkdir"}
-    assert seen["write"] == seen["replace"] == {"old"}
-    assert seen["fsync"] == {"old", "new"}  # the last one comes after the rename
-    # Every operation had its turn: a segment's files, its dead, the manifest, and the old ones.
-    whole = FailingOs()
-    save_with(whole)
-    assert number == whole.count + 1
-    assert case.replaced
-
-
-def index_files(index: hr.Index, folder: Path) -> Iterator[Path]:
-    """The files that the segments of an index have in a folder."""
-    for segment in index._state.segments:
-        yield from folder.glob(f"{segment.name}-*.arrow")
 
 
 def test_a_failed_save_leaves_no_files_on_a_full_disk(case: Case, save_with: SaveWith) -> None:

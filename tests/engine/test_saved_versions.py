@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from engine.saved_index import ask, build, everyone, grown, table
-from seams import Lineage, disk, saving
+from engine.saved_index import ask, build, everyone, table
+from seams import disk, saving
 
 
 def keys(index: hr.Index) -> set[int]:
@@ -55,17 +55,21 @@ def test_the_later_of_two_saves_is_refused_and_nothing_is_lost(tmp_path: Path) -
     assert keys(hr.Index.open(tmp_path)) == {0, 1, 2}
 
 
-def test_an_index_replaces_another_only_with_overwrite(tmp_path: Path) -> None:
-    note_index(tmp_path)
+def test_after_a_reload_the_version_opened_first_is_not_replaced(tmp_path: Path) -> None:
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    note_index(first)
+    index = hr.Index.open(first)
+    index.save(copy)
     other = hr.Index.build(notes(7), hr.Schema(key="id", cell=None, text="text"), device="cpu")
+    other.save(copy, overwrite=True)
+    assert index.reload()
+    assert keys(index) == {7}
     with pytest.raises(hr.SaveConflictError, match="got version 1 of another index in"):
-        other.save(tmp_path)
-    assert keys(hr.Index.open(tmp_path)) == {0}
-    other.save(tmp_path, overwrite=True)
-    assert keys(hr.Index.open(tmp_path)) == {7}
-    other.add(notes(8))
-    other.save(tmp_path)  # now the folder holds a version of this index
-    assert keys(hr.Index.open(tmp_path)) == {7, 8}
+        index.save(first)
+    assert keys(hr.Index.open(first)) == {0}
+    index.add(notes(8))
+    index.save(copy)
+    assert keys(hr.Index.open(copy)) == {7, 8}
 
 
 def test_a_new_or_empty_folder_needs_no_overwrite(tmp_path: Path) -> None:
@@ -98,25 +102,6 @@ def test_a_damaged_manifest_is_not_overwritten(tmp_path: Path) -> None:
         with pytest.raises(hr.CorruptIndexError, match="MANIFEST"):
             index.save(tmp_path, overwrite=overwrite)
     assert (tmp_path / "MANIFEST").read_bytes() == b"{}\n"
-
-
-def test_a_save_whose_last_sync_failed_can_be_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = note_index(tmp_path)
-    index.add(notes(1))
-
-    def renamed_but_not_synced(folder: Path, name: str) -> None:
-        (folder / f"{name}.tmp").replace(folder / name)
-        raise OSError("no sync")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "commit", renamed_but_not_synced)
-        with pytest.raises(OSError, match="no sync"):
-            index.save(tmp_path)
-    assert not index.is_stale
-    index.save(tmp_path)
-    assert keys(hr.Index.open(tmp_path)) == {0, 1}
 
 
 def _add_until_kept(folder: str, first: int, n_rows: int) -> None:
@@ -171,19 +156,6 @@ def test_writers_in_two_processes_lose_no_row(tmp_path: Path) -> None:
     assert keys(hr.Index.open(tmp_path)) == wanted
 
 
-def test_the_race_notices_a_save_that_does_not_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The control: a save that any version may precede loses rows."""
-    monkeypatch.setattr(Lineage, "check", lambda *_: None)
-    note_index(tmp_path)
-    first, second = hr.Index.open(tmp_path), hr.Index.open(tmp_path)
-    for number, index in enumerate((first, second), 1):
-        index.add(notes(number))
-        index.save(tmp_path)
-    assert keys(hr.Index.open(tmp_path)) == {0, 2}
-
-
 def test_the_check_and_the_commit_are_under_one_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,33 +181,6 @@ def test_the_check_and_the_commit_are_under_one_lock(
 
 
 # Readers
-
-
-def test_readers_follow_a_writer(tmp_path: Path) -> None:
-    writer = grown()
-    writer.save(tmp_path)
-    readers = [hr.Index.open(tmp_path, memory=memory) for memory in ("mmap", "ram")]
-    for step in range(4):
-        assert not any(reader.is_stale for reader in readers)
-        assert not any(reader.reload() for reader in readers)
-        before = ask(writer)
-        if step == 0:
-            writer.add(table(2000, 30))
-        elif step == 1:
-            writer.delete([2001, 4], scope=everyone(writer))
-        elif step == 2:
-            writer.compact()
-            writer.add(table(3000, 3))
-        else:
-            writer.upsert(table(2020, 20, seed=1))
-        assert not writer.is_stale
-        writer.save(tmp_path)
-        assert not writer.is_stale
-        for reader in readers:
-            assert reader.is_stale
-            assert ask(reader) == before, "a reader sees one version until it reloads"
-            assert reader.reload() is True
-            assert ask(reader) == ask(writer)
 
 
 def test_a_reload_reads_only_the_segments_it_lacks(
@@ -273,28 +218,6 @@ def test_hits_keep_their_version_over_a_reload(tmp_path: Path) -> None:
     assert keys(reader) == {1}
     assert hits[0][0].text == "tea"
     assert hits[0].keys == [0]
-
-
-def test_a_reload_refuses_to_lose_changes(tmp_path: Path) -> None:
-    writer = note_index(tmp_path)
-    reader = hr.Index.open(tmp_path)
-    reader.add(notes(5))
-    for _ in range(2):  # whether or not the folder has a newer version
-        with pytest.raises(hr.OptionError, match="index: expected no changes since the last save"):
-            reader.reload()
-        assert keys(reader) == {0, 5}
-        writer.add(notes(len(writer)))
-        writer.save(tmp_path)
-    assert reader.reload(discard_changes=True)
-    assert keys(reader) == {0, 1, 2}
-
-
-def test_changes_are_discarded_also_where_the_folder_is_the_same(tmp_path: Path) -> None:
-    index = note_index(tmp_path)
-    index.add(notes(5))
-    assert index.reload(discard_changes=True)
-    assert keys(index) == {0}
-    assert not index.reload()
 
 
 def test_an_index_without_a_folder_is_not_stale_and_cannot_reload() -> None:
@@ -402,18 +325,3 @@ def test_the_longest_name_works(tmp_path: Path) -> None:
     assert ask(hr.Index.open(tmp_path / ("x" * 255))) == ask(index)
 
 
-def test_after_a_reload_the_version_opened_first_is_not_replaced(tmp_path: Path) -> None:
-    first, copy = tmp_path / "first", tmp_path / "copy"
-    note_index(first)
-    index = hr.Index.open(first)
-    index.save(copy)
-    other = hr.Index.build(notes(7), hr.Schema(key="id", cell=None, text="text"), device="cpu")
-    other.save(copy, overwrite=True)
-    assert index.reload()
-    assert keys(index) == {7}
-    with pytest.raises(hr.SaveConflictError, match="got version 1 of another index in"):
-        index.save(first)
-    assert keys(hr.Index.open(first)) == {0}
-    index.add(notes(8))
-    index.save(copy)
-    assert keys(hr.Index.open(copy)) == {7, 8}

@@ -140,11 +140,25 @@ def mingled(draw: Draw, first: Sequence[Row], second: Sequence[Row]) -> list[Row
 Change = tuple[str, tuple[object, ...]]
 
 
+VERBS = {
+    "add": 0.3,
+    "refused": 0.4,
+    "upsert": 0.65,
+    "delete": 0.9,
+    "delete_where": 0.95,
+    "compact": 1,
+}
+
+
 def draw_change(
-    draw: Draw, shape: Shape, live: Sequence[Row], cells: Scope | None = None
+    draw: Draw,
+    shape: Shape,
+    live: Sequence[Row],
+    cells: Scope | None = None,
+    verb: str | None = None,
 ) -> Change:
     """One step in the life of an index: a verb and its arguments; ``cells`` keeps it inside a
-    scope.
+    scope. The verb is drawn if none is given; a "refused" one adds a row that is there.
     """
     mix = replace(draw_mix(draw), n_rows=draw.choice((1, 3, 12)), n_tenants=8)
     fresh = [
@@ -155,18 +169,19 @@ def draw_change(
         replace(new, key=old.key, cell=old.cell) for new, old in zip(fresh, known, strict=False)
     ]
     kind = draw.random()
-    if kind < 0.3:
-        return "add", (fresh,)
-    if kind < 0.4:
-        return "add", ([*fresh, *known[:1]],)  # refused if there is anything live
-    if kind < 0.65:
-        return "upsert", ([*renewed, *fresh[len(renewed) :]],)
-    if kind < 0.9:
+    verb = verb or next(name for name, most in VERBS.items() if kind < most)
+    if verb == "add":
+        return verb, (fresh,)
+    if verb == "refused":  # if there is anything live
+        return "add", ([*fresh, *known[:1]],)
+    if verb == "upsert":
+        return verb, ([*renewed, *fresh[len(renewed) :]],)
+    if verb == "delete":
         keys = [row.key for row in known] + [-99 if shape.integer_keys else "absent"]
-        return "delete", (keys, draw_delete_scopes(draw, shape, known, keys, cells))
-    if kind < 0.95:
+        return verb, (keys, draw_delete_scopes(draw, shape, known, keys, cells))
+    if verb == "delete_where":
         own = frozenset(row.cell for row in known) if shape.cell else frozenset({()})
-        return "delete_where", (own, draw_predicate(draw) if draw.chance(0.7) else None)
+        return verb, (own, draw_predicate(draw) if draw.chance(0.7) else None)
     return "compact", ()
 
 

@@ -68,10 +68,13 @@ class EngineSubject:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "index"
             self.index.save(path)
-            again = object.__new__(type(self))
-            again.shape = self.shape
-            # In memory: the folder is gone when this returns.
-            again.index = hr.Index.open(path, memory="ram", device=self.index.device)
+            return self.opened(path)  # in memory: the folder is gone when this returns
+
+    def opened(self, path: Path, memory: str = "ram") -> "EngineSubject":
+        """A saved index of the same shape."""
+        again = object.__new__(type(self))
+        again.shape = self.shape
+        again.index = hr.Index.open(path, memory=memory, device=self.index.device)
         check_forced(again.index)
         return again
 

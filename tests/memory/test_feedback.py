@@ -53,6 +53,14 @@ def test_the_same_again_changes_only_its_time(memory: MemorySync) -> None:
     assert memory.list_feedback(**ANN)[0].at == NOON + HOUR
 
 
+def test_the_empty_user_is_not_the_anonymous_one(memory: MemorySync) -> None:
+    for user in ("", None):
+        memory.remember("tea", id="t", user_id=user)
+        memory.feedback(used=["t"], query=f"of {user!r}", user_id=user)
+    assert said(memory, user_id="") == {"of ''": ("t",)}
+    assert said(memory) == {"of None": ("t",)}
+
+
 @pytest.mark.parametrize(
     ("used", "query", "fault", "told"),
     [
@@ -140,14 +148,6 @@ def test_an_agents_own_memory_comes_before_anothers(agents: MemorySync) -> None:
 
 
 # ---- forgetting and erasing ----
-
-
-def test_a_change_keeps_what_helped_and_a_move_does_not(memory: MemorySync) -> None:
-    memory.feedback(used=["tea"], query="a drink?", **ANN)
-    memory.update("tea", output="tea at five", **ANN)
-    assert said(memory, **ANN) == {"a drink?": ("tea",)}
-    memory.update("tea", visibility="global", **ANN)
-    assert rows(memory) == []
 
 
 @pytest.mark.parametrize(

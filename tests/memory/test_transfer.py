@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from hyrecall.errors import OptionError, StoreFormatError, StoreNotFoundError, WriterBusyError
-from hyrecall.memory import Episode, Fact, MemorySync
+from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 from memory.direct_writes import import_lines
 from memory.rows_of_tests import ANA, BOB, NOW, an_edge, any_episode, cell_rows, new, vector
 from memory.stores import episode, open_store
@@ -101,6 +101,20 @@ def test_a_memory_of_a_blank_text_is_imported_as_remember_keeps_it(
     lines = exported(store)
     assert imported(other, lines) == Imported(3, 0, ())
     assert exported(other) == lines
+
+
+def test_the_read_policy_of_an_agent_without_memories_goes_along(tmp_path: Path) -> None:
+    place = {"org": "acme", "workspace": "west"}
+    with open_store(embedder=None) as memory, open_store(embedder=None) as other:
+        for agent in ("ann", "ben"):
+            memory.set_policy(agent, policy="shared", **place)
+        memory.export(tmp_path / "ann", user_id="ann", **place)
+        assert other.import_(tmp_path / "ann").imported == 1
+        assert other.get_policy("ann", **place).policy == "shared"
+        assert other.get_policy("ben", **place).policy == "isolated"
+        memory.export(tmp_path / "all", user_id=EVERYONE)
+        assert other.import_(tmp_path / "all").imported == 1
+        assert other.get_policy("ben", **place).policy == "shared"
 
 
 def everything(database: Database) -> list[Any]:

@@ -56,20 +56,6 @@ def one_vector() -> dict[str, Any]:
     return {"embedding": np.ones((1, 3), np.float32)}
 
 
-def test_get_sees_what_is_live_now(index: hr.Index) -> None:
-    index.upsert(
-        pa.table({"id": ["k0"], "user": ["ana"], "text": ["new"], "kind": [7]}),
-        vectors=one_vector(),
-    )
-    index.delete(["k1"], scope="ana")
-    table = index.get(["k0", "k1", "k2"], scope="ana", columns=["text"])
-    assert table.to_pydict() == {
-        "key": ["k0", "k2"],
-        "user": ["ana", "ana"],
-        "text": ["new", "green tea"],
-    }
-
-
 def test_get_takes_keys_in_the_forms_that_delete_takes(index: hr.Index) -> None:
     for given in (("k0",), np.array(["k0"]), pa.array(["k0"]), iter(["k0"])):
         assert index.get(given, scope="ana").num_rows == 1

@@ -4,14 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hyrecall import recipes
 from hyrecall.memory import DegradedReason, Fact, Facts, MemorySync
-from laws.effort import Effort
-from memory.stores import BrokenEmbedder, open_store
+from memory.stores import BrokenEmbedder, folder, open_store
 from seams import Follower, IndexNotReadyError
 
 LAST = 12  # of the days that are looked at
@@ -33,50 +29,25 @@ def found(memory: MemorySync, at: int, user: str = "alice") -> list[str]:
     return [fact.object for fact in facts]
 
 
-class FactsAgainstAListOfDays(RuleBasedStateMachine):
-    """Each day belongs to the fact that was told last of those that begin nearest before it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.memory = open_store(embedder=None, recipe=recipes.loom)
-        self.intervals: list[tuple[str, int, int]] = []
-
-    @rule(
-        object_=st.sampled_from(["Oslo", "Rome", "Bonn"]),
-        begin=st.integers(0, LAST - 1),
-        length=st.none() | st.integers(1, 5),
-    )
-    def tell(self, object_: str, begin: int, length: int | None) -> None:
-        end = NEVER if length is None else begin + length
-        self.memory.remember_fact(
-            a_fact(object_, begin, end=None if length is None else begin + length)
-        )
-        end = min([end, *(other for _, other, _ in self.intervals if other > begin)])
-        now = [one for one in self.intervals if one[1] <= begin < one[2]]
-        if any(one[0] == object_ and one[2] >= end for one in now):
-            if length is not None and begin + length < now[0][2]:  # it is said to end earlier
-                self.intervals[self.intervals.index(now[0])] = (*now[0][:2], begin + length)
-            return
-        self.intervals = [one for one in self.intervals if one not in now]
-        self.intervals += [(one[0], one[1], begin) for one in now]
-        self.intervals.append((object_, begin, end))
-
-    @invariant()
-    @precondition(lambda self: self.intervals)
-    def each_day_has_what_the_list_says(self) -> None:
-        for at in range(LAST):
-            wish = [name for name, begin, end in self.intervals if begin <= at < end]
-            assert found(self.memory, at) == wish
-
-    def teardown(self) -> None:
-        self.memory.close()
-
-
-def test_A43_at_every_time_the_fact_that_holds_is_recalled(effort: Effort) -> None:
-    FactsAgainstAListOfDays.TestCase.settings = settings(
-        max_examples=effort.cases(quick=3, full=100), stateful_step_count=8
-    )
-    FactsAgainstAListOfDays.TestCase().runTest()
+def test_A43_a_new_object_ends_the_old_one_and_the_history_stays() -> None:
+    path = folder()
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
+        oslo = memory.remember_fact(a_fact("Oslo", 3))
+        memory.remember_fact(a_fact("Rome", 6))
+        memory.remember_fact(a_fact("Bonn", 4, user="bob"))
+        assert [found(memory, at) for at in (2, 3, 5, 6, 9)] == [
+            [], ["Oslo"], ["Oslo"], ["Rome"], ["Rome"],
+        ]  # fmt: skip
+        versions = memory.history(oslo.id, user_id="alice")
+        assert [version.version for version in versions] == [1, 2]
+        assert {version.status for version in versions} == {"live"}
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
+        assert found(memory, 5) == ["Oslo"]
+        assert found(memory, 5, "bob") == ["Bonn"]
+        assert memory.remember_fact(a_fact("Rome", 7)).id != oslo.id
+        assert found(memory, 8) == ["Rome"]
+        memory.forget(oslo.id, user_id="alice")
+        assert found(memory, 5) == []
 
 
 def _cannot(*args: Any, **options: Any) -> Any:

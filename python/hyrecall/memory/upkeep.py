@@ -385,7 +385,7 @@ def _owner(store: Store) -> Iterator[DoctorCheck]:
 
 
 def _is_of(by: AskedBy, asker: Asker) -> bool:
-    """Return whether feedback was given by the caller, or by a user it may act for."""
+    """Return whether a user, of feedback or a policy, is the caller or one that it speaks for."""
     if by == AskedBy(None, None, EVERYONE):
         return True
     own = (by.org, by.workspace) if by.user is EVERYONE else (by.org, by.workspace, by.user)

@@ -57,7 +57,7 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.memory.sql.connecting import sqlite_named
 from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.reading import HIGHEST, read_policy
+from hyrecall.memory.sql.reading import HIGHEST, policies
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -100,11 +100,9 @@ def export_lines(
     yield _told(ExportLine(format=FORMAT))
     homes = cells_by_number(connection, cells)
     n_bad = 0
-    for org, workspace, agent in dict.fromkeys(cell[:3] for cell in homes.values()):
-        policy = None if agent is None else read_policy(connection, org, workspace, agent)
-        if policy is not None:
-            where = {"org": org, "workspace": workspace, "agent": agent}
-            line = _made(AgentLine, {**where, **policy._asdict()})
+    for entry in policies(connection):  # also of an agent without memories
+        if askers((entry["org"], entry["workspace"], entry["agent"])):
+            line = _made(AgentLine, entry)
             n_bad += line is None
             if line is not None:
                 yield _told(ExportLine(agent=line))

@@ -173,12 +173,6 @@ def _delete(
 # ---- reading ----
 
 
-def edges_changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[EdgeChange]:
-    """Return the edges that changed after a number, in the order of their last change."""
-    select = f"{_EDGE} WHERE e.changed > ? ORDER BY e.changed LIMIT ?"
-    return _read(connection, select, (sequence, limit))
-
-
 def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
     """Return the edge of an id in a cell, also if it was removed."""
     found = _read(connection, _BY_ID, (cell, key), deleted_too=True)

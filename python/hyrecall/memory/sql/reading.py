@@ -507,6 +507,13 @@ def read_policy(
     return None if found is None else ReadPolicy(*found)
 
 
+def policies(connection: apsw.Connection) -> list[dict[str, str | None]]:
+    """Return every agent with its partition and read policy, in the order of entry."""
+    names = ("org", "workspace", "agent", "policy", "policy_group")
+    select = f"SELECT {', '.join(names)} FROM roster ORDER BY rowid"
+    return [dict(zip(names, row, strict=True)) for row in connection.execute(select)]
+
+
 def agents_of_group(
     connection: apsw.Connection, org: str | None, workspace: str | None, group: str
 ) -> list[str]:
