@@ -72,7 +72,11 @@ class World:
         self.hits = self.index.recall(text=["tea"], vectors=ONE, scope="ana")
         self.saved, self.split = folder / "index", folder / "shards"
         self.index.save(self.saved)
+        self.graph_saved, self.documents = folder / "graph", folder / "documents"
+        self.graph.save(self.graph_saved)
+        DocumentIndex(attributes={"kind": int}, dim=3).save(self.documents)
         pq.write_table(table(), folder / "rows.parquet")
+        pq.write_table(ARGUMENTS["queries"](self), folder / "queries.parquet")
         distributed.build_shards(folder / "rows.parquet", SCHEMA, self.split, shards=2, workers=1)
 
     @cached_property
@@ -119,6 +123,25 @@ class World:
         return evaluate.Indexes(self.dataset)
 
     @cached_property
+    def plain_dataset(self) -> evaluate.Dataset:
+        data = self.dataset
+        bare = [one.drop_columns(["embedding"]) for one in (data.corpus, data.queries)]
+        return evaluate.Dataset("plain", *bare, data.judgements)
+
+    @cached_property
+    def tagged(self) -> hr.Hits:
+        table = pa.table({"id": ["a"], "text": ["tea"], "tags": [["hot"]]})
+        schema = hr.Schema(key="id", cell=None, text="text", attributes="tags")
+        return hr.Index.build(table, schema).recall(text=["tea"])
+
+    @cached_property
+    def awaited_graph(self) -> memory.Memory:
+        async def opened() -> memory.Memory:
+            return await memory.Memory.in_memory(embedder=None, recipe=recipes.hypergraph)
+
+        return self.loop.run_until_complete(opened())
+
+    @cached_property
     def scores(self) -> list[evaluate.Scores]:
         return [evaluate.score_run({"q": ["a"], "r": ["b"]}, {"q": {"a": 1}, "r": {"a": 1}})] * 2
 
@@ -129,8 +152,8 @@ class World:
         for name in ("store", "graph_store", "notes", "shards"):
             if made := vars(self).get(name):
                 getattr(made, "_memory", made).close()
-        if "awaited" in vars(self):
-            self.loop.run_until_complete(self.awaited.close())
+        for name in vars(self).keys() & {"awaited", "awaited_graph"}:
+            self.loop.run_until_complete(getattr(self, name).close())
         self.loop.close()
 
     def state(self) -> object:
@@ -330,9 +353,7 @@ ARGUMENTS: dict[str, Any] = {  # those without a default
     "end": 2,
     "statistics": None,
     "stored": lambda _: hr.Analyzer().to_dict(),
-    "study": None,
-    "learnt": None,
-    "tuned": None,
+    "study": lambda _: evaluate.Study("x", (), (), ()),
     "subject": "a",
     "system": "mem0",
     "table": lambda _: table(),
@@ -369,7 +390,6 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     **{f"Index.{one}": {"scope": "ana"} for one in ("get", "count", "delete")},
     "Request": {"text": ["tea"], "scope": "ana"},
     "Graph.build": {"table": lambda _: EDGES, "schema": lambda _: GRAPH},
-    "Graph.open": {"schema": lambda _: GRAPH},
     "Graph.add": {"table": lambda _: EDGES},
     "Graph.upsert": {"table": lambda _: EDGES},
     "Graph.delete": {"keys": ["e0"], "scope": "ana"},
@@ -381,6 +401,12 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Index.recall": {"text": ["tea"], "scope": "ana"},
     "Index.arecall": {"text": ["tea"], "scope": "ana"},
     "Linear": {"weights": {"fused": 1.0}},
+    "Composite": {"time": "at"},
+    "fit_weights": {"base": lambda w: RRF.but("fitted", recipe=recipes.default.without_graphs())},
+    "recall_dataset": {"queries": lambda w: w.folder / "queries.parquet"},
+    "embed_dataset": {"dataset": lambda w: w.plain_dataset},
+    "Graph.open": {"schema": lambda _: GRAPH, "path": lambda w: w.graph_saved},
+    "DocumentIndex.open": {"path": lambda w: w.documents},
     "Provenance": {"weights": {"a": 1}},
     "Recipe.from_json": {"text": recipes.l0.to_json()},
     "Schema.from_dict": {"data": SCHEMA.to_dict()},
@@ -439,7 +465,6 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Notes.save": {"key": "k", "value": "v"},
     "Notes.supersede": {"key": "k", "value": "v"},
     "DocumentIndex.recall": {"text": "tea", "scope": "a"},
-    "DocumentIndex.open": {"path": lambda world: world.saved},
     "DocumentIndex.delete": {"ids": ["a"]},
     "DocumentIndex.value": {"name": "kind"},
     "BatchRecall": {"key": "q", "text": "text", "scope": ["who"]},
@@ -461,6 +486,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
         "judgements": lambda w: w.dataset.judgements,
     },
     "read_measure": {"name": "R@5"},
+    "write_baseline": {"dataset": "x", "scores": lambda w: w.scores},
     "read_setting": {"name": "rrf"},
     "into_index": {"source": lambda _: Source("mem0", 0, ()), "user": "ann"},
     "into_store": {"source": lambda _: Source("mem0", 0, ()), "user": "ann"},
@@ -468,7 +494,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "push": {"path": lambda w: w.saved},
     "held": {"path": lambda w: w.saved},
     "choose_embedder": {},
-    "related": {"column": "kind"},
+    "related": {"hits": lambda w: w.tagged, "column": "tags"},
     "GraphSchema": {"cell": "user"},
     "Notes": {"memory": lambda w: memory.MemorySync.in_memory(embedder=None, recipe=recipes.l0)},
     "hm_recall": {"memory": lambda w: w.graph_store},
@@ -479,5 +505,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "create_server": {"memory": lambda w: w.awaited},
     "http_app": {"memory": lambda w: w.awaited},
     "load_dataset": {"folder": lambda w: w.folder},
-    "ahm_recall": {"memory": lambda w: w.awaited},
+    "ahm_recall": {"memory": lambda w: w.awaited_graph},
+    "MemorySync.forget": {"id": "not there", **_USER},
+    "Memory.forget": {"id": "not there", **_USER},
 }
