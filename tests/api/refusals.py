@@ -8,11 +8,16 @@ ShardedIndex, not DocumentIndex.
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 import hyrecall as hr
+from api.small_world import Several
+from hyrecall import arms
 from hyrecall.errors import (
     DTypeError,
     HyrecallError,
@@ -22,10 +27,16 @@ from hyrecall.errors import (
     ScopeError,
     ShapeError,
 )
-from hyrecall.recipe import Dense, Lexical
+from hyrecall.evaluate import read_setting
+from hyrecall.recipe import Dense, Lexical, TieBreak
 from small_index import ONE
 
 NAN, INF, LONE = float("nan"), float("inf"), "\ud800"
+OF_RESULTS = ("query", "rank", "key", "score", "origin", "text_score", "e_rank")
+OF_SETS = ("text", "vectors", "scope", "columns")
+PLAIN = read_setting("bm25")
+TIES = hr.recipes.default.replace(tie_break=TieBreak("kind", prefer=("x",)))
+HINTS = arms.Listed("hints")
 BALANCED, KIND_0 = hr.WeightedSum(balance=0.5), hr.Filter(kind=0)
 EMBEDDING = hr.WeightedSum({"text": 0.0, "embedding": 1.0})
 SCALES = (Lexical(scale="minmax"), Dense(scale="unit"))
@@ -180,7 +191,10 @@ ROWS: dict[str, list[Row]] = {
         dtype("output: expected a valid string", -1, 3),
         option("output: expected valid Unicode", LONE),
     ],
-    "ablate": [dtype("settings: expected a sequence of Setting", -1, "x", None, NAN)],
+    "ablate": [
+        dtype("settings: expected a sequence of Setting", -1, "x", None, NAN),
+        option("settings: expected one or more settings with different names", [], [PLAIN, PLAIN]),
+    ],
     "ablate score_run score_setting": [
         option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x", LONE),
     ],
@@ -221,6 +235,8 @@ ROWS: dict[str, list[Row]] = {
         option("query: expected words (hypergraph)", ""),
     ],
     "All": [
+        option("All: expected at least one query", Several(), of="queries"),
+        dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
     ],
     "alpha_grid": [
@@ -232,6 +248,14 @@ ROWS: dict[str, list[Row]] = {
         dtype("base: expected a Setting", -1, "x", NAN, [3]),
     ],
     "Analyzer": [
+        option("name: expected a str", 7),
+        option("name: expected one of word, unicode, unicode61", "unicode62", "snowball", "Word"),
+        option("name: expected snowball: and one of arabic, ", "snowball:klingon"),
+        option("name: expected unicode: and one of arabic, ", "unicode:klingon"),
+        option("stopwords: expected None, 'english'", b"a", 3, [1], ["a", None], "german"),
+        option("stopwords: expected words that this analyzer keeps", ["ok", "don't"], ["ok", ""]),
+        option("stopwords: expected words", ["two words"], ["a-1"], ["中国人"], name="unicode"),
+        option("token_function: expected hyrecall.TokenFunction", len),
         option("name: expected a str", -1, None, NAN, [3]),
         option("name: expected one of word, unicode, unicode61, porter, unicode:", "x", LONE, ""),
         option("stopwords: expected None, 'english' or a list of str", "x", -1),
@@ -242,22 +266,35 @@ ROWS: dict[str, list[Row]] = {
         dtype("texts: expected str or bytes", -1, None, NAN, [3], of="text"),
     ],
     "Analyzer.from_callable TokenFunction": [
+        option("name: expected a non-empty str", 1),
+        option("version: expected a non-empty str", ""),
+        option("function: expected a callable", 3),
         option("function: expected a callable", "x", -1),
         option("name: expected a non-empty str", -1, None, NAN, [3]),
         option("version: expected a non-empty str", -1, 3),
     ],
     "Analyzer.from_dict": [
+        option("stored: expected kind", {}, None, [], {"kind": []}),
+        option("stored: expected the fields", {"kind": "preset"}, {"kind": "tokenizer"}),
+        option("stored: expected the fields", {"kind": "callable"}),
+        option("stored: expected", {**hr.Analyzer("word").to_dict(), "token_function": 3}),
         option("function: expected None (this analyzer has no callable)", "x", -1),
         option("stored: expected kind 'preset', 'callable' or 'tokenizer'", "x", -1),
     ],
     "Analyzer.from_tokenizer": [
+        option("tokenizer: expected a path", "{}", "{", "no/such.json", Path("no/such.json")),
         dtype("tokenizer: expected a path, a JSON str or a tokenizers.Tokenizer", -1, 3),
         option("tokenizer: expected a path, a JSON str or a tokenizers.Tokenizer", "x", LONE),
     ],
     "Any": [
+        option("Any: expected at least one query", Several(), of="queries"),
+        dtype("Any: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("Any: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
     ],
     "Around": [
+        dtype("neighbours: expected a sequence of weights", 0.3),
+        option("neighbours: expected at most", (0.1,) * 9),
+        option("neighbours[0]: expected a number in", (-1,)),
         dtype("length: expected a number in [0, 1e6]", "x", None),
         option("length: expected a number in [0, 1e6]", -1, NAN),
         dtype("neighbours: expected a sequence of weights", "x", -1),
@@ -323,6 +360,7 @@ ROWS: dict[str, list[Row]] = {
     "BatchRecall.for_cpus": [dtype("n: expected a float", "x", None, [3], LONE)],
     "BatchRecall.schema_of": [dtype("queries: expected a Schema", -1, "x", None, NAN)],
     "Between": [
+        option("Between: expected two ends, start and end", [1, 2], (1, 2), 1, of="start"),
         option("Between: expected two ends, start and end (None:", -1, "x", None, NAN, of="start"),
     ],
     "BM25": [
@@ -338,6 +376,8 @@ ROWS: dict[str, list[Row]] = {
         option("variant: expected one of ('lucene', 'okapi', 'fts5', 'robertson', 'atire", "x", -1),
     ],
     "Boost": [
+        dtype("Boost: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="query"),
+        option("factor: expected a number in [2^-20, 2^20]", 2**21, 10**400, query="a"),
         option("factor: expected a number in [2^-20, 2^20]", "x", -1),
         option("factor: expected a number in [2^-20, 2^20]", 0, -1, NAN, '2', query='a'),
         dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="query"),
@@ -571,6 +611,8 @@ ROWS: dict[str, list[Row]] = {
         dtype("embedder: expected an Embedder", -1, "x", None, NAN),
     ],
     "EmbedBy": [
+        dtype("columns: expected names of columns", 3, [3]),
+        option("timeout: expected seconds in (0, 3600]", 0),
         dtype("columns: expected names of columns", -1, None),
         dtype("timeout: expected seconds in (0, 3600]", "x", None),
         option("timeout: expected seconds in (0, 3600]", -1, NAN),
@@ -581,6 +623,10 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Fact.is_valid_at": [dtype("time: expected a datetime", -1, "x", None, NAN)],
     "Feedback": [
+        option("rows: expected an int in [1, 100]", 0, 101),
+        option("terms: expected an int in [0, 100]", 2.5),
+        option("lexical: expected a number in [2^-20, 10]", 0, 11),
+        option("Feedback: expected dense or terms above 0", 0, of="dense"),
         dtype("dense: expected a number in [0, 100]", "x", None),
         option("dense: expected a number in [0, 100]", -1, NAN),
         dtype("lexical: expected a number in [2^-20, 10]", "x", None),
@@ -593,6 +639,7 @@ ROWS: dict[str, list[Row]] = {
         option("when: expected one of ('one_arm', 'no_match', 'always')", "x", -1),
     ],
     "Filter": [
+        option("filter: expected column=value", {"n": 1}, 3, of="given"),
         option("filter: expected column=value", -1, "x", None, NAN, of="given"),
         option("colour: expected a value", None, of="predicates"),
         option("colour: expected a str, bool, int, float, date, dateti", {"x": 1}, of="predicates"),
@@ -607,6 +654,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("stop: expected a threading.Event", -1, "x", NAN, [3]),
     ],
     "from_async": [
+        option("model: expected a name", " "),
         dtype("function: expected an async function", "x", -1),
         option("model: expected a name", -1, None),
     ],
@@ -634,15 +682,21 @@ ROWS: dict[str, list[Row]] = {
         option("keys: expected keys that the index can hold", LONE),
     ],
     "Graph.neighbours": [
+        option("n: expected an int in [1, 1000]", 0),
+        shape("text: expected 1 queries as keys has", ["a", "b"]),
+        shape("exclude: expected 1 queries as keys has", []),
         shape("exclude: expected 1 queries as keys has", ""),
         option("exclude: expected keys that the index can hold", LONE),
         shape("text: expected 1 queries as keys has", ""),
     ],
     "Graph.topical": [
+        option("hot: expected finite scores >= 0", [{"k0": -1.0}], [{"k0": NAN}]),
+        shape("among: expected 1 queries", []),
         shape("among: expected 1 queries, as in hot", ""),
         option("among: expected keys that the index can hold", LONE),
     ],
     "GraphSchema": [
+        option("participants: expected a list column, or a tuple of two columns", ("a",)),
         option("attributes: expected valid Unicode", LONE),
         option("participants: expected a list column, or a tuple of two columns", -1, 3),
         option("stored: expected valid Unicode", LONE),
@@ -663,8 +717,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("colour: expected a mapping of label to value", -1, "x", None, NAN, of="options"),
     ],
     "Guard": [dtype("embedder: expected an object with model, dim and embed(texts)", "x", -1)],
-    "Guard.*": [dtype("budget: expected a float", "x", None, [3], LONE)],
-    "Guard.* HashEmbedder.embed VectorStore.add": [
+    "HashEmbedder.embed VectorStore.add": [
         dtype("texts: expected a sequence of str", "x", LONE),
     ],
     "Guard.for_many": [option("failures: expected an int of at least 1", "x", -1)],
@@ -683,6 +736,9 @@ ROWS: dict[str, list[Row]] = {
         dtype("index: expected the number of a query, or a slice", "x", None, NAN, [3], of="query"),
     ],
     "HttpEmbedder": [
+        option("timeout: expected seconds from 0.001 to 3600", 0),
+        option("batch: expected an int of at least 1", 0),
+        option("max_bytes: expected an int of at least 1", None),
         option("batch: expected an int of at least 1", "x", -1),
         dtype("key: expected a str, or None", -1, [3]),
         option("key: expected printable ASCII without a space", LONE),
@@ -708,9 +764,15 @@ ROWS: dict[str, list[Row]] = {
     "Index.* merge": [dtype("request: expected a Request", "x", -1)],
     "Index.add": [option("first_seq: expected at least 6 (the next)", 3)],
     "Index.add Index.build Index.upsert": [
+        dtype("progress: expected a callable", 3, "yes"),
         option("vectors: expected names of dense arms ('embedding')", {"x": 1}),
     ],
     "Index.build": [
+        dtype("schema: expected an hr.Schema", {"key": "id"}),
+        dtype("table: expected an Arrow", [1, 2], None, {"id": [1]}, pa.array([1, 2]), "a.csv"),
+        dtype("analyzer: expected an hr.Analyzer", "", {}, 0, False, ()),
+        dtype("bm25: expected an hr.BM25", "", {}, 0, False, ()),
+        option("first_seq: expected an int in [0, 2^62)", 2**62),
         dtype("analyzer: expected an hr.Analyzer", 'word'),
         dtype("bm25: expected an hr.BM25", 'okapi'),
         option("device: expected 'cpu', 'cuda:N' or 'auto'", 'gpu', 0),
@@ -841,7 +903,15 @@ ROWS: dict[str, list[Row]] = {
         dtype("phrases: expected a bool", "x", -1, 'no'),
         dtype("stopwords: expected a tuple of words", "x", -1, 'the', (1,), 3),
     ],
-    "Linear": [option("weights: expected 1 to 64 features", "")],
+    "Linear": [
+        option("weights: expected 1 to 64 features", ""),
+        option("weights: expected 1 to 64", {"x" * at + "_score": 1 for at in range(1, 66)}),
+        option("weights: expected fused, agreement, ARM_score", {"luck": 1}),
+        dtype("weights: expected the names of features", {1: 1.0}),
+        dtype("weights['fused']: expected a number in", {"fused": "x"}),
+        option("weights['fused']: expected a number in", {"fused": NAN}),
+        option("weights['recency(at, soon)']: expected a duration", {"recency(at, soon)": 1}),
+    ],
     "Linear Provenance": [dtype("weights: expected a mapping of values", "x", -1)],
     "Matches.explain": [
         dtype("index: expected the number of a at, or a slice", "x", None, NAN, [3], of="at"),
@@ -1056,6 +1126,10 @@ ROWS: dict[str, list[Row]] = {
     "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
     "Prefix": [dtype("Prefix: expected a str", None, of="text")],
     "Prior": [
+        dtype("values: expected a mapping of values", 7),
+        option("values: expected 1 to 4096 values", dict.fromkeys(range(4097), 0.5)),
+        dtype("values['a']: expected a number in", {"a": "low"}),
+        option("values['a']: expected a number in", {"a": NAN}, {"a": 2e6}),
         dtype("values: expected a mapping of values", "x", -1),
         option("values: expected 1 to 4096 values", ""),
     ],
@@ -1070,6 +1144,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "rank_constant_grid": [dtype("constants: expected a sequence of float", -1, "x", None, NAN)],
     "read_measure": [
+        option("measures: expected nDCG@k", "R", "P", "success", "nDCG@0", of="name"),
+        option("measures: expected nDCG@k", "nDCG@-1", "ERR@5", "R@1e9", of="name"),
         option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or", "x", LONE, "", of="name"),
     ],
     "read_setting": [
@@ -1113,6 +1189,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Recipe Recipe.replace setting_code": [dtype("analyzer: expected a str", -1, 3)],
     "Recipe.bind": [
+        dtype("graphs: expected {name: hr.Graph}", [3]),
         option("graphs: expected {'graph': hr.Graph}, which EdgeLexical names", None, {"x": 1}),
     ],
     "Recipe.bind [IS]*ndex.*": [dtype("graphs: expected {name: hr.Graph}", "x", -1)],
@@ -1129,6 +1206,9 @@ ROWS: dict[str, list[Row]] = {
         dtype("tie_break: expected a tuple of TieBreak", 'id', ('id',)),
     ],
     "Regex": [
+        option("columns: expected at least one column", ()),
+        option("pattern: expected a pattern that is not blank", " "),
+        option("on_bad: expected 'error' or 'literal'", "ignore"),
         dtype("columns: expected column names and arms.Edges", -1, 3),
         option("columns: expected at least one column", []),
         option("ignore_case: expected a bool", "x", -1),
@@ -1137,7 +1217,8 @@ ROWS: dict[str, list[Row]] = {
         option("pattern: expected a pattern that is not blank", -1, 3),
     ],
     "related": [
-        option("column: expected an attribute column of ['tags']", "x"),
+        dtype("column: expected a column of strings", "kind"),
+        option("column: expected an attribute column of ['kind', 'tags']", "x"),
         dtype("column: expected a str", -1),
         dtype("columns: expected a sequence of str", -1, "x", None, NAN),
         dtype("hits: expected a Hits", -1, "x", None, NAN),
@@ -1161,6 +1242,29 @@ ROWS: dict[str, list[Row]] = {
         option("rank_constant: expected a number in [0, 1e6]", -1, NAN),
     ],
     "Schema": [
+        option("key: expected a column name", ""),
+        option("cell: expected cell columns, or None for a table with one audience", ()),
+        option("cell: expected a column name", ("org", None)),
+        option("cell: expected each column once", ("org", "org")),
+        option("attributes: expected each column once", ("a", "a")),
+        option("attributes: expected a column name or a sequence of them", {"a": 1}),
+        option("stored: expected each column once", ("a", "a")),
+        option("cluster: expected a column name", ("at",)),
+        option("schema: expected at least one text or vector arm", None, (), of="text"),
+        option("text: expected an arm name", {"": "a"}, {3: "a"}),
+        option("text: expected a column name or hr.Text for arm 'a'", {"a": 3}, {"a": ("x", "y")}),
+        option("text: expected each arm once", ("a", "a")),
+        option("text: expected a name for an arm of several columns", hr.Text("a", "b")),
+        option("text: expected column names, hr.Text or a mapping of arms", hr.Vector("a")),
+        option("vector: expected column names, hr.Vector or a mapping of arms", hr.Text("a")),
+        option("vector: expected a column name or hr.Vector for arm 'a'", {"a": hr.Text("a")}),
+        option("vector: expected names that no text arm has", "text"),
+        option("key: expected no name of a result column", "query", "rank", "text_rank"),
+        option("key: expected no name of a result column", "score", "origin"),
+        *(
+            option(f"{role}: expected no name of a result column", *OF_RESULTS, vector="e")
+            for role in ("cell", "attributes", "cluster", "stored")
+        ),
         option("attributes: expected a column name or a sequence of them", -1, 3),
         option("cluster: expected a column name", -1, 3),
         option("cluster: expected valid Unicode", LONE),
@@ -1233,7 +1337,12 @@ ROWS: dict[str, list[Row]] = {
         dtype("accessed: expected keys that are all str or all in", {'a': NOW, 1: NOW}, {1.5: NOW}),
         option("n_recalls: expected an int >= 0", "x", -1),
     ],
-    "Session.after": [dtype("keys: expected a sequence of keys", "x", -1)],
+    "Session.after": [
+        dtype("keys: expected a sequence of keys", "x", -1),
+        dtype("keys: expected keys that are all str or all int", [1, "a"]),
+        dtype("keys: expected a sequence of keys", "abc"),
+        dtype("now: expected a datetime", "x"),
+    ],
     "SessionSignals": [
         option("graph: expected a graph, or phases with topical=0", None),
         dtype("min_hot: expected a number in [0, 1]", "x", None),
@@ -1244,6 +1353,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "SessionSignals.phase_of": [dtype("n_recalls: expected an int", "x", None, NAN, [3])],
     "Setting": [
+        option("arms: expected some of ('text', 'vectors')", (), ("words",), ("text", "embedding")),
+        *(option("options: expected no option that", {one: None}) for one in OF_SETS),
         dtype("analyzer: expected an Analyzer", -1, "x", None, NAN),
         option("arms: expected some of ('text', 'vectors')", "x", None),
         dtype("options: expected a mapping to Any", -1, "x", None, NAN),
@@ -1291,11 +1402,16 @@ ROWS: dict[str, list[Row]] = {
         option("names: expected one or more distinct names other", (), ('a', 'other'), column='t'),
     ],
     "Tags": [
+        option("depth: expected an int in [0, 5]", 6),
+        option("analyzer: expected one of", "snowball:english"),
         option("analyzer: expected one of ('unicode', 'word', 'unicode61', 'porter')", "x", -1),
         option("depth: expected an int in [0, 5]", "x", -1),
         option("partial: expected a bool", "x", -1),
     ],
     "Text": [
+        option("columns: expected at least one text column", Several()),
+        option("columns: expected each column once", Several(("a", "a"))),
+        option("columns: expected names of columns", ["title", "text"]),
         option("columns: expected a column name", -1, 3),
         option("columns: expected valid Unicode", LONE),
     ],
@@ -1308,6 +1424,8 @@ ROWS: dict[str, list[Row]] = {
     "tune": [dtype("analyzer: expected an Analyzer", -1, "x", NAN, [3])],
     "tuned_text tuned_to_dict": [dtype("tuned: expected a Tuned", -1, "x", None, NAN)],
     "Vector": [
+        option("column: expected a column name", ""),
+        option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8"),
         option("column: expected a column name", -1, 3),
         option("column: expected valid Unicode", LONE),
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "x", -1),
@@ -1340,6 +1458,78 @@ ROWS: dict[str, list[Row]] = {
         dtype("dataset: expected a str", -1, None, NAN, [3]),
         dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
     ],
+    "Index.recall": [
+        option("arms: expected names", arms.Newest("kind", name="text"), [HINTS] * 2),
+        option("candidates: expected arms of", {"hints": [["k0"]]}),
+        dtype("candidates: expected {arm: a list", [["k0"]], arms=HINTS),
+        dtype("candidates['hints']: expected a list", {"hints": "k0"}, arms=HINTS),
+        dtype("candidates['hints'][0]: expected a sequence of keys", {"hints": ["k0"]}, arms=HINTS),
+        dtype("candidates['hints']: expected str keys", {"hints": [[1]]}, arms=HINTS),
+        option("candidates['hints'][0]: expected scores", {"hints": [{"k0": NAN}]}, arms=HINTS),
+        option("candidates['hints'][0]: expected scores", {"hints": [{"k0": 1e39}]}, arms=HINTS),
+        shape("candidates['hints']: expected 2", {"hints": [[]]}, text=["a", "b"], arms=HINTS),
+        option("text: expected text= or vectors=, or both", HINTS, of="arms", text=None),
+        option("newest.column: expected", arms.Newest("nope"), arms.Newest("text"), of="arms"),
+        dtype("tags.column: expected a column of strings", arms.Tags("kind"), of="arms"),
+        option("regex.columns: expected stored text columns", arms.Regex("nope"), of="arms"),
+        dtype("regex.columns: expected text columns", arms.Regex("kind"), of="arms"),
+        option("graphs: expected", arms.EdgeLexical("g"), arms.Regex(arms.Edges("g")), of="arms"),
+        option("weights: expected", hr.RRF({"hints": 1}), of="fusion"),
+        dtype("candidates: expected {arm: a list with one entry per query}", ["a"]),
+        dtype("tie_break: expected values of int64 to prefer, as in its column", TIES, of="recipe"),
+        option("text: expected a list with one entry per query", hr.Phrase("tea"), np.array("tea")),
+        option("offset: expected an int in [0, 2^31)", 2**40),
+        option("min_score['text']: expected a finite number or hr.Above(number)", 10**400),
+        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
+        option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
+        option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
+        shape("vectors: expected shape", [1.0] * 3, np.ones((1, 3, 1), "f"), text=None),
+        shape("vectors: expected 3 values in every query", [[1.0, 1.0]], text=None),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "tea", 7, text=None),
+        option("group: expected 'thread', or None", 1, "session"),
+        dtype("query_keys: expected a sequence of str or of int keys, one per query", "abc"),
+        dtype("query_keys[0]: expected a sequence of str or of int keys", [None], [True], [1.5]),
+        dtype("query_keys[1]: expected a sequence of str or of int", ["a", 2], text=["tea"] * 2),
+        option("query_keys: expected a sequence of str or of int keys", [2**63], [LONE]),
+    ],
+    "Index.recall_one": [
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost", ["tea"]),
+    ],
+    "HashEmbedder": [
+        option("dim: expected an int from 1 to 65536", 0, 1.5, True, "8", None, 100_000),
+    ],
+    "*MemorySync.search": [
+        option("weights['recency']: expected a number", {"recency": -1}, {"recency": NAN}),
+        dtype("weights['recency']: expected a number in [0, 1e6]", {"recency": "3"}),
+        dtype("weights: expected a mapping of recency", [1, 2, 3]),
+        dtype("token_budget: expected an int", 1.5, True, "500"),
+        dtype("candidates['m0']: expected a finite number", {"m0": "high"}),
+        option("candidates['m0']: expected a finite number", {"m0": INF}),
+        option("candidates: expected 1 to 512 bytes", [""]),
+        option("around: expected an int in [0, 100]", 101, 1.5, "2", None),
+        option("min_score['bm25']: expected a number", {"bm25": None}),
+        dtype("min_score['bm25']: expected a finite number", {"bm25": "high"}),
+        option("min_score['cosine']: expected a finite number", {"cosine": NAN}),
+        option("min_score['cosine']: expected none", {"cosine": 0.3}, alpha=0.0),
+        option("min_score['bm25']: expected none", {"bm25": 1.0}, alpha=1.0),
+        dtype("metadata: expected a mapping of key to value", [("a", 1)], {1: 2}),
+    ],
+    "MemorySync.in_memory": [
+        option("analyzer: expected one of word, unicode, ", "unicode62"),
+        option("analyzer: expected unicode: and one of arabic, ", "unicode:klingon"),
+        dtype("analyzer: expected an hr.Analyzer or the name of a preset", 7),
+    ],
+    "Index.open Index.save": [
+        dtype("path: expected a path (str or os.PathLike)", 5, b"x", ["x"]),
+    ],
+    "EdgeLexical": [
+        option("depth: expected an int in [1, 2^31)", 0),
+    ],
+    "Graph.distances": [
+        option("hops: expected an int in [0, 16]", 17, True),
+        dtype("hot: expected str keys", [[1]]),
+        shape("scope: expected 1 entries", ["u", "v"]),
+    ],
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (
@@ -1353,7 +1543,8 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     "made and called by the package alone": (
         "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "
         "Degradation.of_fault; EmbedError.of; EmbedError.of_reply; Graph.edge_scope; "
-        "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Hits.cached; "
+        "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Guard.embed*; "
+        "Hits.cached; "
         "Hits.part_of; Matches.with_reasons; Memory; MemorySync; Part.from_bytes facts; "
         "Request.of_queries; Request.read; Shards.from_bytes content path; StageTrace.plus; "
         "Trace.of_query; merge degraded; warn_if_degraded"
@@ -1369,7 +1560,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     "any value is right, or its truth counts": (
         "AllOf values; Between end; Browse.grep regex; Context graph; Document; DocumentIndex "
         "keep_vectors; DocumentIndex.save overwrite; Dropped.first most; EdgeLexical graph; Edges "
-        "graph; Graph.save overwrite; Guard.* waits; Hit.evidence arm; HttpEmbedder context; "
+        "graph; Graph.save overwrite; Hit.evidence arm; HttpEmbedder context; "
         "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
         "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
         "ShardedIndex.open processes; WeightedSum.scale_of arm; choose_embedder packaged; "

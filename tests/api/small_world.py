@@ -58,6 +58,10 @@ def table() -> pa.Table:
     return documents().append_column("embedding", column)
 
 
+class Several(tuple[Any, ...]):
+    """The values of an argument with a star."""
+
+
 class World:
     """Everything is made once, when it is first needed: a refused call changes nothing."""
 
@@ -130,8 +134,8 @@ class World:
 
     @cached_property
     def tagged(self) -> hr.Hits:
-        table = pa.table({"id": ["a"], "text": ["tea"], "tags": [["hot"]]})
-        schema = hr.Schema(key="id", cell=None, text="text", attributes="tags")
+        table = pa.table({"id": ["a"], "text": ["tea"], "tags": [["hot"]], "kind": [1]})
+        schema = hr.Schema(key="id", cell=None, text="text", attributes=("kind", "tags"))
         return hr.Index.build(table, schema).recall(text=["tea"])
 
     @cached_property
@@ -182,7 +186,8 @@ class World:
         spread = []
         for one in inspect.signature(thing).parameters.values():
             if one.kind is one.VAR_POSITIONAL and one.name in given:
-                spread = [given.pop(one.name)]
+                value = given.pop(one.name)
+                spread = list(value) if isinstance(value, Several) else [value]
             elif one.kind is one.VAR_KEYWORD and one.name in given:
                 given["colour"] = given.pop(one.name)
             elif one.default is one.empty and one.name in ARGUMENTS and one.name not in given:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hyrecall.errors import OptionError
 from hyrecall.memory import Episode
 from memory.rows_of_tests import ANA, BOB, NOBODY, NOW, an_episode, any_episode, cell_rows, new
 from memory.stores import open_store
@@ -245,22 +244,6 @@ def test_the_roster_says_what_was_entered_last(store: Database) -> None:
         set_policy(c, "acme", "w", "bob", "isolated", None)
         assert agents_of_group(c, "acme", "w", "of acme") == ["ana"]
         assert read_policy(c, "acme", "w", "bob") == ReadPolicy("isolated", None)
-
-
-@pytest.mark.parametrize(
-    ("agent", "policy", "group", "message"),
-    [
-        ("ana", "everything", None, "policy: expected 'isolated' | 'shared' | 'group'"),
-        (" ", "shared", None, "agent: expected 1 to 512 bytes"),
-        ("ana", "group", "", "policy_group: expected 1 to 512 bytes"),
-    ],
-)
-def test_a_policy_there_is_not_cannot_be_entered(
-    store: Database, agent: str, policy: str, group: str | None, message: str
-) -> None:
-    with pytest.raises(OptionError) as caught, store.transaction() as c:
-        set_policy(c, None, None, agent, policy, group)
-    assert str(caught.value).startswith(message)
 
 
 def test_an_episode_is_equal_to_itself_only() -> None:

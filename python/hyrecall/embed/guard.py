@@ -245,7 +245,6 @@ class Guard:
         given = getattr(self._embedder, "timeout", None)
         return float(given) if isinstance(given, int | float) else None
 
-    @check_objects
     def embed(
         self, texts: Sequence[str], *, budget: float, waits: bool = False
     ) -> Rows | NoVectors:
@@ -289,7 +288,6 @@ class Guard:
         rows[asked] = answer
         return rows
 
-    @check_objects
     def embed_each(
         self, texts: Sequence[str], *, budget: float, waits: bool = False
     ) -> tuple[Rows, list[NoVectors | None]]:
