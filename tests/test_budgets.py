@@ -14,27 +14,27 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 # Lines and files of Python by hand.
 PYTHON = {
     "": (1_612, 7),
-    "adapters": (5_505, 16),
-    "ask": (4_757, 25),
-    "base": (2_490, 15),
+    "adapters": (5_520, 16),
+    "ask": (4_761, 25),
+    "base": (2_557, 15),
     "cli": (8_554, 23),
-    "distributed": (7_683, 23),
-    "embed": (2_516, 9),
-    "evaluate": (2_888, 7),
-    "graph": (795, 2),
-    "hits": (2_935, 11),
-    "memory": (21_945, 67),
+    "distributed": (7_710, 23),
+    "embed": (2_518, 9),
+    "evaluate": (2_909, 7),
+    "graph": (806, 2),
+    "hits": (2_937, 11),
+    "memory": (21_953, 67),
     "migrate": (1_465, 9),
     "parts": (3_459, 11),
     "recall": (6_712, 26),
     "replicas": (2_088, 7),
     "rerank": (436, 2),
     "segments": (2_884, 10),
-    "serve": (9_857, 37),
+    "serve": (9_859, 37),
     "table": (2_463, 10),
     "text": (738, 3),
 }
-TESTS = (132_115, 762)
+TESTS = (133_103, 765)
 CSRC = (38_851, 340)
 DEVICE_HALF = 9_613  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
