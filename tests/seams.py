@@ -280,7 +280,7 @@ NAMES = {
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",
-    "hyrecall.memory.sql.doctor": "Report examine file_system_of",
+    "hyrecall.memory.sql.doctor": "DoctorCheck Report examine file_system_of",
     "hyrecall.memory.sql.edge_rows": "add_feedback edges_in link unlink",
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact facts_of_rows valid_facts",

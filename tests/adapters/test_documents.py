@@ -212,17 +212,6 @@ def test_a_write_needs_exactly_one_cell(cell: Any) -> None:
     assert len(documents) == 4
 
 
-@pytest.mark.parametrize("verb", ["recall", "find", "get", "count"])
-def test_a_read_needs_a_scope(verb: str) -> None:
-    documents = filled()
-    arguments: dict[str, Any] = {"get": {"ids": ["a"]}, "recall": {"text": "tea"}}
-    given = arguments.get(verb, {})
-    with pytest.raises(TypeError):
-        getattr(documents, verb)(**given)
-    with pytest.raises(hr.ScopeError):
-        getattr(documents, verb)(**given, scope=None)
-
-
 def test_a_delete_says_what_it_means() -> None:
     documents = filled()
     told = "ids: expected ids, a filter, or everything=True for the whole cell, got none of them"

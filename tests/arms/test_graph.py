@@ -7,7 +7,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
+from hyrecall.errors import DTypeError, OptionError
 
 PEOPLE = pa.table(
     {
@@ -173,12 +173,7 @@ def test_many_cells_are_listed_once_and_say_the_same() -> None:
 
 
 REFUSED = [
-    (lambda n: hr.GraphSchema(key="id", cell=None, participants=("a",)), OptionError),
-    (lambda n: hr.GraphSchema(key="id", cell=None, participants=3), OptionError),
     (lambda n: hr.Graph.build(PEOPLE, SCHEMA, nodes=n), OptionError),
-    (lambda n: hr.Graph.build(3, SCHEMA, nodes=n), DTypeError),
-    (lambda n: hr.Graph.build(edges(0), "x", nodes=n), DTypeError),
-    (lambda n: hr.Graph.build(edges(0), SCHEMA, nodes="x"), DTypeError),
     (
         lambda n: hr.Graph.build(
             edges(0).set_column(4, "participants", pa.array([], pa.list_(pa.int64()))),
@@ -205,28 +200,6 @@ def test_what_makes_no_graph_is_refused(at: int, people: hr.Index) -> None:
     call, kind = REFUSED[at]
     with pytest.raises(kind, match="expected"):
         call(people)
-
-
-ASKED = [
-    (lambda g: g.distances([["ann"]], scope="u", hops=17), OptionError),
-    (lambda g: g.distances([["ann"]], scope="u", hops=True), OptionError),
-    (lambda g: g.distances([[1]], scope="u"), DTypeError),
-    (lambda g: g.distances([["ann"]], scope=["u", "v"]), ShapeError),
-    (lambda g: g.topical([{"ann": -1.0}], [["ann"]], scope="u"), OptionError),
-    (lambda g: g.topical([{"ann": float("nan")}], [["ann"]], scope="u"), OptionError),
-    (lambda g: g.topical([{}], [], scope="u"), ShapeError),
-    (lambda g: g.neighbours([["ann"]], scope="u", n=0), OptionError),
-    (lambda g: g.neighbours([["ann"]], scope="u", text=["a", "b"]), ShapeError),
-    (lambda g: g.neighbours([["ann"]], scope="u", exclude=[]), ShapeError),
-]
-
-
-@pytest.mark.parametrize("at", range(len(ASKED)))
-def test_what_a_graph_cannot_answer_is_refused(at: int, graph: hr.Graph) -> None:
-    call, kind = ASKED[at]
-    with pytest.raises(kind, match="expected") as caught:
-        call(graph)
-    assert isinstance(caught.value, HyrecallError)
 
 
 def test_no_query_is_no_answer(graph: hr.Graph) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms
-from hyrecall.errors import DTypeError, OptionError, ShapeError
+from hyrecall.errors import DTypeError, OptionError
 from small_index import ONE, built, documents, refused
 
 HINTS = arms.Listed("hints")
@@ -220,70 +219,6 @@ def test_c09_a_catastrophic_pattern_is_linear(capsys: pytest.CaptureFixture[str]
     with capsys.disabled():
         print(f" (a+)+$ over 10,000 texts: {1e3 * (time.perf_counter() - started):.0f} ms", end="")
     assert found == [f"k{i}" for i in (*range(7), 8, 9)]
-
-
-# ---- refusals
-
-REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
-    (lambda: recall(arms="x"), DTypeError, "arms: expected Regex, Newest"),
-    (lambda: recall(arms=arms.Newest("kind", name="text")), OptionError, "arms: expected names"),
-    (lambda: recall(arms=[HINTS, HINTS]), OptionError, "arms: expected names"),
-    (lambda: recall(arms=HINTS, candidates=[["k0"]]), DTypeError, "candidates: "),
-    (lambda: recall(candidates={"hints": [["k0"]]}), OptionError, "candidates: expected arms of"),
-    (lambda: recall(arms=HINTS, candidates={"hints": "k0"}), DTypeError, "candidates['hints']"),
-    (
-        lambda: recall(arms=HINTS, candidates={"hints": ["k0"]}),
-        DTypeError,
-        "candidates['hints'][0]",
-    ),
-    (lambda: recall(arms=HINTS, candidates={"hints": [[1]]}), DTypeError, "candidates['hints']"),
-    (
-        lambda: recall(arms=HINTS, candidates={"hints": [{"k0": float("nan")}]}),
-        OptionError,
-        "candidates['hints'][0]",
-    ),
-    (
-        lambda: recall(arms=HINTS, candidates={"hints": [{"k0": 1e39}]}),
-        OptionError,
-        "candidates['hints'][0]",
-    ),
-    (
-        lambda: recall(text=["a", "b"], arms=HINTS, candidates={"hints": [[]]}),
-        ShapeError,
-        "candidates['hints']",
-    ),
-    (lambda: recall(arms=HINTS), OptionError, "text: expected text= or vectors="),
-    (lambda: recall(arms=arms.Newest("nope")), OptionError, "newest.column"),
-    (lambda: recall(arms=arms.Newest("text")), OptionError, "newest.column"),
-    (lambda: recall(text=["a"], arms=arms.Tags("kind")), DTypeError, "tags.column"),
-    (lambda: recall(text=["a"], arms=arms.Regex("nope")), OptionError, "regex.columns"),
-    (lambda: recall(text=["a"], arms=arms.Regex("kind")), DTypeError, "regex.columns"),
-    (lambda: recall(text=["a"], arms=arms.EdgeLexical("g")), OptionError, "graphs: expected"),
-    (
-        lambda: recall(text=["a"], arms=arms.Regex(arms.Edges("g"))),
-        OptionError,
-        "graphs: expected",
-    ),
-    (lambda: recall(text=["a"], fusion=hr.RRF({"hints": 1})), OptionError, "weights"),
-    (lambda: recall(text=["a"]).arm_scores("hints"), OptionError, "arm"),
-    (lambda: arms.related(recall(text=["tea"]), "kind"), DTypeError, "column"),
-    (lambda: arms.Tags("t", depth=6), OptionError, "depth"),
-    (lambda: arms.Tags("t", analyzer="snowball:english"), OptionError, "analyzer"),
-    (lambda: arms.Regex(()), OptionError, "columns"),
-    (lambda: arms.Regex("a", pattern=" "), OptionError, "pattern"),
-    (lambda: arms.Regex("a", on_bad="ignore"), OptionError, "on_bad"),
-    (lambda: arms.Listed(""), OptionError, "name"),
-    (lambda: arms.EdgeLexical("g", depth=0), OptionError, "depth"),
-]
-
-
-@pytest.mark.parametrize("at", range(len(REFUSED)))
-def test_what_cannot_be_answered_is_refused_by_name(at: int) -> None:
-    call, kind, start = REFUSED[at]
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value).startswith(start)
-    assert "expected" in str(caught.value)
 
 
 def test_an_arm_whose_columns_the_index_has_is_refused() -> None:

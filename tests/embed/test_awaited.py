@@ -5,11 +5,9 @@ import threading
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from embed.fakes import wait_until
 from hyrecall.embed import EmbedFault, Guard, NoVectors, from_async
-from hyrecall.errors import DTypeError, OptionError
 
 
 async def ones(texts: Sequence[str]) -> object:
@@ -92,10 +90,3 @@ def test_it_can_be_closed_and_used_again() -> None:
     for _ in range(2):
         assert np.shape(again.embed(["tea"])) == (1, 3)
         again.close()
-
-
-def test_arguments_that_are_none_are_refused() -> None:
-    with pytest.raises(DTypeError, match="function: expected an async function"):
-        from_async(5, model="m")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="model: expected a name"):
-        from_async(ones, model=" ")

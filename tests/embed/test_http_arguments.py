@@ -3,7 +3,7 @@
 import pytest
 
 from hyrecall.embed import HttpEmbedder
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 
 KEY = "sk-0123456789abcdef"
 
@@ -61,17 +61,3 @@ def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
     with pytest.raises(OptionError, match="key: expected printable ASCII") as caught:
         HttpEmbedder("http://localhost", key=key)
     assert "Evil" not in str(caught.value)
-
-
-def test_arguments_of_other_kinds_are_refused() -> None:
-    for arguments, fault, wish in [
-        ({"url": 5}, DTypeError, "url: expected a URL"),
-        ({"model": 5}, DTypeError, "model: expected a str"),
-        ({"key": 5}, DTypeError, "key: expected a str, or None, got int"),
-        ({"timeout": 0}, OptionError, "timeout: expected seconds"),
-        ({"batch": 0}, OptionError, "batch: expected an int of at least 1"),
-        ({"retries": -1}, OptionError, "retries: expected an int of at least 0"),
-        ({"max_bytes": None}, OptionError, "max_bytes: expected an int"),
-    ]:
-        with pytest.raises(fault, match=wish):
-            HttpEmbedder(**({"url": "http://localhost"} | arguments))  # type: ignore[arg-type]

@@ -323,5 +323,3 @@ def test_the_longest_name_works(tmp_path: Path) -> None:
     index = build(9)
     index.save(tmp_path / ("x" * 255))
     assert ask(hr.Index.open(tmp_path / ("x" * 255))) == ask(index)
-
-

@@ -185,11 +185,6 @@ def test_the_rule_of_the_split_is_the_one_that_is_written_down():
     assert " ".join(even) == EVEN  # figures of halves are comparable only while this holds
 
 
-def test_another_half_is_refused(data):
-    with pytest.raises(OptionError, match="split: expected 'even' or 'odd', got 'both'"):
-        data.split("both")
-
-
 def test_judged_queries_are_those_with_judgements(data):
     assert data.judged.num_rows == len(data.judgements) == 54
     assert data.queries.num_rows == 60

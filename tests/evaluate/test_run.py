@@ -120,25 +120,3 @@ def test_clones_of_a_set_change_no_score(data):
     before = score_setting(Indexes(data), data, dense, measures=["nDCG@10", "RR@10", "R@10"])
     after = score_setting(Indexes(cloned), cloned, dense, measures=["nDCG@10", "RR@10", "R@10"])
     assert after.means == before.means
-
-
-@pytest.mark.parametrize("arms", [(), ("words",), ("text", "embedding")])
-def test_arms_other_than_text_and_vectors_are_refused(arms):
-    with pytest.raises(OptionError, match="arms: expected some of"):
-        Setting("s", arms=arms)
-
-
-@pytest.mark.parametrize("option", ["text", "vectors", "scope", "columns"])
-def test_an_option_that_the_set_gives_is_refused(option):
-    with pytest.raises(OptionError, match=f"options: expected no option that the set.*{option}"):
-        Setting("s", {option: None})
-
-
-def test_an_option_that_recall_does_not_have_is_refused_by_recall(data, indexes):
-    with pytest.raises(TypeError, match="sharpness"):
-        run_setting(indexes, data, Setting("s", {"sharpness": 3}))
-
-
-def test_an_unknown_setting_is_refused_with_those_there_are():
-    with pytest.raises(OptionError, match="setting: expected one of bm25, dense, rrf, minmax"):
-        read_setting("best")

@@ -90,12 +90,6 @@ def test_a_study_compares_every_setting_with_the_first(data, indexes, study):
     assert [one.measure for one in study.comparisons[0]] == ["nDCG@10", "R@5"]
 
 
-def test_settings_of_one_name_or_none_are_refused(data, indexes):
-    for settings in ([], [read_setting("bm25")] * 2):
-        with pytest.raises(OptionError, match="settings: expected one or more settings with"):
-            ablate(indexes, data, settings)
-
-
 def test_a_refused_setting_is_named_in_a_note(data, indexes):
     lost = read_setting("bm25").but("lost", shaping=(hr.Recency("nowhere", half_life="1d"),))
     with pytest.raises(OptionError, match=r"Recency\.column") as caught:

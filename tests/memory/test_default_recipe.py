@@ -103,11 +103,6 @@ def test_notes_need_a_store_that_was_opened_with_their_recipe() -> None:
         Notes(memory)
 
 
-def test_a_recipe_of_another_type_is_refused() -> None:
-    with pytest.raises(DTypeError, match=r"recipe: expected an hr\.Recipe, got str"):
-        MemorySync.in_memory(recipe="loom")  # type: ignore[arg-type]
-
-
 def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,6 +1,5 @@
 """A wrong field of a memory is an error of this package that names it, never one of pydantic."""
 
-import asyncio
 import io
 from collections.abc import Callable
 from datetime import datetime
@@ -10,7 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Fact, Memory, MemorySync, Notes, VectorStore
+from hyrecall.memory import Fact, MemorySync, Notes, VectorStore
 from hyrecall.recipes import l0, loom
 
 LOOP: list[Any] = []
@@ -64,14 +63,6 @@ def test_remember_and_update_name_the_field(
         refused(lambda: view.remember("tea", **fields), kind, told)
         assert [one.id for one in memory.list(user_id="ann")] == [kept]
         assert len(memory.history(kept, user_id="ann")) == 1
-
-
-def test_an_awaited_call_names_it_too() -> None:
-    async def main() -> None:
-        async with Memory.in_memory(recipe=loom, embedder=None) as memory:
-            await memory.remember("tea", tags="plan")
-
-    refused(lambda: asyncio.run(main()), hr.DTypeError, "tags: expected a list of strings, got str")
 
 
 def test_facts_edges_notes_and_texts_name_it_too() -> None:

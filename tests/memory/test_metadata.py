@@ -12,7 +12,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 from hyrecall.memory import DamageWarning, Episode, MemorySync
 from laws.effort import Effort
 from seams import DegradedReason, Follower, IndexNotReadyError, metadata_tokens
@@ -175,12 +175,6 @@ def test_what_no_memory_could_answer_is_refused_by_name(
         no_index(patch)
         with pytest.raises(OptionError, match=message):
             memory.search("note", user_id="ann", **asked)
-
-
-def test_metadata_is_a_mapping_of_keys(memory: MemorySync) -> None:
-    for wrong in ("x", [("a", 1)], {1: 2}):
-        with pytest.raises(DTypeError, match=r"^metadata: expected a mapping of key to value, got"):
-            memory.search("note", metadata=wrong)  # type: ignore[arg-type]
 
 
 def test_a_damaged_row_is_reported_and_the_others_are_filtered(tmp_path: Path) -> None:

@@ -135,12 +135,3 @@ def test_what_stands_around_takes_part_of_the_budget(budget: int) -> None:
         spent = sum(max(1, -(-len(text) // 4)) for text in texts + near)
         assert spent <= budget or (len(texts) == 1 and not near)
         assert len(found) >= 1
-
-
-@pytest.mark.parametrize("given", [-1, 101, 1.5, "2", None])
-def test_another_number_around_is_refused(given: Any) -> None:
-    with (
-        in_memory(CHAT) as memory,
-        pytest.raises(hr.OptionError, match=r"around: expected an int in \[0, 100\]"),
-    ):
-        memory.search("lunch", user_id="alice", around=given)

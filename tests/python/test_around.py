@@ -117,11 +117,6 @@ def test_a_column_that_cannot_be_a_thread_or_a_place_is_refused(
         hr.Index.build(chat(**columns), schema())
 
 
-def test_a_place_needs_a_thread() -> None:
-    with pytest.raises(OptionError, match="place: expected thread= beside it, got none"):
-        schema(thread=None)
-
-
 def test_the_stage_without_threads_is_refused_in_a_call_and_idle_in_a_recipe() -> None:
     index = hr.Index.build(chat(), hr.Schema(key="id", cell="user", text="text"))
     with pytest.raises(OptionError, match="Around: expected a schema with thread="):
@@ -139,22 +134,6 @@ def test_the_stage_without_threads_is_refused_in_a_call_and_idle_in_a_recipe() -
 def test_normalized_scores_are_refused_beside_it(index: hr.Index) -> None:
     with pytest.raises(OptionError, match="normalize: expected False beside Around"):
         ask(index, hr.Around(), normalize=True)
-
-
-@pytest.mark.parametrize(
-    ("given", "kind"),
-    [
-        ({"neighbours": 0.3}, DTypeError),
-        ({"neighbours": "0.3"}, DTypeError),
-        ({"neighbours": (0.1,) * 9}, OptionError),
-        ({"neighbours": (-1,)}, OptionError),
-        ({"thread": float("nan")}, OptionError),
-        ({"length": -0.1}, OptionError),
-    ],
-)
-def test_weights_are_checked(given: dict[str, object], kind: type[Exception]) -> None:
-    with pytest.raises(kind):
-        hr.Around(**given)
 
 
 def test_vectors_alone_have_neighbours_and_a_note(tmp_path: Path) -> None:

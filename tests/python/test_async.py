@@ -62,13 +62,6 @@ def test_arecall_one_equals_recall_one(index: hr.Index) -> None:
         assert [repr(hit) for hit in hits] == [repr(hit) for hit in wanted]
 
 
-def test_errors_come_through_the_await(index: hr.Index) -> None:
-    with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope"):
-        run(index.arecall(text=["tea"]))
-    with pytest.raises(hr.OptionError, match=r"^scope: expected one scope"):
-        run(index.arecall_one(text="tea", scope=[1]))
-
-
 def test_a_cancelled_call_harms_no_other(index: hr.Index) -> None:
     async def ask() -> list[tuple[int, Any]]:
         tasks = [asyncio.create_task(index.arecall(**asked(i))) for i in range(120)]

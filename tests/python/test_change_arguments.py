@@ -1,4 +1,4 @@
-"""Every refusal of build, add, upsert, delete and of a closed index."""
+"""What build, add and upsert refuse about keys and arms, and what a closed index refuses."""
 
 import gc
 import weakref
@@ -10,36 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from small_index import SCHEMA, TEXT, VECTORS, N, built, documents, refused
-
-BUILD: list[tuple[dict[str, Any], type[hr.HyrecallError], str]] = [
-    ({"device": "gpu"}, hr.OptionError, "device: expected 'cpu', 'cuda:N' or 'auto', got 'gpu'"),
-    ({"device": 0}, hr.OptionError, "device: expected 'cpu', 'cuda:N' or 'auto', got 0"),
-    ({"threads": 0}, hr.OptionError, "threads: expected an int in [1, 1024], or None, got 0"),
-    ({"threads": True}, hr.OptionError, "threads: expected an int in [1, 1024], or None, got True"),
-    ({"first_seq": -1}, hr.OptionError, "first_seq: expected an int in [0, 2^62), got -1"),
-    ({"first_seq": 2**62}, hr.OptionError, f"first_seq: expected an int in [0, 2^62), got {2**62}"),
-    ({"analyzer": "word"}, hr.DTypeError, "analyzer: expected an hr.Analyzer, got 'word'"),
-    ({"bm25": "okapi"}, hr.DTypeError, "bm25: expected an hr.BM25, got 'okapi'"),
-]
+from small_index import TEXT, VECTORS, N, built, documents, refused
 
 
-@pytest.mark.parametrize(("options", "kind", "message"), BUILD)
-def test_build_refuses_by_name(
-    options: dict[str, Any], kind: type[hr.HyrecallError], message: str
-) -> None:
-    refused(lambda: built(**options), kind, message, None)
-
-
-def test_build_names_what_is_wrong_with_table_and_schema() -> None:
-    refused(
-        lambda: hr.Index.build(documents(), {"key": "id"}),  # type: ignore[arg-type]
-        hr.DTypeError,
-        "schema: expected an hr.Schema, got dict",
-        None,
-    )
-    with pytest.raises(hr.DTypeError, match=r"^table: expected an Arrow table .+, got list$"):
-        hr.Index.build([1, 2], SCHEMA)
+def test_build_refuses_options_of_an_arm_that_are_none() -> None:
     for schema in (
         hr.Schema(key="id", cell="user", text=hr.Text("text", analyzer="word")),  # type: ignore[arg-type]
         hr.Schema(key="id", cell="user", text=hr.Text("text", bm25="okapi")),  # type: ignore[arg-type]

@@ -54,16 +54,6 @@ def test_every_arrow_source_reads_alike(source: Any) -> None:
     assert read.vectors == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "got"),
-    [(None, "NoneType"), ({"id": [1]}, "dict"), (pa.array([1, 2]), "Int64Array"), ("a.csv", "str")],
-)
-def test_what_is_no_table_is_refused(source: Any, got: str) -> None:
-    with pytest.raises(DTypeError, match="table: expected an Arrow table") as caught:
-        read_table(source, PLAIN)
-    assert f"got {got}" in str(caught.value)
-
-
 def test_a_missing_and_an_ambiguous_column_are_refused_by_name() -> None:
     with pytest.raises(OptionError) as caught:
         read_table(pa.table({"id": [1], "body": ["x"]}), PLAIN)

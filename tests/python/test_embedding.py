@@ -325,21 +325,6 @@ def test_what_is_no_embedder_is_refused(given: Any) -> None:
         embedded(given)
 
 
-@pytest.mark.parametrize(
-    ("options", "argument"),
-    [
-        ({"timeout": 0}, "timeout"),
-        ({"timeout": float("nan")}, "timeout"),
-        ({"columns": 3}, "columns"),
-        ({"columns": [3]}, "columns"),
-    ],
-)
-def test_an_option_that_is_not_valid_is_named(options: dict[str, Any], argument: str) -> None:
-    with pytest.raises((hr.DTypeError, hr.OptionError)) as raised:
-        EmbedBy(HASHES, **options)
-    assert raised.value.argument == argument
-
-
 def test_a_length_that_nothing_says_is_refused() -> None:
     embedder = Faulty()
     embedder.dim = None

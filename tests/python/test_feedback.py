@@ -11,7 +11,7 @@ import pytest
 import hyrecall as hr
 from emulated import Emulator
 from hyrecall.arms import Regex
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 from laws.engine import ipc_bytes
 from seams import CODEC, SecondLook
 from seams import recall_batch_module as batch
@@ -117,28 +117,6 @@ def test_what_rounding_alone_leaves_of_a_query_is_no_query(index: hr.Index) -> N
     hits = lonely.recall(vectors=vectors(), scope="ann", shaping=stage)
     assert hits[0][0].score == -1.0
     assert hits.trace.feedback == {}
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        ({"rows": 0}, OptionError, r"rows: expected an int in \[1, 100\], got 0"),
-        ({"rows": 101}, OptionError, r"rows: expected an int in \[1, 100\]"),
-        ({"dense": -1}, OptionError, r"dense: expected a number in \[0, 100\]"),
-        ({"dense": "high"}, DTypeError, "dense: expected a number"),
-        ({"terms": -1}, OptionError, r"terms: expected an int in \[0, 100\]"),
-        ({"terms": 2.5}, OptionError, "terms: expected an int"),
-        ({"lexical": 0}, OptionError, r"lexical: expected a number in \[2\^-20, 10\]"),
-        ({"lexical": 11}, OptionError, "lexical: expected"),
-        ({"dense": 0}, OptionError, "Feedback: expected dense or terms above 0, got both 0"),
-    ],
-    ids=str,
-)
-def test_options_are_checked(
-    options: dict[str, object], kind: type[Exception], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        hr.Feedback(**options)  # type: ignore[arg-type]
 
 
 def test_it_comes_first_and_once(index: hr.Index) -> None:

@@ -86,11 +86,6 @@ def test_A16_votes_are_whole_lists(alpha: float, shares: tuple[float, float]) ->
     assert [(h.key, h.score) for h in voted] == [(h.key, h.score) for h in given]
 
 
-def test_votes_need_alpha() -> None:
-    with pytest.raises(hr.OptionError, match="alpha_mode: expected 'weights', or with alpha="):
-        hr.RRF(alpha_mode="votes")
-
-
 # ---- an arm that lists nothing, and documents that an arm does not tell apart
 
 JOINED = [

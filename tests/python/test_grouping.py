@@ -209,25 +209,6 @@ def test_rows_around_a_hit_stand_in_the_order_that_their_evidence_has(kind: str)
     assert spoke == {"a": "d", "b": "e", "c": "a", "d": "e", "e": "b"}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"group": "session"}, r"group: expected 'thread', or None, got 'session'"),
-        ({"group": 1}, "group: expected 'thread', or None, got 1"),
-        ({"surrounding": -1}, r"surrounding: expected an int in \[0, 100\], got -1"),
-        ({"surrounding": 101}, r"surrounding: expected an int in \[0, 100\], got 101"),
-        ({"surrounding": 1.5}, "surrounding: expected an int"),
-        ({"surrounding": "2"}, "surrounding: expected an int"),
-        ({"surrounding": True}, "surrounding: expected an int"),
-        ({"surrounding": None}, "surrounding: expected an int"),
-        ({"group": "thread", "limit": 101}, "limit: expected <= 100"),
-    ],
-)
-def test_other_arguments_are_refused(index: hr.Index, options: Any, message: str) -> None:
-    with pytest.raises(hr.OptionError, match=message):
-        index.recall(text=["key"], scope="ann", **options)
-
-
 @pytest.mark.parametrize("options", [{"group": "thread"}, {"surrounding": 1}])
 def test_an_index_without_threads_refuses_both(options: Any) -> None:
     rows = TABLE.select(["id", "user", "text"])

@@ -281,25 +281,6 @@ def test_others_rows_and_history_change_no_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"),
-    [
-        ({}, "weights: expected 1 to 64 features, got 0"),
-        ({"x" * at + "_score": 1 for at in range(1, 66)}, "weights: expected 1 to 64 features"),
-        ({"luck": 1}, "weights: expected fused, agreement, ARM_score"),
-        ({"fused": math.nan}, r"weights\['fused'\]: expected a number in"),
-        ({"fused": "x"}, r"weights\['fused'\]: expected a number in"),
-        ({1: 1.0}, "weights: expected the names of features, got 1"),
-        ({"recency(at, soon)": 1}, r"weights\['recency\(at, soon\)'\]: expected a duration"),
-        ("fused", "weights: expected a mapping of values, got 'fused'"),
-    ],
-    ids=lambda given: str(given)[:40],
-)
-def test_wrong_weights_are_refused(weights: Any, told: str) -> None:
-    with pytest.raises((hr.OptionError, hr.DTypeError), match=told):
-        hr.Linear(weights)
-
-
-@pytest.mark.parametrize(
     ("name", "told"),
     [
         ("title_score", r"an arm of \['text', 'embedding'\], got 'title'"),

@@ -12,7 +12,6 @@ import pytest
 import hyrecall as hr
 from hyrecall import arms
 from seams import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
-from small_index import built, refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAIN = Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
@@ -21,97 +20,6 @@ BALANCED = hr.WeightedSum(balance=0.5)
 
 def made(**options: Any) -> Recipe:
     return PLAIN.replace(**options)
-
-
-REFUSED: list[tuple[Callable[[], object], type[hr.HyrecallError], str]] = [
-    (lambda: Lexical(stopwords="the"), hr.DTypeError,  # type: ignore[arg-type]
-     "stopwords: expected a tuple of words, got 'the'"),
-    (lambda: Lexical(stopwords=(1,)), hr.DTypeError,  # type: ignore[arg-type]
-     "stopwords: expected a tuple of words, got (1,)"),
-    (lambda: Lexical(stopwords=3), hr.DTypeError,  # type: ignore[arg-type]
-     "stopwords: expected a tuple of words, got 3"),
-    (lambda: Lexical(phrases="no"), hr.DTypeError,  # type: ignore[arg-type]
-     "phrases: expected a bool, got 'no'"),
-    (lambda: Lexical(arms=5), hr.DTypeError,  # type: ignore[arg-type]
-     "arms: expected a tuple of names, got 5"),
-    (lambda: Dense(min_score="x"), hr.DTypeError,  # type: ignore[arg-type]
-     "min_score: expected a finite number or hr.Above(number), got str 'x'"),
-    (lambda: Dense(min_score=float("nan")), hr.OptionError,
-     "min_score: expected a finite number or hr.Above(number), got nan"),
-    (lambda: TieBreak(3), hr.DTypeError,  # type: ignore[arg-type]
-     "column: expected the name of a column, got int"),
-    (lambda: TieBreak("a", descending="no"), hr.DTypeError,  # type: ignore[arg-type]
-     "descending: expected a bool, got 'no'"),
-    (lambda: TieBreak("a", prefer="xy"), hr.DTypeError,  # type: ignore[arg-type]
-     "prefer: expected a tuple of values, got 'xy'"),
-    (lambda: Fill(None), hr.DTypeError,  # type: ignore[arg-type]
-     "column: expected the name of a column, got NoneType"),
-    (lambda: Tables(3, ("a",)), hr.DTypeError,  # type: ignore[arg-type]
-     "column: expected the name of a column, got int"),
-    (lambda: Tables("t", "ab"), hr.DTypeError,  # type: ignore[arg-type]
-     "names: expected a tuple of names, got 'ab'"),
-    (lambda: Tables("t", ()), hr.OptionError,
-     "names: expected one or more distinct names other than 'other', got ()"),
-    (lambda: Tables("t", ("a", "other")), hr.OptionError,
-     "names: expected one or more distinct names other than 'other', got ('a', 'other')"),
-    (lambda: made(tables=("a",)), hr.DTypeError,
-     "tables: expected a Tables, or None, got ('a',)"),
-    (lambda: hr.Dedup(0.9, keep="a", prefer="xy"), hr.DTypeError,
-     "prefer: expected a tuple of values, got 'xy'"),
-    (lambda: hr.Provenance("a", "xy"), hr.DTypeError,  # type: ignore[arg-type]
-     "weights: expected a mapping of values, got 'xy'"),
-    (lambda: hr.Recency("a", by=3, half_lives={"x": 1}), hr.DTypeError,  # type: ignore[arg-type]
-     "by: expected the name of a column, got int"),
-    (lambda: hr.Phase(None, 0, 1, 0, 0), hr.DTypeError,  # type: ignore[arg-type]
-     "name: expected a str, got None"),
-    (lambda: made(name=None), hr.DTypeError, "name: expected a str, got None"),
-    (lambda: made(normalize="no"), hr.DTypeError, "normalize: expected a bool, got 'no'"),
-    (lambda: made(fill="at"), hr.DTypeError, "fill: expected a Fill, or None, got 'at'"),
-    (lambda: made(analyzer=5), hr.DTypeError, "analyzer: expected a str, got 5"),
-    (lambda: made(tie_break="id"), hr.DTypeError,
-     "tie_break: expected a tuple of TieBreak, got 'id'"),
-    (lambda: made(tie_break=("id",)), hr.DTypeError,
-     "tie_break: expected a tuple of TieBreak, got ('id',)"),
-    (lambda: made(arms=5), hr.DTypeError, "arms: expected a tuple of Lexical and Dense, got 5"),
-    (lambda: made(more="regex"), hr.DTypeError,
-     "more: expected a tuple of Regex, EdgeLexical, Tags, Newest and Listed, got 'regex'"),
-    (lambda: made(min_fused="x"), hr.DTypeError,
-     "min_fused: expected a finite number or hr.Above(number), got str 'x'"),
-    (lambda: made(fusion=BALANCED, arms=(Lexical(scale="minmax"), Dense(scale="unit"))),
-     hr.OptionError, "scale: expected 'minmax' (the fusion has a balance), got 'unit'"),
-    (lambda: hr.SharedTags("tags", hops=2), hr.OptionError,
-     "hops: expected an int in [0, 1], got 2"),
-    (lambda: hr.SharedTags("tags", n=1001), hr.OptionError,
-     "n: expected an int in [1, 1000], got 1001"),
-    (lambda: hr.Context("graph", n=1001), hr.OptionError,
-     "n: expected an int in [1, 1000], got 1001"),
-    (lambda: Recipe.from_json(None), hr.DTypeError,  # type: ignore[arg-type]
-     "recipe: expected JSON as a str, got None"),
-    (lambda: hr.Session(["a"]), hr.DTypeError,  # type: ignore[arg-type]
-     "accessed: expected a mapping of key to datetime, got ['a']"),
-    (lambda: hr.Session({"a": NOW, 1: NOW}), hr.DTypeError,
-     "accessed: expected keys that are all str or all int, got int 1"),
-    (lambda: hr.Session({"a": NOW}).after([1], now=NOW), hr.DTypeError,
-     "keys: expected keys that are all str or all int, got int 1"),
-    (lambda: hr.Session({1.5: NOW}), hr.DTypeError,
-     "accessed: expected keys that are all str or all int, got float 1.5"),
-    (lambda: hr.Session().after("abc", now=NOW), hr.DTypeError,
-     "keys: expected a sequence of keys, got 'abc'"),
-    (lambda: hr.Session().after(["a"], now="x"), hr.DTypeError,  # type: ignore[arg-type]
-     "now: expected a datetime, got str"),
-    (lambda: built().recall_one(text="tea", scope="ana", arms=arms.Listed("a"), candidates=["a"]),
-     hr.DTypeError, "candidates: expected {arm: a list with one entry per query}, got list"),
-    (lambda: built().recall(text=["tea"], scope="ana", recipe=made(
-        tie_break=TieBreak("kind", prefer=("x",)))), hr.DTypeError,
-     "tie_break: expected values of int64 to prefer, as in its column, got ('x',)"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "kind", "message"), REFUSED, ids=[one[2] for one in REFUSED])
-def test_what_a_part_cannot_be_is_refused_by_name(
-    call: Callable[[], object], kind: type[hr.HyrecallError], message: str
-) -> None:
-    refused(call, kind, message, None)
 
 
 @pytest.mark.parametrize("kind", ['["x"]', "5", "null", '{"kind": "RRF"}'])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 from hyrecall.recipe import Lexical, Recipe
 
 TEXTS = ["the key is red", "the key is red", "the key is blue", "no door"]
@@ -81,24 +81,6 @@ def test_later_stages_start_from_it(index: hr.Index) -> None:
     swapped = (stages[1], stages[0])
     with pytest.raises(OptionError, match="prior, provenance, linear"):
         ask(index, swapped)
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ({}, OptionError),
-        ("assistant", DTypeError),
-        (7, DTypeError),
-        ({"assistant": "low"}, DTypeError),
-        ({"assistant": float("nan")}, OptionError),
-        ({"assistant": 2e6}, OptionError),
-        (dict.fromkeys(range(4097), 0.5), OptionError),
-    ],
-    ids=lambda given: str(given)[:24],
-)
-def test_numbers_are_checked(values: object, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match="values"):
-        hr.Prior("role", values)
 
 
 @pytest.mark.parametrize(

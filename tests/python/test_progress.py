@@ -97,12 +97,3 @@ def test_an_add_that_is_ended_leaves_the_index_as_it_was(change: str) -> None:
     )
     assert len(index) == 10 + ROWS
     assert told[-1] == (3 * ROWS, 3 * ROWS)
-
-
-def test_progress_is_a_callable() -> None:
-    with pytest.raises(hr.DTypeError, match=r"progress: expected a callable .* got 3"):
-        hr.Index.build(rows(3), SCHEMA, vectors=vectors(3), progress=3)  # type: ignore[arg-type]
-    index = hr.Index.build(rows(3), SCHEMA, vectors=vectors(3))
-    for change in (index.add, index.upsert):
-        with pytest.raises(hr.DTypeError, match="progress: expected a callable"):
-            change(rows(3, 3), vectors=vectors(3), progress="yes")  # type: ignore[arg-type]

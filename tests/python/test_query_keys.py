@@ -70,27 +70,6 @@ def test_query_keys_go_with_awaited_calls_and_several_recipes(index: hr.Index) -
     assert several[1].to_arrow()["query_key"].unique().to_pylist() == ["b"]
 
 
-REFUSED: list[tuple[Any, type[hr.HyrecallError], str]] = [
-    (["a"], hr.ShapeError, "query_keys: expected 3 keys, one per query, got 1"),
-    ("abc", hr.DTypeError, "query_keys: expected a sequence of str or of int keys, one per query"),
-    (["a", None, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    (["a", 2, "c"], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    ([1, True, 2], hr.DTypeError, "query_keys[1]: expected a sequence of str or of int keys"),
-    ([1.5, 2.5, 3.5], hr.DTypeError, "query_keys[0]: expected a sequence of str or of int keys"),
-    ([1, 2, 2**63], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
-    (["a", "b", "\ud800"], hr.OptionError, "query_keys: expected a sequence of str or of int keys"),
-]
-
-
-@pytest.mark.parametrize(("keys", "kind", "told"), REFUSED, ids=lambda one: ascii(one)[:30])
-def test_wrong_query_keys_are_refused_by_name(
-    index: hr.Index, keys: Any, kind: type[hr.HyrecallError], told: str
-) -> None:
-    with pytest.raises(kind) as raised:
-        index.recall(**BATCH, query_keys=keys)
-    assert str(raised.value).startswith(told)
-
-
 @pytest.mark.parametrize("by_recipe", [False, True])
 def test_too_few_query_keys_are_refused_before_anything_is_searched(
     index: hr.Index, by_recipe: bool

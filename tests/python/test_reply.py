@@ -65,13 +65,6 @@ def test_some_of_the_queries_keep_their_keys_and_no_other(hits: hr.Hits) -> None
     assert again.to_arrow().equals(kept.to_arrow())
 
 
-def test_a_reply_names_the_arms_that_can_be_read(hits: hr.Hits) -> None:
-    with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
-        reply_of(hits).check_arm("nope")
-    with pytest.raises(hr.OptionError, match=r"^arm: expected an arm of \['text', .*, got 'nope'$"):
-        hits.arm_scores("nope")
-
-
 def test_no_public_name_of_hits_leads_to_the_snapshot(hits: hr.Hits) -> None:
     assert isinstance(reply_of(hits[0]).source.state, State)
     for shown in (hits, hits[0], hits[0][0]):

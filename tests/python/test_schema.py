@@ -160,63 +160,6 @@ def test_from_dict_refuses_a_missing_field_and_a_list() -> None:
         Schema.from_dict([])  # type: ignore[arg-type]
 
 
-GOOD: dict[str, Any] = {"key": "id", "cell": "org", "text": "text"}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"key": ""}, "key: expected a column name, got ''"),
-        ({"key": 3}, "key: expected a column name, got 3"),
-        (
-            {"cell": ()},
-            "cell: expected cell columns, or None for a table with one audience, got ()",
-        ),
-        ({"cell": ("org", "org")}, "cell: expected each column once, got 'org' twice"),
-        ({"cell": 3}, "cell: expected a column name or a sequence of them, got 3"),
-        ({"cell": ("org", None)}, "cell: expected a column name, got None"),
-        ({"attributes": ("a", "a")}, "attributes: expected each column once, got 'a' twice"),
-        ({"attributes": {"a": 1}}, "attributes: expected a column name or a sequence of them"),
-        ({"cluster": ("at",)}, "cluster: expected a column name, got ('at',)"),
-        ({"stored": ("a", "a")}, "stored: expected each column once, got 'a' twice"),
-        ({"text": None}, "schema: expected at least one text or vector arm, got none"),
-        ({"text": ()}, "schema: expected at least one text or vector arm, got none"),
-        ({"text": {"": "a"}}, "text: expected an arm name, got ''"),
-        ({"text": {3: "a"}}, "text: expected an arm name, got 3"),
-        ({"text": {"a": 3}}, "text: expected a column name or hr.Text for arm 'a', got 3"),
-        ({"text": {"a": ("x", "y")}}, "expected a column name or hr.Text for arm 'a'"),
-        ({"text": ("a", "a")}, "text: expected each arm once, got 'a' twice"),
-        ({"text": 3}, "text: expected column names, hr.Text or a mapping of arms, got 3"),
-        ({"text": Text("a", "b")}, "text: expected a name for an arm of several columns"),
-        ({"text": Vector("a")}, "text: expected column names, hr.Text or a mapping of arms"),
-        ({"vector": Text("a")}, "vector: expected column names, hr.Vector or a mapping of arms"),
-        ({"vector": {"a": Text("a")}}, "expected a column name or hr.Vector for arm 'a'"),
-        ({"vector": "text"}, "vector: expected names that no text arm has"),
-    ],
-)
-def test_a_schema_refuses_by_name(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        Schema(**(GOOD | change))
-    assert message in str(caught.value)
-    assert caught.value.argument == str(caught.value).partition(":")[0]
-
-
-@pytest.mark.parametrize(
-    "name", ["query", "rank", "key", "score", "origin", "text_score", "e_rank"]
-)
-@pytest.mark.parametrize("role", ["cell", "attributes", "cluster", "stored"])
-def test_a_name_of_a_result_column_is_refused_in_every_role(name: str, role: str) -> None:
-    with pytest.raises(OptionError, match=f"{role}: expected no name of a result column") as caught:
-        Schema(**(GOOD | {"vector": "e", role: name}))
-    assert repr(name) in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["query", "rank", "score", "origin", "text_rank"])
-def test_a_key_column_named_as_another_result_column_is_refused(name: str) -> None:
-    with pytest.raises(OptionError, match="key: expected no name of a result column"):
-        Schema(**(GOOD | {"key": name}))
-
-
 def test_a_key_column_called_key_is_the_result_column_itself() -> None:
     schema = Schema(key="key", cell="org", text="text", stored=("key", "text"))
     assert schema.row_columns == ("key", "org", "text")
@@ -232,16 +175,3 @@ def test_a_text_column_named_query_needs_another_stored() -> None:
     with pytest.raises(OptionError, match=r"got 'query', reserved for .+; .+ stored=$"):
         Schema(key="id", cell=None, text="query")
     assert list(Schema(key="id", cell=None, text="query", stored=()).text_arms) == ["query"]
-
-
-def test_text_and_vector_refuse_by_name() -> None:
-    with pytest.raises(OptionError, match="columns: expected at least one text column, got none"):
-        Text()
-    with pytest.raises(OptionError, match="columns: expected each column once, got 'a' twice"):
-        Text("a", "a")
-    with pytest.raises(OptionError, match="columns: expected a column name, got 3"):
-        Text(3)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="column: expected a column name, got ''"):
-        Vector("")
-    with pytest.raises(OptionError, match=r"dtype: expected one of 'float32', .* got 'int8'"):
-        Vector("e", dtype="int8")  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import Stemmer
@@ -216,55 +215,6 @@ def test_a_callable_must_be_passed_again(analyzer: Analyzer) -> None:
         Analyzer.from_dict(analyzer.to_dict())
     with pytest.raises(OptionError, match="function: expected None"):
         Analyzer.from_dict(Analyzer().to_dict(), function=split_dashes)
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        {}, None, [], {"kind": []}, {"kind": "preset"}, {"kind": "tokenizer"}, {"kind": "callable"},
-        {"kind": "preset", "name": "word", "stopwords": None, "token_function": 3},
-    ],
-)  # fmt: skip
-def test_what_is_no_stored_analyzer_is_refused(stored: Any) -> None:
-    with pytest.raises(OptionError, match=r"^stored: expected (kind|the fields)"):
-        Analyzer.from_dict(stored)
-
-
-def test_options_that_are_not_understood_are_refused() -> None:
-    for name in ("unicode62", "", "snowball", "Word"):
-        with pytest.raises(OptionError, match="name: expected one of word, unicode, unicode61"):
-            Analyzer(name)
-    with pytest.raises(OptionError, match="name: expected snowball: and one of arabic, "):
-        Analyzer("snowball:klingon")
-    with pytest.raises(OptionError, match="name: expected unicode: and one of arabic, "):
-        Analyzer("unicode:klingon")
-    with pytest.raises(OptionError, match="name: expected a str"):
-        Analyzer(7)  # type: ignore[arg-type]
-    for words in ("german", b"a", 3, [1], ["a", None]):
-        with pytest.raises(OptionError, match="stopwords: expected None, 'english' or a list"):
-            Analyzer(stopwords=words)  # type: ignore[arg-type]
-    for word in ("don't", "", "two words", "a-1", "中国"):
-        with pytest.raises(OptionError, match="stopwords: expected words that this analyzer keeps"):
-            Analyzer("unicode", stopwords=["ok", word] if word != "中国" else ["中国人"])
-    with pytest.raises(OptionError, match="token_function: expected"):
-        Analyzer(token_function=split_dashes)  # type: ignore[arg-type]
-    for options in ({"name": ""}, {"version": ""}, {"name": 1}, {"function": 3}):
-        given = {"function": split_dashes, "name": "f", "version": "1"} | options
-        argument = next(iter(options))
-        with pytest.raises(OptionError, match=f"{argument}: expected") as caught:
-            TokenFunction(**given)
-        assert caught.value.argument == argument
-        with pytest.raises(OptionError, match=f"{argument}: expected"):
-            Analyzer.from_callable(**given)
-    for source in ("{}", "{", "no/such/file.json", Path("no/such/file.json")):
-        with pytest.raises(OptionError, match="tokenizer: expected a path"):
-            Analyzer.from_tokenizer(source)
-    with pytest.raises(DTypeError, match="tokenizer: expected a path"):
-        Analyzer.from_tokenizer(3)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="role: expected 'document' or 'query', got 'both'"):
-        Analyzer().explain("a", role="both")  # type: ignore[arg-type]
-    with pytest.raises(DTypeError, match="texts: expected str or bytes, got int"):
-        Analyzer().explain(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

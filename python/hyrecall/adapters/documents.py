@@ -28,7 +28,14 @@ from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.ask.shaping import Stage
-from hyrecall.base.arguments import as_int, check_keywords, check_unicode, one_of, read_path
+from hyrecall.base.arguments import (
+    as_int,
+    as_items,
+    check_keywords,
+    check_unicode,
+    one_of,
+    read_path,
+)
 from hyrecall.base.forks import free_in_children
 from hyrecall.errors import (
     DTypeError,
@@ -189,7 +196,10 @@ def _reader_of(kind: pa.DataType) -> Any:
 def read_documents(documents: Iterable[Document]) -> list[Document]:
     """Check documents and give an id to each that has none."""
     made = []
-    for at, document in enumerate(documents):
+    items = as_items(documents)
+    if items is None:
+        raise error(DTypeError, "documents", "Documents", repr(documents))
+    for at, document in enumerate(items):
         place = f"documents[{at}]"
         if not isinstance(document, Document):
             raise error(DTypeError, place, "a Document", type(document).__name__)
@@ -498,7 +508,12 @@ class DocumentIndex:
         device: str = "auto", threads: int | None = None,
     ) -> None:  # fmt: skip
         """Make an empty index."""
-        cells = (cell_columns,) if isinstance(cell_columns, str) else tuple(cell_columns)
+        cells = (cell_columns,) if isinstance(cell_columns, str) else as_items(cell_columns)
+        if cells is None or not all(isinstance(one, str) for one in cells):
+            wish = "a name, or a sequence of names"
+            raise error(DTypeError, "cell_columns", wish, repr(cell_columns))
+        if not isinstance(attributes, Mapping | None):
+            raise error(DTypeError, "attributes", "a mapping of name to type", repr(attributes))
         declared = dict(attributes or {})
         check_names(cells, declared)
         self._cell_columns = cells

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.arguments import check_keywords, convert_field, is_one_of, one_of
+from hyrecall.base.arguments import check_keywords, check_objects, convert_field, is_one_of, one_of
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Checks arguments of arms' constructors ----
@@ -310,6 +310,7 @@ def without_edges(arm: ArmT) -> ArmT | None:
     return replace(arm, columns=columns) if columns else None
 
 
+@check_objects
 def is_pattern(text: str) -> bool:
     """Return whether a text has a metacharacter and is a valid pattern.
 

@@ -10,7 +10,8 @@ import operator
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, TypeVarTuple
 
@@ -351,6 +352,72 @@ def _checked(function: Callable[..., Any], called: str) -> Any:
 
 
 _OWNERS: Final = ("self", "cls")
+_MANY = re.compile(r"(Sequence|Mapping|tuple)\[(?:str, )?([\w.]+)[^|]*\]")
+_KINDS: Final = {"float": Real, "int": Integral, "bool": object, "Any": object}
+
+
+def check_objects(target: F_) -> F_:
+    """Refuse unknown keywords, and arguments of another class than a function's annotations."""
+    # It reads a class, a sequence of it or a mapping to it, each with or without None, and a
+    # callable. Other annotations, and bool, take any value.
+    if isinstance(target, type):
+        made_by = inspect.getattr_static(target, "__init__")
+        setattr(target, "__init__", check_objects(made_by))  # noqa: B010
+        return check_methods(target)
+    checked: Any = check_keywords(target)
+    parameters = inspect.signature(target).parameters
+    written = {name: str(one.annotation) for name, one in parameters.items()}
+
+    def check(args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        for name, value in (*zip(written, args, strict=False), *options.items()):
+            annotation = written.get(name, "").removesuffix(" | None")
+            if value is not None or annotation == written.get(name):
+                check_object(name, value, annotation, target.__globals__)
+
+    @functools.wraps(checked)
+    async def awaited(*args: Any, **options: Any) -> Any:
+        check(args, options)
+        return await checked(*args, **options)
+
+    @functools.wraps(checked)
+    def direct(*args: Any, **options: Any) -> Any:
+        check(args, options)
+        return checked(*args, **options)
+
+    call: Any = awaited if inspect.iscoroutinefunction(target) else direct
+    return call  # type: ignore[no-any-return]
+
+
+def check_object(name: str, value: Any, annotation: str, names: dict[str, Any]) -> None:
+    """Refuse a value that is not of the class that an annotation names."""
+    many = _MANY.fullmatch(annotation)
+    word = many[2] if many else annotation
+    module, _, last = word.rpartition(".")
+    found = getattr(names.get(module), last, None) if module else names.get(word)
+    kind = _KINDS.get(word) or getattr(found, "__origin__", found)
+    last = last if word in _KINDS else getattr(kind, "__name__", last)
+    wish = f"{'an' if last[:1] in 'AEIaei' else 'a'} {last}"
+    if annotation.startswith("Callable["):
+        wish, fits = "a callable", callable(value)
+    elif not last.isidentifier() or not isinstance(kind, type | None) or last == "Callable":
+        return  # a union, or a name of a callable, which the function itself checks
+    else:
+        items: tuple[Any, ...] | None = (value,)
+        if many and many[1] == "Mapping":
+            wish = f"a mapping to {last}"
+            items = tuple(value.values()) if isinstance(value, Mapping) else None
+        elif many:
+            wish = f"a sequence of {last}"
+            items = None if isinstance(value, str) else as_items(value)
+        fits = items is not None and all(_is_a(one, kind, last) for one in items)
+    if not fits:
+        raise error(DTypeError, name, wish, f"{type(value).__name__} {value!r}")
+
+
+def _is_a(value: object, kind: type | None, name: str) -> bool:
+    if kind is None:  # a built-in class, or one that is imported for type checkers alone
+        return name in (one.__name__ for one in type(value).__mro__)
+    return isinstance(value, kind)
 
 
 def _unpacked(function: Any) -> inspect.Signature:

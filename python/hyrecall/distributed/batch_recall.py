@@ -17,7 +17,7 @@ import xxhash
 
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import Scope
-from hyrecall.base.arguments import as_items, check_keywords, one_of
+from hyrecall.base.arguments import as_items, check_keywords, check_objects, one_of
 from hyrecall.base.disk import open_replacement
 from hyrecall.base.times import call_time
 from hyrecall.base.version import __version__
@@ -420,6 +420,7 @@ class BatchRecall:
         for batch in batches:
             yield from self(batch).to_batches()
 
+    @check_objects
     def schema_of(self, queries: pa.Schema) -> pa.Schema:
         """Return the columns of the hits for queries with these columns.
 
@@ -456,6 +457,7 @@ class BatchRecall:
         """Return a copy with another time from which ages count."""
         return self._but(_data={**self._data, "now": encode("now", call_time(now))})
 
+    @check_objects
     def for_cpus(self, n: float) -> BatchRecall:
         """Return a copy with a thread for each of ``n`` CPUs, unless ``threads`` was given."""
         threads = self._opening.threads or max(1, int(n))

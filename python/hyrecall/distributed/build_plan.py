@@ -13,7 +13,7 @@ import xxhash
 from hyrecall.base import disk
 from hyrecall.distributed.shards_file import Placement
 from hyrecall.distributed.source_files import SourceFile, Unit
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -44,8 +44,12 @@ class BuildPlan:
 
     def check(self) -> None:
         """Refuse analyzers with callables, which cannot be sent to workers."""
+        if not isinstance(self.bm25, BM25 | None):
+            raise error(DTypeError, "bm25", "an hr.BM25", repr(self.bm25))
         of_arms = (text.analyzer for text in self.schema.text_arms.values())
         for one in (self.analyzer, *of_arms):
+            if one is not None and not isinstance(one, Analyzer):
+                raise error(DTypeError, "analyzer", "an hr.Analyzer", repr(one))
             if one is not None and one.has_callable:
                 wish = "an analyzer without a callable, which cannot be sent to a worker"
                 raise error(OptionError, "analyzer", wish, repr(one))

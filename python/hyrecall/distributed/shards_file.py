@@ -22,11 +22,24 @@ import xxhash
 from hyrecall import _core
 from hyrecall.ask.scope import encode_part
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_int, as_items, check_keywords, read_path, set_fields
+from hyrecall.base.arguments import (
+    as_int,
+    as_items,
+    check_keywords,
+    check_objects,
+    read_path,
+    set_fields,
+)
 from hyrecall.base.disk import check_int, check_text
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.version import __version__
-from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, ScopeError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    OptionError,
+    ScopeError,
+    error,
+)
 from hyrecall.parts.part import hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS, Lineage, Manifest, read_seal
 from hyrecall.segments.opening import OpenOptions, open_index
@@ -136,7 +149,7 @@ class Placement:
         split: Mapping[Cell, Sequence[int]] | Iterable[tuple[Cell, Sequence[int]]] = (),
     ) -> None:
         """Check the arguments."""
-        columns, parts = dict(columns), dict(split)
+        columns, parts = _mapping("columns", columns), _mapping("split", split)
         for name, kind in columns.items():
             if kind not in _KINDS:
                 raise error(OptionError, f"columns[{name!r}]", f"one of {list(_KINDS)}", repr(kind))
@@ -172,6 +185,7 @@ class Placement:
         """
         return self.shards_of_bytes(self.encode(cell))
 
+    @check_objects
     def shards_of_bytes(self, cell: bytes) -> tuple[int, ...]:
         """Return the shards of an encoded cell, ascending."""
         parts = self.parts.get(cell)
@@ -233,6 +247,13 @@ def encode_cell(values: Iterable[object], columns: Sequence[tuple[str, str]]) ->
         encode_part(value, name, _KINDS[kind], "cell")
         for value, (name, kind) in zip(values, columns, strict=True)
     )
+
+
+def _mapping(argument: str, given: Any) -> dict[Any, Any]:
+    try:
+        return dict(given)
+    except (TypeError, ValueError):
+        raise error(OptionError, argument, "a mapping, or its pairs", repr(given)) from None
 
 
 def _numbers(argument: str, given: object, n: int) -> tuple[int, ...]:

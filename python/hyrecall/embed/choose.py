@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
-from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
+from hyrecall.base.arguments import as_items, check_keywords, check_objects, number, set_fields
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import Embedder
@@ -94,7 +94,7 @@ _LONGEST_TIMEOUT = 3_600.0
 _SHORTEST_TIMEOUT = 0.001
 
 
-@check_keywords
+@check_objects
 def embedder(
     given: Given = AUTO,
     environ: Mapping[str, str] | None = None,

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base import threads
-from hyrecall.base.arguments import as_int, check_keywords, number
+from hyrecall.base.arguments import as_int, check_keywords, check_objects, number
 from hyrecall.base.forks import Birth, free_in_children, leave_to_parent, renew_in_children
 from hyrecall.base.threads import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import (
@@ -356,6 +356,7 @@ class Guard:
         assert embedder is not None
         return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
 
+    @check_objects
     def learn_from(self, other: Guard) -> None:
         """Take over the results of a guard from :meth:`for_many`: the dim, if it is not known.
 
@@ -390,6 +391,7 @@ class Guard:
         except RuntimeError:  # the system has no more threads: the first call loads it
             self._warmed.set()
 
+    @check_objects
     def wait_until_loaded(self, timeout: float) -> bool:
         """Load the embedder's model and wait for it.
 

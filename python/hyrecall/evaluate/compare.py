@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.base.arguments import check_keywords, read_path
+from hyrecall.base.arguments import as_items, check_objects, read_path
 from hyrecall.base.disk import open_replacement
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
@@ -65,6 +65,7 @@ _NEED_CUTOFF = ("R", "Success", "P")
 _MAX_CUTOFF = 100_000
 
 
+@check_objects
 def read_measure(name: str) -> str:
     """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
 
@@ -95,8 +96,8 @@ def read_measure(name: str) -> str:
 
 def read_measures(names: str | Sequence[str], *, first: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the canonical names of measures, each once, in order; those of ``first`` lead."""
-    every = [*first, *([names] if isinstance(names, str) else names)]
-    if not every:
+    every = [*first, *([names] if isinstance(names, str) else as_items(names) or ())]
+    if len(every) == len(first):
         raise error(OptionError, "measures", "a name, or a sequence of names", repr(names))
     return tuple(dict.fromkeys(map(read_measure, every)))
 
@@ -139,7 +140,7 @@ class Scores:
         }
 
 
-@check_keywords
+@check_objects
 def score_run(
     run: Mapping[str, Sequence[str]],
     judgements: Judgements,
@@ -267,7 +268,7 @@ class Comparison:
     n_queries: int
 
 
-@check_keywords
+@check_objects
 def compare(
     before: Scores, after: Scores, *, measures: str | Sequence[str] | None = None, seed: int = SEED
 ) -> tuple[Comparison, ...]:
@@ -292,9 +293,10 @@ def compare(
     if before.queries != after.queries:
         wish = f"the {len(before.queries)} queries of {before.name!r}"
         raise error(OptionError, f"run {after.name!r}", wish, f"{len(after.queries)} other queries")
-    named = [m for m in before.values if m in after.values] if measures is None else measures
-    if isinstance(named, str):
-        named = [named]
+    shared = [m for m in before.values if m in after.values] if measures is None else measures
+    named = (shared,) if isinstance(shared, str) else as_items(shared)
+    if named is None:
+        raise error(DTypeError, "measures", "a name, or a sequence of names", repr(measures))
     made = []
     for measure in named:
         for one in (before, after):
@@ -319,6 +321,7 @@ def compare(
     return tuple(made)
 
 
+@check_objects
 def randomisation_p(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> float:
@@ -367,6 +370,7 @@ def _drawn_flips(n: int, n_resamples: int, seed: int) -> Iterator[Values]:
         yield np.where(random.integers(0, 2, (rows, n), np.int8), 1.0, -1.0)
 
 
+@check_objects
 def bootstrap_interval(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> tuple[float, float]:
@@ -394,6 +398,7 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+@check_objects
 def student_p(differences: Values) -> float | None:
     """Return the two-sided p of the paired t-test; None with fewer than two queries.
 
@@ -409,7 +414,7 @@ def student_p(differences: Values) -> float | None:
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
-@check_keywords
+@check_objects
 def difference_table(
     before: Scores, after: Scores, measure: str, queries: pa.Table | None = None
 ) -> pa.Table:
@@ -483,7 +488,7 @@ class Check:
         return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
 
 
-@check_keywords
+@check_objects
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
     """Write the scores of settings per query to a file.
 
@@ -526,7 +531,7 @@ def _entry(scores: Scores, measure: str) -> str:
     return json.dumps(entry, separators=(",", ":"))  # thousands of values: a sixth of the file
 
 
-@check_keywords
+@check_objects
 def read_baseline(path: str | Path) -> dict[str, Scores]:
     """Read a baseline file; return the scores by setting.
 
@@ -556,7 +561,7 @@ def _values(given: Mapping[str, Any]) -> Any:
     return values
 
 
-@check_keywords
+@check_objects
 def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
     """Compare a run with the baseline of the same name.
 

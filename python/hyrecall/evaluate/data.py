@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from hyrecall.base.arguments import check_keywords, read_path
+from hyrecall.base.arguments import check_objects, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.embed import Embedder, Guard
 from hyrecall.embed.guard import embed_texts
@@ -161,7 +161,7 @@ VECTOR = "embedding"
 _GRADES = range(-100, 1001)  # ir-measures' memory grows with the largest grade
 
 
-@check_keywords
+@check_objects
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A retrieval set.
@@ -257,7 +257,7 @@ class Dataset:
         return replace(self, name=name, queries=queries, judgements=judgements)
 
 
-@check_keywords
+@check_objects
 def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Dataset:
     """Read a retrieval set from a folder.
 
@@ -346,7 +346,7 @@ def _grade(where: str, given: str) -> int:
 # ---- Adds vectors to a retrieval set by embedding its texts ----
 
 
-@check_keywords
+@check_objects
 def embed_dataset(
     dataset: Dataset, embedder: Embedder, *, progress: ProgressFunction | None = None
 ) -> Dataset:

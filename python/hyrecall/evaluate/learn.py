@@ -20,7 +20,7 @@ from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Around, Feedback, Linear, Prior, Provenance
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_objects
 from hyrecall.embed import EmbedError, NoVectors
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.compare import Comparison, compare, needs_extra, read_measure, read_measures
@@ -110,7 +110,7 @@ class _Pools(NamedTuple):
         return _Pools(self.features[rows], starts, self.share[rows], self.fold[chosen])
 
 
-@check_keywords
+@check_objects
 def learn(
     indexes: Indexes,
     dataset: Dataset,
@@ -163,7 +163,7 @@ def learn(
     return Learnt(chosen_by, start, setting, weights, n_queries, report, against)
 
 
-@check_keywords
+@check_objects
 def fit_weights(
     indexes: Indexes, dataset: Dataset, base: Setting, *, features: Sequence[str] = ()
 ) -> tuple[Setting, int]:
@@ -413,7 +413,7 @@ _SECONDS_PER_CALL = 60.0
 _THREAD, _PLACE = "session_id", "occurred_at"  # of every layout of a store
 
 
-@check_keywords
+@check_objects
 def learn_from_feedback(
     memory: MemorySync,
     *,

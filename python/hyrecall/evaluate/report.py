@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_objects, read_path
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
@@ -40,7 +40,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-@check_keywords
+@check_objects
 def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
     """Show each setting's means, and the first measure's difference from the first setting.
 
@@ -119,6 +119,7 @@ def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
+@check_objects
 def study_to_dict(study: Study) -> dict[str, Any]:
     """Return a study as plain data: settings with their means, and all comparisons."""
     settings = [
@@ -173,6 +174,7 @@ def differences_text(
     return "\n".join(line.text for line in lines_of(columns, rows, width=width))
 
 
+@check_objects
 def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
     """Show the best settings that were tried, and the winner's results on the other half.
 
@@ -202,6 +204,7 @@ def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
     )
 
 
+@check_objects
 def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     """Return a search as plain data."""
     return {
@@ -214,6 +217,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     }
 
 
+@check_objects
 def learnt_text(learnt: Learnt, *, width: int = 80, markdown: bool = False) -> str:
     """Show learnt weights, their results on the other half, and whether they are better.
 
@@ -243,6 +247,7 @@ def learnt_text(learnt: Learnt, *, width: int = 80, markdown: bool = False) -> s
     )
 
 
+@check_objects
 def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
     """Return what was learnt as plain data."""
     return {
@@ -270,7 +275,7 @@ def plot_format(path: Path, argument: str = "plot") -> str:
     return ending[1:]
 
 
-@check_keywords
+@check_objects
 def plot_study(study: Study, path: str | Path) -> None:
     """Draw each setting's means, with bootstrap 95 % intervals over the queries.
 
@@ -289,7 +294,7 @@ def plot_study(study: Study, path: str | Path) -> None:
     MissingExtraError
         The extra ``[eval]`` is not installed.
     """
-    path = Path(path)
+    path = read_path(path)
     kind = plot_format(path)
     with needs_extra():
         from matplotlib import rc_context

@@ -28,8 +28,8 @@ from hyrecall.ask.request import Floors
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
 from hyrecall.ask.session import Session
 from hyrecall.ask.shaping import Stage
-from hyrecall.base.arguments import check_keywords, set_fields, unknown_option
-from hyrecall.errors import OptionError, error
+from hyrecall.base.arguments import check_objects, set_fields, unknown_option
+from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.index import Index
@@ -66,7 +66,7 @@ class RecallOptions(TypedDict, total=False):
     now: datetime | None
 
 
-@check_keywords
+@check_objects
 @dataclass(frozen=True)
 class Setting:
     """A named set of arguments for a recall.
@@ -147,7 +147,7 @@ BUILT_IN = {
 """The built-in settings by name."""
 
 
-@check_keywords
+@check_objects
 def read_setting(name: str) -> Setting:
     """Return the built-in setting or the recipe of a name.
 
@@ -182,6 +182,7 @@ def read_setting(name: str) -> Setting:
     return BUILT_IN[name]
 
 
+@check_objects
 def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
     """Return the base setting with every combination of some options' values.
 
@@ -198,6 +199,8 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
     """
     made = [base]
     for option, values in options.items():
+        if not isinstance(values, Mapping):
+            raise error(DTypeError, option, "a mapping of label to value", repr(values))
         made = [
             one._but(f"{one.name} {option}={label}", {option: value})
             for one in made
@@ -206,7 +209,7 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
     return tuple(made)
 
 
-@check_keywords
+@check_objects
 def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
     """Return the base setting, and the base without each single entry of a sequence option.
 
@@ -222,7 +225,7 @@ def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
     return (base, *(_less(base, option, at) for at in range(len(entries))))
 
 
-@check_keywords
+@check_objects
 def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
     """Return the base setting without the entries of a sequence option, and with each alone.
 
@@ -292,7 +295,7 @@ class Run:
     scores: Mapping[str, tuple[float, ...]]
 
 
-@check_keywords
+@check_objects
 class Indexes:
     """The indexes of a set, one for each analyzer and choice of columns, built on first use.
 
@@ -315,6 +318,7 @@ class Indexes:
         self._how: dict[str, Any] = {"device": device, "threads": threads}
         self._built: dict[tuple[Any, ...], Index] = {}
 
+    @check_objects
     def get(self, setting: Setting) -> Index:
         """Return the index for a setting, with the arms ``text`` and ``embedding``."""
         which = (setting.analyzer.hash, setting.attributes, setting.thread, setting.place)
@@ -335,7 +339,7 @@ class Indexes:
         return self._built[which]
 
 
-@check_keywords
+@check_objects
 def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: int = LIMIT) -> Run:
     """Recall the judged queries of a set in one batch.
 
@@ -402,7 +406,7 @@ def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
     return asked
 
 
-@check_keywords
+@check_objects
 def score_setting(
     indexes: Indexes,
     dataset: Dataset,
@@ -440,7 +444,7 @@ def score_setting(
 # ---- Writes a setting as Python code with the arguments of a recall ----
 
 
-@check_keywords
+@check_objects
 def setting_code(setting: Setting, *, analyzer: str | None = None, has_cells: bool = True) -> str:
     """Return a setting as Python code that runs unchanged.
 

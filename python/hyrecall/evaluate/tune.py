@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hyrecall.ask.scoring import RRF, Max, WeightedSum
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_objects
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.evaluate.compare import (
     MEASURES,
@@ -46,6 +46,7 @@ class Study:
     scores: tuple[Scores, ...]
     comparisons: tuple[tuple[Comparison, ...], ...]
 
+    @check_objects
     def best(self, measure: str) -> Setting:
         """Return the setting with the highest mean; the first of equal settings.
 
@@ -69,7 +70,7 @@ class Study:
         return self.settings[means.index(max(means))]
 
 
-@check_keywords
+@check_objects
 def ablate(
     indexes: Indexes,
     dataset: Dataset,
@@ -132,6 +133,7 @@ def _fusions(kind: str, fusions: Mapping[str, Any], base: Setting | None) -> tup
     return tuple(base.but(f"{kind} {label}", fusion=fusion) for label, fusion in fusions.items())
 
 
+@check_objects
 def alpha_grid(
     alphas: Sequence[float] = _TENTHS, *, rank_constant: float = 60, base: Setting | None = None
 ) -> tuple[Setting, ...]:
@@ -143,6 +145,7 @@ def alpha_grid(
     return _fusions(f"rrf:{rank_constant:g}", fusions, base)
 
 
+@check_objects
 def rank_constant_grid(
     constants: Sequence[float] = (1, 5, 10, 20, 60, 100), *, base: Setting | None = None
 ) -> tuple[Setting, ...]:
@@ -151,6 +154,7 @@ def rank_constant_grid(
     return _fusions("rrf", {f"rank_constant={label}": one for label, one in fusions.items()}, base)
 
 
+@check_objects
 def weight_grid(
     weights: Sequence[float] = _TENTHS,
     *,
@@ -161,6 +165,8 @@ def weight_grid(
 
     The lexical arm has 1 - weight. At 0 and 1, one arm is left out.
     """
+    if kind not in (WeightedSum, Max):
+        raise error(OptionError, "kind", "hr.WeightedSum or hr.Max", repr(kind))
     fusions = {
         f"embedding={label}": kind({"text": round(1 - weight, 9), "embedding": weight})
         for label, weight in _labels(weights).items()
@@ -168,6 +174,7 @@ def weight_grid(
     return _fusions("sum" if kind is WeightedSum else "max", fusions, base)
 
 
+@check_objects
 def depth_grid(
     base: Setting, depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000)
 ) -> tuple[Setting, ...]:
@@ -208,7 +215,7 @@ class Tuned:
     best_arm: str
 
 
-@check_keywords
+@check_objects
 def tune(
     indexes: Indexes,
     dataset: Dataset,

@@ -18,7 +18,7 @@ from hyrecall.ask.arms import EdgeLexical, Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.scope import distinct_scopes, scope_entries, scope_key
-from hyrecall.base.arguments import check_keywords, set_fields
+from hyrecall.base.arguments import as_items, check_keywords, check_objects, set_fields
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.hits.around import Neighbour
 from hyrecall.hits.reply import Reply
@@ -103,6 +103,7 @@ class GraphReads:
         """Return the scope for the index of edges: None if it has no cells."""
         return scope if self._edges.schema.cell_columns else None
 
+    @check_objects
     def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
         """Return (number of the edge, key) of every participant in a column of lists."""
         import pyarrow.compute as pc
@@ -375,7 +376,11 @@ class GraphSchema:
             raise error(OptionError, "participants", wish, repr(ends))
         for name in ("text", "attributes", "stored"):
             value = getattr(self, name)
-            set_fields(self, **{name: (value,) if isinstance(value, str) else tuple(value)})
+            items = (value,) if isinstance(value, str) else as_items(value)
+            if items is None:
+                wish = "a column name or a sequence of them"
+                raise error(OptionError, name, wish, repr(value))
+            set_fields(self, **{name: items})
         _ = self.index_schema
 
     @property
@@ -397,6 +402,7 @@ class GraphSchema:
             stored=tuple(dict.fromkeys(name for name in stored if name not in attributes)),
         )
 
+    @check_objects
     def with_participants(self, table: object, kind: pa.DataType) -> pa.Table:
         """Return the table with a list column of participants of the nodes' key type."""
         try:
@@ -531,8 +537,7 @@ class Graph(GraphReads):
         OptionError, ShapeError, KeyConflictError
             As in :meth:`hyrecall.Index.build`.
         """
-        if not isinstance(schema, GraphSchema):
-            raise error(DTypeError, "schema", "an hr.GraphSchema", type(schema).__name__)
+        _check_schema(schema)
         _check_nodes(nodes)
         edges = Index.build(
             schema.with_participants(table, nodes._facts.row_types[nodes.schema.key]),
@@ -562,6 +567,7 @@ class Graph(GraphReads):
         nodes, analyzer
             As in :meth:`build`.
         """
+        _check_schema(schema)
         _check_nodes(nodes)
         edges = Index.open(path, analyzer=analyzer)
         wanted = schema.index_schema.to_dict()
@@ -779,6 +785,11 @@ class Graph(GraphReads):
         nodes = self._nodes
         over = f"{len(nodes)} documents" if isinstance(nodes, Index) else "documents in shards"
         return f"<Graph: {len(self)} edges over {over}>"
+
+
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, GraphSchema):
+        raise error(DTypeError, "schema", "an hr.GraphSchema", type(schema).__name__)
 
 
 def _check_nodes(nodes: object) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hyrecall import ask, hits
 from hyrecall.base.arguments import as_int, check_methods, position_in
-from hyrecall.errors import MissingExtraError, OptionError, error
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 from hyrecall.hits.reply import MOST_DROPPED, QUERY_ARRAYS, Reply, ReplyBase
 from hyrecall.hits.tensors import Tensor, key_table, tensors_of, torch_tensors
 from hyrecall.hits.trace import Trace
@@ -477,6 +477,8 @@ class Hits:
         Hits
             With the same queries, snapshot and trace.
         """
+        if np.shape(asked) != (len(self),) or np.asarray(asked).dtype != bool:
+            raise error(DTypeError, "asked", "a bool for each query", repr(asked))
         return Hits(self._reply.only(asked))
 
     def __reduce__(self) -> tuple[Any, ...]:

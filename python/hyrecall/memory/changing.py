@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.base.progress import ProgressFunction
+from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.changes import (
     TEXT_FIELDS,
@@ -115,6 +115,7 @@ def remember(
     # These are iterable too, but not of episodes.
     if not isinstance(episodes, Iterable) or isinstance(episodes, str | bytes | Mapping | Episode):
         raise error(DTypeError, "episodes", "Episodes", type(episodes).__name__)
+    progress = read_progress(progress)
     kept = [episode_of(one, {}) for one in episodes]
     rows, reasons = _vectors(store, [one.text for one in kept], vectors, embed_timeout, progress)
     new = [

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.base.arguments import as_int, check_keywords
+from hyrecall.base.arguments import as_int, check_keywords, check_object
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.types import Episode, flag
@@ -83,6 +83,7 @@ def hm_recall(
     >>> answer["edges"][0]["relationship"], answer["count"], answer["metadata"]["degraded"]
     ('decided by', 2, [])
     """
+    check_object("memory", memory, "MemorySync", {})
     call = _GraphRecall.of(query, session_id, max_results, force_regex)
     if agent is None:
         matches = memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)
@@ -138,6 +139,7 @@ async def ahm_recall(
     >>> asyncio.run(ask())
     1
     """
+    check_object("memory", memory, "Memory", {})
     call = _GraphRecall.of(query, session_id, max_results, force_regex)
     if agent is None:
         matches = await memory.search(user_id=user_id, org=org, workspace=workspace, **call.options)

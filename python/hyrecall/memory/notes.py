@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_keywords, check_objects
 from hyrecall.errors import NotFoundError, OptionError, error
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Degradation
@@ -117,6 +117,7 @@ class Notes:
     'Deploys run on <<Friday>> at noon'
     """
 
+    @check_objects
     def __init__(self, memory: MemorySync, *, scopes: Any = ("user",)) -> None:
         """Hold the store."""
         if scopes is not EVERYONE:
@@ -288,6 +289,7 @@ class Notes:
         hits.reasons = found.reasons
         return hits
 
+    @check_objects
     def expand(self, hit: NoteHit) -> Note | None:
         """Return the note that was found, with its value.
 

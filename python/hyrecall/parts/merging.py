@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from hyrecall import _core
 from hyrecall.ask.arms import Newest
 from hyrecall.ask.expansion import SharedTags
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import as_items, check_keywords
 from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
@@ -498,7 +498,7 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
         raise error(DTypeError, "request", "a Request", repr(request)[:80])
     if not parts:
         raise error(OptionError, "parts", "the part of at least one shard", "none")
-    for one in parts:
+    for one in as_items(parts) or (parts,):
         if not isinstance(one, Part):
             raise error(
                 DTypeError, "parts", "parts, as Index.candidates returns them", repr(one)[:80]

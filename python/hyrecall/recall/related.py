@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.ask.shaping.checks import integer
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_objects
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits, reply_of
@@ -22,7 +22,7 @@ from hyrecall.segments.segments import gather_column, seqs_of
 Array: TypeAlias = npt.NDArray[Any]
 
 
-@check_keywords
+@check_objects
 def related(
     hits: Hits, column: str, *, n: int = 5, columns: Sequence[str] = ()
 ) -> list[list[Related]]:

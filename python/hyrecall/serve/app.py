@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hyrecall.base.arguments import check_objects
 from hyrecall.base.version import __version__
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import DTypeError, error
@@ -34,6 +35,7 @@ _OF_A_STORE = (
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 
 
+@check_objects
 def create_app(
     served: Memory | Opening | AnyIndex, options: ServiceOptions | None = None
 ) -> FastAPI:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.shaping.checks import Duration, integer, plain_duration, text
-from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
+from hyrecall.base.arguments import check_keywords, check_objects, convert_field, number, set_fields
 from hyrecall.errors import DTypeError, OptionError, error
 
 MOST_HOPS = 16
@@ -129,6 +129,9 @@ class SessionSignals:
         if self.graph is None and any(one.topical > 0 for one in phases):
             raise error(OptionError, "graph", "a graph, or phases with topical=0", "None")
 
+    @check_objects
     def phase_of(self, n_recalls: int) -> Phase:
         """Return the phase of a conversation with this number of earlier recalls."""
-        return next(one for one in reversed(self.phases) if one.first <= n_recalls)
+        return next(
+            (one for one in reversed(self.phases) if one.first <= n_recalls), self.phases[0]
+        )

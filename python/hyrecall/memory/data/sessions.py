@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from hyrecall.ask.session import LONGEST, Session
-from hyrecall.base.arguments import check_keywords
+from hyrecall.base.arguments import check_keywords, check_objects
 from hyrecall.base.forks import free_in_children
 
 MOST_SESSIONS = 10_000
@@ -87,12 +87,14 @@ class InProcessSessions:
         self._lock = free_in_children(threading.Lock())
         self._known: OrderedDict[SessionName, tuple[datetime, Session]] = OrderedDict()
 
+    @check_objects
     def session(self, name: SessionName, *, now: datetime) -> Session:
         """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
         with self._lock:
             last, session = self._known.get(name, (now, Session()))
         return still_known(session, last, now)
 
+    @check_objects
     def record(self, name: SessionName, ids: Sequence[str], *, now: datetime) -> None:
         """Keep what a recall gave, as :meth:`SessionTracker.record`."""
         with self._lock:

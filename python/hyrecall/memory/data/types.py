@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from hyrecall.base.arguments import check_keywords, set_fields, unknown_option
+from hyrecall.base.arguments import check_keywords, check_objects, set_fields, unknown_option
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
@@ -407,6 +407,7 @@ class Fact(_StoredItem):
             raise error(OptionError, "valid_to", wish, self.valid_to.isoformat())
         return self
 
+    @check_objects
     def is_valid_at(self, time: datetime) -> bool:
         """Say whether it holds at a time; naive is UTC.
 

@@ -1,0 +1,1527 @@
+"""The refusals of the public API: callables, what the message starts with, and wrong values.
+
+A row holds for each callable of its block that has the argument, which is the word before the colon
+or ``of``. Other keywords stand beside the wrong value in the call. "[IS]*ndex" is Index and
+ShardedIndex, not DocumentIndex.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import hyrecall as hr
+from api.small_world import Several
+from hyrecall import arms
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    KeyConflictError,
+    NotFoundError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+)
+from hyrecall.evaluate import read_setting
+from hyrecall.recipe import Dense, Lexical, TieBreak
+from small_index import ONE
+
+NAN, INF, LONE = float("nan"), float("inf"), "\ud800"
+OF_RESULTS = ("query", "rank", "key", "score", "origin", "text_score", "e_rank")
+OF_SETS = ("text", "vectors", "scope", "columns")
+PLAIN = read_setting("bm25")
+TIES = hr.recipes.default.replace(tie_break=TieBreak("kind", prefer=("x",)))
+HINTS = arms.Listed("hints")
+BALANCED, KIND_0 = hr.WeightedSum(balance=0.5), hr.Filter(kind=0)
+EMBEDDING = hr.WeightedSum({"text": 0.0, "embedding": 1.0})
+SCALES = (Lexical(scale="minmax"), Dense(scale="unit"))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SAME = (  # callables that refuse as others do
+    ("AgentMemory.", "AgentMemorySync."),
+    ("Memory.", "MemorySync."),
+    ("Index.arecall", "Index.recall"),
+    ("ShardedIndex.arecall", "ShardedIndex.recall"),
+)
+
+
+class Row(NamedTuple):
+    argument: str
+    error: type[HyrecallError]
+    words: str
+    values: tuple[Any, ...]
+    beside: dict[str, Any]
+
+
+def rows_with(error: type[HyrecallError]) -> Callable[..., Row]:
+    def row(words: str, *values: Any, of: str | None = None, **beside: Any) -> Row:
+        argument = of or re.match(r"\w+", words)[0]  # type: ignore[index]
+        return Row(argument, error, words, values, beside)
+
+    return row
+
+
+absent, conflict, dtype = map(rows_with, (NotFoundError, KeyConflictError, DTypeError))
+option, scope, shape = map(rows_with, (OptionError, ScopeError, ShapeError))
+
+ROWS: dict[str, list[Row]] = {
+    "*": [
+        scope("user: expected user= or user_from=, whose the records are", -1, "x", of="user_from"),
+        option("shards: expected shards= or shard_rows=", -1, "x", of="shard_rows"),
+        dtype("complete: expected a bool", "x", -1),
+        dtype("differences: expected a ndarray", -1, "x", None, NAN),
+        dtype("embed_timeout: expected seconds in [0, 3600]", "x", [3]),
+        option("embed_timeout: expected seconds in [0, 3600]", -1, NAN),
+        dtype("features: expected a sequence of str", -1, "x", None, NAN),
+        option("half_life: expected a duration above 0: seconds, a timedelta, or a numbe", "x", -1),
+        dtype("half_life: expected a duration above 0: seconds, a timedelta, or a numb", None, [3]),
+        dtype("indexes: expected an Indexes", -1, "x", None, NAN),
+        option("memory_limit: expected an int of at least 268435456 bytes", "x", -1),
+        dtype("object: expected a str", -1, 3),
+        dtype("predicate: expected a str", -1, 3),
+        dtype("seed: expected an int", "x", None, NAN, [3]),
+        dtype("study: expected a Study", -1, "x", None, NAN),
+        dtype("subject: expected a str", -1, 3),
+        dtype("tell: expected a callable", -1, "x", None, NAN),
+        dtype("valid_at: expected a datetime", "x", -1),
+        dtype("width: expected an int", "x", None, NAN, [3]),
+    ],
+    "*.build *.open BatchRecall DocumentIndex Hits.* MemorySync.in_memory": [
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1),
+    ],
+    "*.build BatchRecall DocumentIndex DocumentIndex.open Index.* ShardedIndex.open "
+    "build_shards rebalance": [
+        option("threads: expected an int in [1, 1024], or None", "x", -1),
+    ],
+    "*.build DocumentIndex DocumentIndex.open Graph.open Index.build_in_parts build_shards": [
+        dtype("analyzer: expected an hr.Analyzer", "x", -1),
+    ],
+    "*.build DocumentIndex Lexical": [dtype("bm25: expected an hr.BM25", "x", -1)],
+    "*.build Index.add Index.upsert": [
+        option("vectors: expected a mapping {arm: array}", "x", [3]),
+    ],
+    "*.delete": [
+        option("keys: expected keys, a filter, or everything=True for the whole scope", None),
+    ],
+    "*.delete MemorySync.forget": [dtype("everything: expected True or False", "x", -1)],
+    "*.end_fact": [dtype("at: expected a datetime", "x", -1)],
+    "*.end_fact MemorySync.pin MemorySync.supersede MemorySync.update": [
+        absent("id: expected a memory that is there", "x"),
+    ],
+    "*.explain_dropped": [option("most: expected an int >= 0", "x", -1)],
+    "*.feedback": [
+        option("query: expected 1 to 65,536 bytes, not blank, without NUL", ""),
+        dtype("used: expected a sequence of ids", "x", -1),
+        dtype("used[0]: expected a str", [3]),
+    ],
+    "*.from_bytes": [dtype("data: expected bytes", "x", -1)],
+    "*.get *.history *.links *.remember *MemorySync.forget AgentMemorySync.update "
+    "MemorySync.link MemorySync.unlink": [
+        option("id: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "*.list *.search": [
+        dtype("tags: expected a sequence of str", "x", -1),
+        dtype("tags: expected a str", [3]),
+    ],
+    "*.list *.search Browse.*": [dtype("metadata: expected a mapping of key to value", "x", -1)],
+    "*.list MemorySync.pin": [dtype("pinned: expected True or False", "x", -1)],
+    "*.list_facts": [
+        option("object: expected 1 to 512 bytes, not blank, without NUL", ""),
+        option("predicate: expected 1 to 512 bytes, not blank, without NUL", ""),
+        option("subject: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "*.open *.save Index.build_in_parts held open_source plot_study promote pull push": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None),
+    ],
+    "*.open *.save plot_study": [option("path: expected a path", "")],
+    "*.open BatchRecall": [
+        option("memory: expected one of ('mmap', 'ram')", "x", -1),
+        option("pin: expected parts of ['plane', 'terms', 'documents', 'rows', 'vectors'", "x", -1),
+        option("verify: expected one of ('full', 'structure')", "x", -1),
+    ],
+    "*.recall_facts *.search *MemorySync.recall_scored MemorySync.recall "
+    "VectorStore.search_hybrid ahm_recall default_recall_scored": [
+        option("query: expected valid Unicode", LONE),
+    ],
+    "*.remember *.update": [
+        dtype("pinned: expected a valid boolean", None, [3]),
+        option("pinned: expected a valid boolean, unable to interpret input", "x", -1),
+        option("source: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "*.remember *.update Episode": [dtype("source: expected a str", -1, 3)],
+    "*.remember *.update MemorySync.link": [
+        option("visibility: expected a valid string, unable to parse raw data as a unicode", LONE),
+    ],
+    "*.remember *.update Notes.save": [
+        dtype("tags: expected a list of strings", "x", -1),
+        dtype("tags[0]: expected a valid string", [3]),
+    ],
+    "*.remember *MemorySync.update": [dtype("metadata: expected a valid dictionary", "x", -1)],
+    "*.search": [
+        option("around: expected an int in [0, 100]", "x", -1),
+        dtype("candidates: expected ids, or a mapping of ids to scores", "x", -1),
+        dtype("candidates: expected a str", [3]),
+        dtype("diversity: expected a number in [0, 1]", "x", [3]),
+        option("diversity: expected a number in [0, 1]", -1, 3),
+        dtype("include_ended: expected True or False", "x", -1),
+        dtype('min_score: expected a finite number, hr.Above(number), or {"bm25": numbe', "x", [3]),
+        option('min_score: expected "bm25" or "cosine"', {"x": 1}),
+        dtype("reranker: expected function(query, texts) -> scores", "x", -1),
+        dtype("token_budget: expected an int", "x", [3]),
+        dtype("touch: expected True or False", "x", -1),
+        dtype("weights: expected a mapping of recency, importance, relevance to numbers", "x", -1),
+        option("weights: expected recency, importance, relevance", {"x": 1}),
+    ],
+    "*.search BatchRecall BatchRecall.at InProcessSessions.* Index.* Request Session.after "
+    "ShardedIndex.recall_one": [
+        dtype("now: expected a datetime", [3], object),
+    ],
+    "*.search VectorStore.search_hybrid": [
+        dtype("vector: expected a row of numbers", "x", object),
+        option("vector: expected one row of numbers", -1, 3),
+    ],
+    "*MemorySync.update": [
+        option("output: expected no other field beside valid_to", -1, "x", of="valid_to"),
+    ],
+    "*.update": [
+        dtype("output: expected a valid string", -1, 3),
+        option("output: expected valid Unicode", LONE),
+    ],
+    "ablate": [
+        dtype("settings: expected a sequence of Setting", -1, "x", None, NAN),
+        option("settings: expected one or more settings with different names", [], [PLAIN, PLAIN]),
+    ],
+    "ablate score_run score_setting": [
+        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x", LONE),
+    ],
+    "ablate score_setting": [
+        option("measures: expected a name, or a sequence of names", -1, None, NAN),
+    ],
+    "Above": [
+        option("Above: expected a finite number", INF, of="value"),
+        dtype("Above: expected a finite number", None, of="value"),
+    ],
+    "AgentMemorySync.remember": [
+        option("id: expected valid Unicode", LONE),
+        dtype("output: expected a valid string", -1, None, NAN, [3], of="text"),
+        option("output: expected valid Unicode", LONE, of="text"),
+    ],
+    "AgentMemorySync.remember AgentMemorySync.search MemorySync.update": [
+        option("kind: expected valid Unicode", LONE),
+    ],
+    "AgentMemorySync.remember AgentMemorySync.search MemorySync.update ahm_recall": [
+        option("session_id: expected valid Unicode", LONE),
+    ],
+    "AgentMemorySync.remember MemorySync.update": [
+        option("created_at: expected a valid datetime, NaN values not permitted", NAN),
+        option("created_at: expected a valid string, unable to parse raw data as", LONE),
+        option("importance: expected greater than or equal to 0", -1),
+        option("importance: expected a finite number", NAN),
+        option("importance: expected a valid string, unable to parse raw data as", LONE),
+        option("occurred_at: expected a valid datetime, NaN values not permitted", NAN),
+        option("occurred_at: expected a valid string, unable to parse raw data a", LONE),
+        option("pinned: expected a valid string, unable to parse raw data as a u", LONE),
+        option("source: expected valid Unicode", LONE),
+    ],
+    "ahm_recall": [dtype("memory: expected a Memory", -1, "x", None, NAN)],
+    "ahm_recall hm_recall": [
+        scope("org: expected a name: an agent has an org and a workspa", "x", LONE, "", of="agent"),
+        dtype("force_regex: expected True or False", "x", -1),
+        option("max_results: expected an int", "x", None),
+        option("query: expected words (hypergraph)", ""),
+    ],
+    "All": [
+        option("All: expected at least one query", Several(), of="queries"),
+        dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
+        dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
+    ],
+    "alpha_grid": [
+        dtype("rank_constant: expected a float", "x", None),
+        dtype("alphas: expected a sequence of float", -1, "x", None, NAN),
+        option("alpha: expected a number in [0, 1]", [3], of="alphas"),
+    ],
+    "alpha_grid learn rank_constant_grid weight_grid": [
+        dtype("base: expected a Setting", -1, "x", NAN, [3]),
+    ],
+    "Analyzer": [
+        option("name: expected a str", 7, -1, None, NAN, [3]),
+        option("name: expected one of word, unicode, unicode61", "unicode62", "snowball", "Word"),
+        option("name: expected snowball: and one of arabic, ", "snowball:klingon"),
+        option("name: expected unicode: and one of arabic, ", "unicode:klingon"),
+        option("stopwords: expected None, 'english'", b"a", 3, [1], ["a", None], "german", "x", -1),
+        option("stopwords: expected words that this analyzer keeps", ["ok", "don't"], ["ok", ""]),
+        option("stopwords: expected words", ["two words"], ["a-1"], ["中国人"], name="unicode"),
+        option("token_function: expected hyrecall.TokenFunction", len, "x", -1),
+        option("name: expected one of word, unicode, unicode61, porter, unicode:", "x", LONE, ""),
+    ],
+    "Analyzer.explain": [
+        option("role: expected 'document' or 'query'", "x", ""),
+        dtype("texts: expected str or bytes", -1, None, NAN, [3], of="text"),
+    ],
+    "Analyzer.from_callable TokenFunction": [
+        option("name: expected a non-empty str", 1, -1, None, NAN, [3]),
+        option("version: expected a non-empty str", "", -1, 3),
+        option("function: expected a callable", 3, "x", -1),
+    ],
+    "Analyzer.from_dict": [
+        option("stored: expected kind", {}, None, [], {"kind": []}, "x", -1),
+        option("stored: expected the fields", {"kind": "preset"}, {"kind": "tokenizer"}),
+        option("stored: expected the fields", {"kind": "callable"}),
+        option("stored: expected", {**hr.Analyzer("word").to_dict(), "token_function": 3}),
+        option("function: expected None (this analyzer has no callable)", "x", -1),
+    ],
+    "Analyzer.from_tokenizer": [
+        option("tokenizer: expected a path", "{}", "{", "no/such.json", Path("no/such.json")),
+        dtype("tokenizer: expected a path, a JSON str or a tokenizers.Tokenizer", -1, 3),
+        option("tokenizer: expected a path, a JSON str or a tokenizers.Tokenizer", "x", LONE),
+    ],
+    "Any": [
+        option("Any: expected at least one query", Several(), of="queries"),
+        dtype("Any: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
+        dtype("Any: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
+    ],
+    "Around": [
+        dtype("neighbours: expected a sequence of weights", 0.3, "x", -1),
+        option("neighbours: expected at most", (0.1,) * 9),
+        option("neighbours[0]: expected a number in", (-1,)),
+        dtype("length: expected a number in [0, 1e6]", "x", None),
+        option("length: expected a number in [0, 1e6]", -1, NAN),
+        dtype("thread: expected a number in [0, 1e6]", "x", None),
+        option("thread: expected a number in [0, 1e6]", -1, NAN),
+    ],
+    "BatchRecall": [
+        dtype("arms: expected plain data that another process can read (no function, no g", object),
+        dtype("bm25: expected plain data that another process can read (no function, no g", object),
+        dtype("columns: expected plain data that another process can read (no function, n", object),
+        option("equals: expected a column, or a column for each arm", -1, [3]),
+        shape("filter: expected 0 entries, one per query", [3]),
+        dtype("filter: expected plain data that another process can read (no function, no", object),
+        dtype("fusion: expected plain data that another process can read (no function, no", object),
+        option("index: expected a sequence of at least one path, or a path", -1, None),
+        option("key: expected the name of a column", -1, None),
+        dtype("min_fused: expected plain data that another process can read (no function,", object),
+        dtype("min_score: expected plain data that another process can read (no function,", object),
+        dtype("normalize: expected plain data that another process can read (no function,", object),
+        option("on_error: expected one of ('raise', 'column')", "x", -1),
+        option("scope: expected a column, several, or a Scope", -1, object),
+        scope("scope: expected a column for each of (user), or a Scope", None),
+        dtype("shaping: expected plain data that another process can read (no function, n", object),
+        option("text: expected a column, or a column for each arm", -1, [3]),
+        option("vectors: expected a column, or a column for each arm", -1, [3]),
+    ],
+    "BatchRecall [IS]*ndex.*": [
+        dtype("arms: expected Regex, Newest, Listed, EdgeLexical or Tags of hr.arms", "x", -1),
+    ],
+    "BatchRecall [IS]*ndex.recall [IS]*ndex.recall_one": [
+        option("bm25: expected an hr.BM25 or {arm: hr.BM25}", "x", -1),
+    ],
+    "BatchRecall DocumentIndex.recall [IS]*ndex.*": [
+        dtype("recipe: expected an hr.Recipe, or a list of them", "x", -1),
+    ],
+    "BatchRecall DocumentIndex.recall [IS]*ndex.recall": [
+        option("text: expected text= or vectors=, or both", None),
+    ],
+    "BatchRecall DocumentIndex.recall EdgeLexical Index.* Recipe Recipe.replace "
+    "ShardedIndex.recall_one": [
+        option("depth: expected an int in [1, 2^31)", -1),
+    ],
+    "BatchRecall DocumentIndex.recall Index.* ShardedIndex.recall_one": [
+        option("depth: expected an int >= 1", "x", None),
+        option("fusion: expected hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF", "x", -1),
+        option("min_fused: expected a fusion to act after (with one arm, min_score)", "x", -1),
+        dtype("min_score['text']: expected a finite number or hr.Above(number)", "x", [3]),
+        option("normalize: expected a bool", "x", -1),
+        option("offset: expected an int in [0, 2^31)", -1),
+    ],
+    "BatchRecall DocumentIndex.recall Index.* ShardedIndex.recall_one run_setting": [
+        option("limit: expected an int in [0, 2^31)", -1),
+    ],
+    "BatchRecall DocumentIndex.recall Recipe Recipe.replace Request [IS]*ndex.*": [
+        option("shaping: expected a sequence of stages (Feedback, Around, Prior, Provena", "x", -1),
+    ],
+    "BatchRecall DocumentIndex.recall ShardedIndex.*": [
+        dtype("recipe[0]: expected an hr.Recipe", [3]),
+    ],
+    "BatchRecall Index.* ShardedIndex.recall_one": [
+        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text'", "x", -1),
+    ],
+    "BatchRecall.for_cpus": [dtype("n: expected a float", "x", None, [3], LONE)],
+    "BatchRecall.schema_of": [dtype("queries: expected a Schema", -1, "x", None, NAN)],
+    "Between": [
+        option("Between: expected two ends, start and end", [1, 2], (1, 2), 1, of="start"),
+        option("Between: expected two ends, start and end (None:", -1, "x", None, NAN, of="start"),
+    ],
+    "BM25": [
+        dtype("b: expected a number in [0, 1], or two", "x", None, True),
+        option("b: expected a number in [0, 1], or two", -1, 3, 1.5, NAN, (0.5,)),
+        option("b: expected two numbers in [0, 1]", (0.5, 2)),
+        option("delta: expected None (lucene has none)", "x", -1),
+        option("delta: expected None (okapi has none)", 1.0, variant='okapi'),
+        option("delta: expected a number in [0, 1000]", -1, variant='bm25l'),
+        dtype("delta: expected a number in [0, 1000]", '1', variant='bm25+'),
+        dtype("k1: expected a number in [0, 1000]", "x", [3], '1'),
+        option("k1: expected a number in [0, 1000]", -1, NAN, -0.1),
+        option("variant: expected one of ('lucene', 'okapi', 'fts5', 'robertson', 'atire", "x", -1),
+    ],
+    "Boost": [
+        dtype("Boost: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="query"),
+        option("factor: expected a number in [2^-20, 2^20]", 2**21, 10**400, query="a"),
+        option("factor: expected a number in [2^-20, 2^20]", "x", -1),
+        option("factor: expected a number in [2^-20, 2^20]", 0, -1, NAN, '2', query='a'),
+        dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="query"),
+    ],
+    "bootstrap_interval randomisation_p": [
+        dtype("n_resamples: expected an int", "x", None, NAN, [3]),
+    ],
+    "Browse.*": [
+        option("limit: expected an int in [0, 2147483647]", "x", -1),
+        dtype("pattern: expected a str", -1, 3),
+        option("pattern: expected 1 to 512 characters", ""),
+    ],
+    "Browse.append Browse.cat Browse.classify Browse.find Browse.grep Browse.ls Browse.mv "
+    "Browse.rm Browse.write": [
+        dtype("path: expected a str", -1, 3),
+    ],
+    "Browse.append Browse.classify Browse.find Browse.grep Browse.ls Browse.mv Browse.rm "
+    "Browse.write": [
+        option("path: expected valid Unicode", LONE),
+    ],
+    "Browse.cat": [option("path: expected a file", "")],
+    "Browse.cp": [
+        dtype("path: expected a str", -1, None, NAN, [3], of="to"),
+        option("path: expected valid Unicode", LONE, of="to"),
+    ],
+    "Budget": [
+        dtype("estimate: expected a callable", "x", -1),
+        option("tokens: expected an int in [-2147483648, 2^31)", "x", [3]),
+    ],
+    "Budget Fill Prior Provenance Recency RerankBy SharedTags Tables TieBreak": [
+        dtype("column: expected the name of a column", -1, 3),
+    ],
+    "build_shards": [
+        dtype("bm25: expected an hr.BM25", "x", -1),
+        dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="source"),
+        option("source: expected a .parquet file, or a folder with some", "x"),
+        option("path: expected a path", LONE, "", of="source"),
+        option("workers: expected an int in [1, 1024], or None", -1, "x", NAN, [3]),
+    ],
+    "build_shards rebalance": [
+        option("shards: expected an int in [1, 4096]", -1, "x", NAN, [3]),
+        option("shards: expected shards= or shard_rows=", None),
+    ],
+    "build_shards recall_dataset": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="output"),
+        option("path: expected a path", LONE, "", of="output"),
+    ],
+    "check": [
+        dtype("baseline: expected a mapping to Scores", -1, "x", None, NAN),
+        dtype("scores: expected a Scores", -1, "x", None, NAN),
+    ],
+    "choose_embedder": [
+        dtype("environ: expected a mapping to str", -1, "x", NAN, [3]),
+        dtype('embedder: expected an embedder, "static", "minil', -1, NAN, [3], of="given"),
+        option('embedder: expected "static", "minilm", "off" or the UR', "x", LONE, "", of="given"),
+        dtype("settings: expected a mapping to Any", -1, "x", NAN, [3]),
+    ],
+    "compare": [dtype("measures: expected a name, or a sequence of names", -1)],
+    "compare difference_table": [
+        dtype("after: expected a Scores", -1, "x", None, NAN),
+        dtype("before: expected a Scores", -1, "x", None, NAN),
+    ],
+    "Composite": [
+        option("importance: expected a number in [0, 1e6]", -1, NAN),
+        dtype("importance: expected a number in [0, 1e6]", "x", None, [3], LONE),
+        dtype("rating: expected the name of a column", -1, None, NAN, [3]),
+        option("recency: expected a number in [0, 1e6]", -1, NAN),
+        dtype("recency: expected a number in [0, 1e6]", "x", None, [3], LONE),
+        option("relevance: expected a number in [0, 1e6]", -1, NAN),
+        dtype("relevance: expected a number in [0, 1e6]", "x", None, [3], LONE),
+        option("scale: expected a number in [1e-06, 1e6]", -1, NAN),
+        dtype("scale: expected a number in [1e-06, 1e6]", "x", None, [3], LONE),
+        dtype("time: expected the name of a column", -1, 3),
+    ],
+    "Composite Provenance": [
+        dtype("default: expected a number in [0, 1e6]", "x", None),
+        option("default: expected a number in [0, 1e6]", -1, NAN),
+    ],
+    "Context": [
+        option("n: expected an int in [1, 1000]", 1001, graph='graph'),
+        option("top: expected an int in [1, 2^31)", "x", -1),
+    ],
+    "Context Graph.neighbours SharedTags": [option("n: expected an int in [1, 1000]", "x", -1)],
+    "create_app": [
+        dtype("options: expected a ServiceOptions", -1, "x", NAN, [3]),
+        dtype("served: expected a Memory, what Memory.open(path) returns, an", -1, "x", None, NAN),
+    ],
+    "Dataset": [
+        dtype("corpus: expected a Table", -1, "x", None, NAN),
+        dtype("queries: expected a Table", -1, "x", None, NAN),
+    ],
+    "Dataset Recipe Recipe.replace Setting Setting.but read_measure read_setting score_run": [
+        dtype("name: expected a str", None),
+    ],
+    "Dataset score_run": [
+        dtype("classes: expected a mapping to str", -1, "x", NAN, [3]),
+        dtype("judgements: expected a Mapping", -1, "x", None, NAN),
+    ],
+    "Dataset.split": [option("split: expected 'even' or 'odd'", -1, "x", None, NAN, of="part")],
+    "DBSF": [
+        dtype("complete: expected a bool", 1),
+        option("weights['v']: expected a number in [0, 1e6]", {'v': -1}),
+    ],
+    "DBSF Max RRF WeightedSum": [option("weights: expected a mapping {arm: weight}", "x", -1)],
+    "Dedup": [
+        option("keep: expected keep= and prefer= together", "x", -1),
+        dtype("prefer: expected a tuple of values", 'xy', threshold=0.9, keep='a'),
+        option("scale: expected one of ('raw', 'unit')", "x", -1),
+        dtype("threshold: expected a number in [-1, 1]", "x", None),
+        option("threshold: expected a number in [-1, 1]", 3, NAN),
+    ],
+    "Dedup MMR Rerank": [dtype("vector: expected the name of a vector arm", -1, 3)],
+    "Dedup TieBreak": [dtype("prefer: expected a tuple of values", "x", -1)],
+    "default_recall_scored": [
+        option("recall: expected one of its options (query, kind", -1, "x", None, of="options"),
+    ],
+    "Dense": [
+        dtype("min_score: expected a finite number or hr.Above(number)", 'x'),
+        option("min_score: expected a finite number or hr.Above(number)", NAN),
+    ],
+    "Dense Lexical": [
+        dtype("arms: expected a tuple of names", "x", -1),
+        dtype("min_score: expected a finite number or hr.Above(number)", "x", [3]),
+        option("min_score: expected a finite number or hr.Above(number)", NAN),
+        option("scale: expected one of ('minmax', 'none', 'best', 'clip', 'unit')", "x", -1),
+        dtype("weight: expected a number in [0, 1e6]", "x", None),
+        option("weight: expected a number in [0, 1e6]", -1, NAN),
+    ],
+    "depth_grid": [dtype("depths: expected a sequence of int", -1, "x", None, NAN)],
+    "depth_grid fit_weights grid with_each without_each": [
+        dtype("base: expected a Setting", -1, "x", None, NAN),
+    ],
+    "difference_table": [
+        option("measure: expected two runs over the same queries, with", "x", ""),
+        dtype("queries: expected a Table", -1, "x", NAN, [3]),
+    ],
+    "DocumentIndex": [
+        dtype("cell_columns: expected a name, or a sequence of names", -1, None, NAN, [3]),
+        option("dim: expected an int >= 2, or None", -1, "x", NAN, [3]),
+    ],
+    "DocumentIndex into_index": [
+        dtype("attributes: expected a mapping of name to type", -1, "x", NAN, [3]),
+        dtype("attributes['x']: expected str, int, float, bool, datetime, date,", {"x": 1}),
+    ],
+    "DocumentIndex.*": [
+        scope("cell: expected one cell: a non-empty str for (cell)", -1, None, NAN, [3]),
+        scope("scope: expected a str or None for cell", -1),
+    ],
+    "DocumentIndex.* [IS]*ndex.recall": [
+        scope("scope: expected a scope: a cell, hr.Scope([...]), or a list with one entry p", None),
+    ],
+    "DocumentIndex.* Graph.delete Graph.delete_incident Graph.distances Graph.neighbours "
+    "Graph.topical Index.count Index.get Index.recall Index.recall_one ShardedIndex.*": [
+        scope("scope: expected a cell (str, int, bool or tuple) or hr.Scope", object, NAN),
+    ],
+    "DocumentIndex.* held open_source plot_study promote pull push": [
+        option("path: expected a path of valid Unicode", LONE),
+    ],
+    "DocumentIndex.count DocumentIndex.find DocumentIndex.recall": [
+        option("scope: expected one scope (several cells are hr.Scope([...]))", [3]),
+    ],
+    "DocumentIndex.delete": [
+        dtype("keys: expected a sequence of str keys", -1, "x", NAN, [3], of="ids"),
+        option("ids: expected ids, a filter, or everything=True for the whole ce", None),
+    ],
+    "DocumentIndex.get": [
+        dtype("keys: expected a sequence of str keys", -1, "x", None, NAN, of="ids"),
+        scope("scope[0]: expected a str or None for cell", [3]),
+    ],
+    "DocumentIndex.open Graph.open [IS]*ndex.open": [
+        dtype("analyzer: expected an hr.Analyzer or {arm: hr.Analyzer}", "x", -1),
+    ],
+    "DocumentIndex.open Graph.open Index.open": [
+        option("analyzer: expected arms of ['text']", {"x": 1}),
+    ],
+    "DocumentIndex.recall": [
+        option("text: expected arms of ['text']", {"x": 1}),
+        option("vectors: expected arms of ['vector']", {"x": 1}, of="vector"),
+    ],
+    "DocumentIndex.recall [IS]*ndex.*": [
+        shape("vectors: expected shape (n_queries, 3)", -1, NAN, of="vector"),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow arra", "x", LONE, "", of="vector"),
+        shape("vectors: expected 3 values in every query", [3], of="vector"),
+    ],
+    "DocumentIndex.recall [IS]*ndex.recall": [
+        option("text: expected text= or vectors=, or both", None),
+    ],
+    "DocumentIndex.recall [IS]*ndex.recall_one": [
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost", -1, 3),
+        option("text: expected text= or vectors=, or both", None),
+    ],
+    "DocumentIndex.recall Graph.neighbours [IS]*ndex.recall_one": [
+        option("text[0]: expected valid Unicode", LONE),
+    ],
+    "DocumentIndex.recall Index.* ShardedIndex.recall_one": [
+        option("min_score: expected arms of ['text']", {"x": 1}),
+    ],
+    "DocumentIndex.recall Index.recall ShardedIndex.*": [
+        option("offset: expected an int in [0, 2^31)", -1),
+    ],
+    "DocumentIndex.recall ShardedIndex.recall_one": [
+        option("min_score['text']: expected a finite number or hr.Above(number)", NAN),
+    ],
+    "DocumentIndex.update": [dtype("metadata: expected a mapping", -1, "x", None, NAN)],
+    "DocumentIndex.write": [
+        dtype("documents: expected Documents", -1, None, NAN),
+        dtype("documents[0]: expected a Document", "x", [3], LONE, {"x": 1}),
+        option("on_duplicate: expected one of ('overwrite', 'skip', 'fail')", -1, "x", None, NAN),
+    ],
+    "Edge Episode Fact MemorySync.* ahm_recall hm_recall learn_from_feedback": [
+        dtype("user_id: expected a str", -1, 3),
+    ],
+    "Edge Episode Fact MemorySync.browse MemorySync.end_fact MemorySync.export "
+    "MemorySync.feedback MemorySync.forget MemorySync.get MemorySync.get_policy "
+    "MemorySync.history MemorySync.link MemorySync.links MemorySync.list "
+    "MemorySync.list_facts MemorySync.list_feedback MemorySync.pin MemorySync.recall_facts "
+    "MemorySync.reembed MemorySync.remember MemorySync.search MemorySync.set_policy "
+    "MemorySync.supersede MemorySync.unlink MemorySync.update ahm_recall hm_recall "
+    "into_store learn_from_feedback": [
+        dtype("org: expected a str", -1, [3]),
+        dtype("workspace: expected a str", -1, [3]),
+    ],
+    "Edge MemorySync.link": [dtype("relationship: expected a str", -1, 3)],
+    "EdgeLexical Listed Newest Regex Tags": [
+        option("name: expected a name for the arm", -1, None, NAN, [3]),
+    ],
+    "embed_dataset": [dtype("embedder: expected an Embedder", -1, "x", None, NAN)],
+    "EmbedBy": [
+        dtype("columns: expected names of columns", 3, [3], -1, None),
+        option("timeout: expected seconds in (0, 3600]", 0, -1, NAN),
+        dtype("timeout: expected seconds in (0, 3600]", "x", None),
+    ],
+    "EmbedBy MemorySync.*": [
+        dtype('embedder: expected an embedder, "static", "minilm", "off", a URL or None', -1, [3]),
+        option('embedder: expected "static", "minilm", "off" or the URL of an endpoint', "x", LONE),
+    ],
+    "Fact.is_valid_at": [dtype("time: expected a datetime", -1, "x", None, NAN)],
+    "Feedback": [
+        option("rows: expected an int in [1, 100]", 0, 101, "x", -1),
+        option("terms: expected an int in [0, 100]", 2.5, "x", -1),
+        option("lexical: expected a number in [2^-20, 10]", 0, 11, -1, NAN),
+        option("Feedback: expected dense or terms above 0", 0, of="dense"),
+        dtype("dense: expected a number in [0, 100]", "x", None),
+        option("dense: expected a number in [0, 100]", -1, NAN),
+        dtype("lexical: expected a number in [2^-20, 10]", "x", None),
+    ],
+    "Fill": [
+        dtype("column: expected the name of a column", None),
+        option("when: expected one of ('one_arm', 'no_match', 'always')", "x", -1),
+    ],
+    "Filter": [
+        option("filter: expected column=value", {"n": 1}, 3, -1, "x", None, NAN, of="given"),
+        option("colour: expected a value", None, of="predicates"),
+        option("colour: expected a str, bool, int, float, date, dateti", {"x": 1}, of="predicates"),
+    ],
+    "Filter.expression": [option("expression: expected a pyarrow.compute.Expression", "x", -1)],
+    "fit_weights learn": [
+        option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
+    ],
+    "follow": [
+        option("every: expected seconds in [0, 86400]", -1, NAN),
+        dtype("every: expected seconds in [0, 86400]", "x", None, [3], LONE),
+        dtype("stop: expected a threading.Event", -1, "x", NAN, [3]),
+    ],
+    "from_async": [
+        option("model: expected a name", " ", -1, None),
+        dtype("function: expected an async function", "x", -1),
+    ],
+    "Gate": [
+        dtype("min_score: expected a finite number", "x", None),
+        option("min_score: expected a finite number", NAN),
+    ],
+    "Graph.*": [
+        option("hot: expected keys that the index can hold", LONE),
+        dtype("nodes: expected an hr.Index or a ShardedIndex", "x", -1),
+        dtype("schema: expected an hr.GraphSchema", "x", -1),
+    ],
+    "Graph.* GraphSchema.with_participants": [
+        dtype("table: expected an Arrow table (anything with __arrow_c_stream__)", "x", -1),
+        option("table: expected one column 'participants'", []),
+    ],
+    "Graph.* SessionSignals": [option("hops: expected an int in [0, 16]", "x", -1)],
+    "Graph.delete Graph.delete_incident Graph.distances Graph.neighbours Graph.topical "
+    "Index.count Index.get Index.recall Index.recall_one ShardedIndex.*": [
+        scope("scope: expected a str or None for user", -1, 3),
+    ],
+    "Graph.delete Index.*": [dtype("keys: expected a sequence of str keys", "x", -1)],
+    "Graph.delete_incident": [dtype("keys: expected str keys", [3])],
+    "Graph.delete_incident Graph.flat_keys Graph.neighbours": [
+        option("keys: expected keys that the index can hold", LONE),
+    ],
+    "Graph.neighbours": [
+        option("n: expected an int in [1, 1000]", 0),
+        shape("text: expected 1 queries as keys has", ["a", "b"], ""),
+        shape("exclude: expected 1 queries as keys has", [], ""),
+        option("exclude: expected keys that the index can hold", LONE),
+    ],
+    "Graph.topical": [
+        option("hot: expected finite scores >= 0", [{"k0": -1.0}], [{"k0": NAN}]),
+        shape("among: expected 1 queries", [], ""),
+        option("among: expected keys that the index can hold", LONE),
+    ],
+    "GraphSchema": [
+        option("participants: expected a list column, or a tuple of two columns", ("a",), -1, 3),
+        option("attributes: expected valid Unicode", LONE),
+        option("stored: expected valid Unicode", LONE),
+        option("text: expected a column name or a sequence of them", -1, None, NAN),
+        option("columns: expected a column name", [3], "", of="text"),
+        option("columns: expected valid Unicode", LONE, of="text"),
+    ],
+    "GraphSchema Schema": [
+        option("attributes: expected a column name", [3], ""),
+        option("cell: expected a column name", -1, 3, [3], ""),
+        option("key: expected a column name", -1, 3),
+        option("key: expected valid Unicode", LONE),
+        option("stored: expected a column name", [3], ""),
+    ],
+    "GraphSchema.with_participants": [dtype("kind: expected a DataType", -1, "x", None, NAN)],
+    "grid": [
+        dtype("colour: expected a mapping of label to value", -1, "x", None, NAN, of="options"),
+    ],
+    "Guard": [dtype("embedder: expected an object with model, dim and embed(texts)", "x", -1)],
+    "HashEmbedder.embed VectorStore.add": [dtype("texts: expected a sequence of str", "x", LONE)],
+    "Guard.for_many": [option("failures: expected an int of at least 1", "x", -1)],
+    "Guard.learn_from": [dtype("other: expected a Guard", -1, "x", None, NAN)],
+    "Guard.wait_until_loaded": [dtype("timeout: expected a float", "x", None, [3], LONE)],
+    "HashEmbedder MemorySync.*": [option("dim: expected an int from 1 to 65536", "x", -1)],
+    "Hit.arm_rank Hit.arm_score Hits.*": [
+        option("arm: expected an arm of ['text', 'embedding']", "x", -1),
+    ],
+    "Hits.only": [dtype("asked: expected a bool for each query", "x", [3])],
+    "Graph.participants": [dtype("column: expected an Array", "x", -1)],
+    "Hits.column": [
+        option("columns: expected columns of ['id', 'user', 'kind'", -1, "x", None, NAN, of="name"),
+    ],
+    "Hits.plot": [
+        dtype("index: expected the number of a query, or a slice", "x", None, NAN, [3], of="query"),
+    ],
+    "HttpEmbedder": [
+        option("timeout: expected seconds from 0.001 to 3600", 0, -1, NAN),
+        option("batch: expected an int of at least 1", 0, "x", -1),
+        option("max_bytes: expected an int of at least 1", None, "x", -1),
+        dtype("key: expected a str, or None", -1, [3]),
+        option("key: expected printable ASCII without a space", LONE),
+        dtype("model: expected a str", -1, None),
+        option("retries: expected an int of at least 0", "x", -1),
+        dtype("timeout: expected seconds from 0.001 to 3600", "x", None),
+        dtype("url: expected a URL (str)", -1, None),
+        option("url: expected the URL of an endpoint, like https://host/v1", "x"),
+    ],
+    "Index.*": [
+        option("embed: expected arms of ['embedding']", {"x": 1}),
+        option("recipe: expected an hr.Recipe, or one per query", []),
+        option("surrounding: expected an int in [0, 100]", -1, 101, 1.5, "2", True, None),
+        option("surrounding: expected a schema with thread=", 3),
+        dtype("table: expected an Arrow table (pyarrow, polars, pandas, duckdb: anything", "x", -1),
+    ],
+    "Index.* MemorySync.import_ MemorySync.reembed MemorySync.remember_batch build_shards "
+    "embed_dataset into_index into_store pull push rebalance recall_dataset": [
+        dtype("progress: expected a callable (done, total), or None", "x", -1),
+    ],
+    "Index.* merge": [dtype("request: expected a Request", "x", -1)],
+    "Index.add": [option("first_seq: expected at least 6 (the next)", 3)],
+    "Index.add Index.build Index.upsert": [
+        dtype("progress: expected a callable", 3, "yes"),
+        option("vectors: expected names of dense arms ('embedding')", {"x": 1}),
+    ],
+    "Index.build": [
+        dtype("schema: expected an hr.Schema", {"key": "id"}),
+        dtype("table: expected an Arrow", [1, 2], None, {"id": [1]}, pa.array([1, 2]), "a.csv"),
+        dtype("analyzer: expected an hr.Analyzer", "", {}, 0, False, (), 'word'),
+        dtype("bm25: expected an hr.BM25", "", {}, 0, False, (), 'okapi'),
+        option("first_seq: expected an int in [0, 2^62)", 2**62, -1),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", 'gpu', 0),
+        option("threads: expected an int in [1, 1024], or None", 0, True),
+    ],
+    "Index.build_in_parts": [
+        dtype("bm25: expected an hr.BM25", "x", -1),
+        dtype("batches: expected an Arrow stream, or an iterable of tables or record bat", "x", -1),
+        option("batches: expected at least one batch", []),
+        dtype("join_progress: expected a callable (done, total), or None", "x", -1),
+        option("total_rows: expected an int of at least 0", "x", -1),
+    ],
+    "Index.build_in_parts build_shards": [dtype("resume: expected True or False", "x", -1)],
+    "Index.build_in_parts ServiceOptions": [dtype("join: expected True or False", "x", -1)],
+    "Index.candidates": [dtype("statistics: expected a Statistics", "x", -1)],
+    "Index.count": [
+        option("filter: expected one filter", [KIND_0]),
+        option("scope: expected one scope (several cells are hr.Scop", ['ana'], pd.Series(['ana'])),
+    ],
+    "Index.count Index.delete": [option("filter: expected one filter", [3])],
+    "Index.delete": [
+        option("everything: expected False with keys or a filter", True, keys=['k0']),
+        option("everything: expected False with keys or a filter", True, filter=KIND_0),
+        dtype("everything: expected True or False", 1),
+        option("filter: expected at least one condition, or everything", hr.Filter() & hr.Filter()),
+        option("colour: expected an attribute column (kind)", hr.Filter(colour='red'), of="filter"),
+        dtype("keys: expected a sequence of str keys", 'k1', b'k1', ['k1', 1], [b'k1']),
+        option("keys: expected keys, a filter, or everything=True for the whole scope", None),
+        conflict("keys: expected no null key", ['k1', None]),
+        option("keys: expected keys, a filter, or everything=True for the whol", None, filter=None),
+        shape("scope: expected 1 entries, one per key", ['ana', 'bob'], keys=['k1']),
+        scope("scope: expected a scope: a cell, hr.Scope([...]), or a list wit", None, keys=['k1']),
+        option("scope: expected one scope (several cells are hr.Scope([", ['ana'], everything=True),
+    ],
+    "Index.get": [
+        option("columns: expected a sequence of columns of ['id', 'user', 'k", 'text', keys=['k0']),
+        dtype("keys: expected a sequence of str keys", 'k0'),
+        shape("scope: expected 1 entries, one per key", ['ana', 'bob'], keys=['k0']),
+    ],
+    "Index.recall Index.recall_one ShardedIndex.*": [
+        shape("filter: expected 1 entries, one per query", []),
+    ],
+    "Indexes": [dtype("device: expected a str", -1, None, NAN, [3])],
+    "Indexes ablate embed_dataset fit_weights learn run_setting score_setting tune": [
+        dtype("dataset: expected a Dataset", -1, "x", None, NAN),
+    ],
+    "Indexes learn_from_feedback": [dtype("threads: expected an int", "x", NAN, [3], LONE)],
+    "Indexes.get run_setting score_setting setting_code": [
+        dtype("setting: expected a Setting", -1, "x", None, NAN),
+    ],
+    "InProcessSessions.*": [dtype("name: expected a SessionName", -1, "x", None, NAN)],
+    "InProcessSessions.record": [dtype("ids: expected a sequence of str", -1, "x", None, NAN)],
+    "into_index into_store": [
+        dtype("source: expected a Source, from open_source() in a with block", "x", -1),
+        dtype("user: expected a str", -1, [3]),
+        option("user: expected valid Unicode", LONE),
+    ],
+    "into_store": [
+        dtype("time_from: expected a str", -1, [3]),
+        option("time_from: expected valid Unicode", LONE),
+        dtype("vector_model: expected a str", -1, [3]),
+        option("vector_model: expected valid Unicode", LONE),
+    ],
+    "[IS]*ndex.*": [
+        dtype("candidates: expected {arm: a list with one entry per query}", "x", -1),
+        option("candidates: expected arms of [] (arms.Listed)", {"x": 1}),
+        option("first_seq: expected an int in [0, 2^62)", "x", -1),
+        option("graphs: expected graphs that are named ([])", {"x": 1}),
+        option("group: expected 'thread', or None", "x", -1),
+        dtype("query_keys: expected a sequence of str or of int keys, one per query", "x", -1),
+        shape("query_keys: expected 1 keys, one per query", []),
+        option("session: expected SessionSignals among the stages", "x", -1),
+        option("vectors: expected arms of ['embedding']", {"x": 1}, of="vector"),
+    ],
+    "[IS]*ndex.* build_shards": [dtype("schema: expected an hr.Schema", "x", -1)],
+    "[IS]*ndex.recall": [
+        option("bm25: expected None where no text arm runs", hr.BM25(), vectors=ONE, text=None),
+        option("bm25: expected an hr.BM25 or {arm: hr.BM25}", 'okapi'),
+        option("bm25: expected arms of ['text']", {'title': hr.BM25()}),
+        option("columns: expected a sequence of columns of ['id', 'use", 'text', ('text', 'price')),
+        option("depth: expected an int in [1, 2^31)", 0),
+        option("depth: expected an int >= 1", False),
+        option("filter: expected an hr.Filter, a pyarrow.compute.Expression or None", 'kind'),
+        shape("filter: expected 1 entries, one per query", [None, None]),
+        option("fusion: expected hr.RRF, hr.WeightedSum, hr.Max or hr.DBSF", 'rrf', vectors=ONE),
+        option("weights: expected arms of ['tex", hr.RRF({'title': 1.0}), of="fusion", vectors=ONE),
+        option("weights: expected no weight for", hr.WeightedSum({'embedding': 1.0}), of="fusion"),
+        option("limit: expected an int in [0, 2^31)", -1, 2 ** 31),
+        option("limit: expected an int >= 0", True, 1.0, '1', None),
+        option("limit: expected <= 100 (depth)", 500, vectors=ONE),
+        option("limit: expected <= 5 (depth)", 6, vectors=ONE, depth=5),
+        option("min_fused: expected a fusion to act after (with one arm, min_score)", 0.5),
+        dtype("min_fused: expected a finite number or hr.Above(number)", 'x', vectors=ONE),
+        option("min_score: expected arms", {'text': 1}, vectors=ONE, fusion=EMBEDDING),
+        option("min_score: expected {arm: floor} for arms of ['text', 'embeddin", 0.5, vectors=ONE),
+        option("min_score: expected arms of ['text']", {'embedding': 0.5}),
+        option("min_score['text']: expected a finite number or hr.Above(number)", {'text': NAN}),
+        dtype("min_score['text']: expected a finite number or hr.Above(number)", True),
+        option("normalize: expected a bool", 1, vectors=ONE),
+        dtype("now: expected a datetime", 12.5),
+        option("offset + limit: expected <= 100 (depth)", 91, vectors=ONE, limit=10),
+        shape("scope: expected 1 entries, one per query", ['ana', 'bob'], []),
+        scope("scope[0]: expected a cell (str, int, bool or tuple) or h", [None], [['ana', 'bob']]),
+        scope("scope: expected a cell (str, int, bool or tuple) or hr.Scope", {'ana'}),
+        scope("scope[1]: expected a str or None for user", ['ana', 7], text=['tea', 'tea']),
+        option("text: expected a list with one entry per query", "x", -1, 'tea', b'tea'),
+        option("text['text']: expected a list with one entry per query", {'text': 'tea'}),
+        dtype("text[1]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Bo", ['tea', 5]),
+        option("text: expected arms of ['text']", {'title': ['tea']}),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "x", -1),
+        shape("vectors['embedding']: expected 1 queries as text['text'] has", ""),
+        option("vectors: expected arms of ['embedding']", {'near': ONE}, text=None),
+        shape("vectors['embedding']: expected 2 queries as text['text'", ONE, text=['tea', 'milk']),
+    ],
+    "[IS]*ndex.recall [IS]*ndex.recall_one": [option("bm25: expected arms of ['text']", {"x": 1})],
+    "[IS]*ndex.recall_one": [
+        option("scope: expected one scope (several cells are hr.Scope([...]))", ['ana']),
+        shape("vectors: expected 3 values in every query", None, of="text", vector=[1.0]),
+    ],
+    "is_pattern": [dtype("text: expected a str", -1, None, NAN, [3])],
+    "learn": [option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x")],
+    "learnt_text learnt_to_dict": [dtype("learnt: expected a Learnt", -1, "x", None, NAN)],
+    "Lexical": [
+        dtype("arms: expected a tuple of names", 5),
+        option("max_terms: expected an int in [1, 2^31)", "x", -1),
+        option("mode: expected one of ('any', 'all', 'and_prefix')", "x", -1),
+        dtype("phrases: expected a bool", "x", -1, 'no'),
+        dtype("stopwords: expected a tuple of words", "x", -1, 'the', (1,), 3),
+    ],
+    "Linear": [
+        option("weights: expected 1 to 64", "", {"x" * at + "_score": 1 for at in range(1, 66)}),
+        option("weights: expected fused, agreement, ARM_score", {"luck": 1}),
+        dtype("weights: expected the names of features", {1: 1.0}),
+        dtype("weights['fused']: expected a number in", {"fused": "x"}),
+        option("weights['fused']: expected a number in", {"fused": NAN}),
+        option("weights['recency(at, soon)']: expected a duration", {"recency(at, soon)": 1}),
+    ],
+    "Linear Provenance": [dtype("weights: expected a mapping of values", "x", -1)],
+    "Matches.explain": [
+        dtype("index: expected the number of a at, or a slice", "x", None, NAN, [3], of="at"),
+    ],
+    "Max": [dtype("complete: expected a bool", 1)],
+    "Max WeightedSum": [
+        option("normalize: expected one of ('minmax', 'none', 'best', 'clip', 'unit') or", "x", -1),
+    ],
+    "MemorySync.*": [
+        dtype("agent: expected a str", -1, 3),
+        dtype("analyzer: expected an hr.Analyzer or the name of a preset", -1, 3),
+        dtype("clock: expected a function that returns a datetime", "x", -1),
+        dtype("episode: expected an Episode or a str", -1, 3),
+        dtype("recall_timeout: expected seconds in [0, 86400]", "x", [3]),
+        option("recall_timeout: expected seconds in [0, 86400]", -1, NAN),
+        dtype("sessions: expected an object with session and record", "x", -1),
+        dtype("warm: expected True or False", "x", -1),
+        dtype("write_timeout: expected seconds in [0, 86400]", "x", [3]),
+        option("write_timeout: expected seconds in [0, 86400]", -1, NAN),
+    ],
+    "*MemorySync.*": [
+        dtype("created_at: expected a valid datetime", None, [3]),
+        option("created_at: expected a valid datetime or date, input is too short", "x", ""),
+        dtype("importance: expected a valid number", [3], object),
+        option("importance: expected a valid number, unable to parse string as a number", "x", ""),
+        dtype("input: expected a valid string", -1, 3),
+        option("input: expected valid Unicode", LONE),
+        option("kind: expected 1 to 512 bytes, not blank, without NUL", ""),
+        dtype("normalize: expected True or False", "x", -1),
+        dtype("occurred_at: expected a valid datetime", None, [3]),
+        option("occurred_at: expected a valid datetime or date, input is too short", "x", ""),
+        dtype("time_range: expected (first, last)", "x", -1),
+        option("visibility: expected 'private' or 'global'", "x", -1),
+    ],
+    "*MemorySync.* ahm_recall hm_recall": [
+        option("session_id: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "MemorySync.* ahm_recall hm_recall into_store learn_from_feedback": [
+        option("org: expected valid Unicode", LONE),
+        option("workspace: expected valid Unicode", LONE),
+    ],
+    "MemorySync.* ahm_recall hm_recall learn_from_feedback": [
+        option("user_id: expected valid Unicode", LONE),
+    ],
+    "*MemorySync.* BatchRecall DocumentIndex.* Index.* Notes.* ShardedIndex.recall_one": [
+        option("limit: expected an int >= 0", NAN),
+    ],
+    "*MemorySync.* BatchRecall DocumentIndex.recall Index.* ShardedIndex.recall_one": [
+        option("offset: expected an int >= 0", "x", None),
+    ],
+    "*MemorySync.* Browse.* DocumentIndex.* Index.*": [
+        option("filter: expected an hr.Filter, a pyarrow.compute.Expression or None", "x", -1),
+    ],
+    "*MemorySync.* DocumentIndex.recall ShardedIndex.*": [
+        dtype("recipe: expected an hr.Recipe", "x", -1),
+    ],
+    "*MemorySync.* Edge Episode Fact Participant": [dtype("id: expected a str", -1, 3)],
+    "*MemorySync.* Episode": [dtype("kind: expected a str", -1, 3)],
+    "*MemorySync.* Episode ahm_recall hm_recall": [dtype("session_id: expected a str", -1, 3)],
+    "*MemorySync.* Notes.*": [dtype("reason: expected a str", -1, 3)],
+    "*MemorySync.* Notes.supersede": [
+        option("reason: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "*MemorySync.* RRF VectorStore.search_hybrid": [
+        dtype("alpha: expected a number in [0, 1]", "x", [3]),
+        option("alpha: expected a number in [0, 1]", -1, 3),
+    ],
+    "*MemorySync.* VectorStore.search_hybrid ahm_recall default_recall_scored hm_recall": [
+        dtype("query: expected a str", -1, 3),
+    ],
+    "MemorySync.agent": [
+        option("agent: expected valid Unicode", LONE),
+        scope("org: expected a name: an agent has an org and a workspace", -1, 3),
+        scope("workspace: expected a name: an agent has an org and a workspace", -1, 3),
+    ],
+    "MemorySync.doctor": [dtype("full: expected True or False", "x", -1)],
+    "MemorySync.export": [
+        dtype("file: expected a path, or a text file to write to", -1, 3),
+        dtype("history: expected True or False", "x", -1),
+    ],
+    "MemorySync.forget": [
+        dtype("before: expected a datetime", "x", -1),
+        dtype("erase: expected True or False", -1, "x", None, NAN),
+    ],
+    "MemorySync.forget Notes.supersede": [option("reason: expected valid Unicode", LONE)],
+    "MemorySync.get_policy MemorySync.set_policy": [
+        option("agent: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "MemorySync.import_": [
+        dtype("file: expected a path, or a text file or its lines", -1, 3),
+        option("file: expected lines of an export", {"x": 1}),
+        option("source: expected 'hyrecall' or 'l0'", "x", -1),
+    ],
+    "MemorySync.link": [
+        dtype("metadata: expected a valid dictionary", -1, "x", NAN, [3], of="data"),
+        dtype("description: expected a valid string", -1, 3),
+        option("description: expected valid Unicode", LONE),
+        dtype("nodes: expected a sequence of ids or Participants", "x", -1),
+        dtype("nodes[0]: expected a str", [3]),
+        option("relationship: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "MemorySync.open": [
+        dtype("owner_timeout: expected seconds in [0, 86400]", "x", None),
+        option("owner_timeout: expected seconds in [0, 86400]", -1, NAN),
+        dtype("read_only: expected True or False", "x", -1),
+        dtype("shared: expected True or False", "x", -1),
+        option("snapshot_every: expected an int >= 1", "x", -1),
+        dtype("wait: expected seconds in [0, 86400]", "x", None),
+        option("wait: expected seconds in [0, 86400]", -1, NAN),
+    ],
+    "MemorySync.reembed": [dtype("force: expected True or False", "x", -1)],
+    "MemorySync.remember": [
+        shape("vectors: expected shape (1, 4)", -1, NAN, [3], of="vector"),
+        dtype("vectors: expected rows of numbers", "x", LONE, "", {"x": 1}, of="vector"),
+    ],
+    "MemorySync.remember_batch": [
+        dtype("episodes: expected Episodes", "x", -1),
+        dtype("vectors: expected rows of numbers", "x", object),
+        shape("vectors: expected shape (1, 4)", -1, 3),
+    ],
+    "MemorySync.remember_fact": [dtype("fact: expected a Fact", "x", -1)],
+    "MemorySync.search": [
+        option("partitions: expected none beside user_id=, org= or workspace=", "x", -1),
+    ],
+    "MemorySync.set_policy": [
+        option("policy: expected 'isolated' | 'shared' | 'group'", "x", -1),
+        dtype("policy_group: expected a str", -1, 3),
+        option("policy_group: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "MemorySync.wait_until_ready": [
+        option("timeout: expected seconds in [0, 86400]", -1, NAN),
+        dtype("timeout: expected seconds in [0, 86400]", "x", None, [3], LONE),
+    ],
+    "merge": [
+        dtype("parts: expected parts, as Index.candidates returns them", -1, "x", NAN, [3]),
+        option("parts: expected the part of at least one shard", None, ""),
+    ],
+    "MMR": [
+        option("relevance: expected one of ('max', 'minmax', 'raw')", "x", -1),
+        dtype("relevance_weight: expected a number in [0, 1]", "x", None),
+        option("relevance_weight: expected a number in [0, 1]", -1, 3),
+    ],
+    "Notes": [
+        option("scopes: expected a sequence of scopes, or EVERYONE", "x", -1),
+        dtype("scopes: expected a str", [3]),
+    ],
+    "Notes hm_recall into_store learn_from_feedback": [
+        dtype("memory: expected a MemorySync", "x", -1),
+    ],
+    "Notes.*": [
+        dtype("scope: expected a str", -1, 3),
+        option("output: expected valid Unicode", LONE, of="value"),
+    ],
+    "Notes.delete": [
+        dtype("key: expected a str", -1, 3),
+        option("key: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "Notes.delete Notes.get Notes.save Notes.supersede": [
+        option("scope: expected 1 to 512 bytes, not blank, without NUL", ""),
+    ],
+    "Notes.expand": [dtype("hit: expected a NoteHit", -1, "x", None, NAN)],
+    "Notes.get Notes.save Notes.supersede": [
+        dtype("id: expected a str", -1, None, NAN, [3], of="key"),
+        option("id: expected valid Unicode", LONE, of="key"),
+        option("id: expected 1 to 512 bytes, not blank, without NUL", "", of="key"),
+    ],
+    "Notes.list Notes.search": [option("scope: expected valid Unicode", LONE)],
+    "Notes.save": [dtype("output: expected a valid string", None, NAN, [3], {"x": 1}, of="value")],
+    "Notes.supersede": [
+        dtype("id: expected a str", -1, None, NAN, [3], of="new_key"),
+        option("id: expected valid Unicode", LONE, of="new_key"),
+        option("id: expected 1 to 512 bytes, not blank, without NUL", "", of="new_key"),
+        dtype("output: expected a valid string", -1, None, NAN, [3], of="value"),
+    ],
+    "open_source": [
+        option("collection: expected none for mem0", "x", -1),
+        option("id_field: expected none for mem0", "x", -1),
+        option("system: expected one of chroma, lancedb, qdrant, mem0, langchain", "x", -1),
+        option("text_field: expected none for mem0", "x", -1),
+        option("vector_field: expected none for mem0", "x", -1),
+    ],
+    "Participant": [dtype("role: expected a str", -1, 3)],
+    "Phase": [
+        option("first: expected an int in [0, 2^31)", "x", -1),
+        dtype("general: expected a number in [0, 1]", "x", None),
+        option("general: expected a number in [0, 1]", -1, 3),
+        dtype("name: expected a str", None, first=0, general=1, topical=0, session=0),
+        dtype("session: expected a number in [0, 1]", "x", None),
+        option("session: expected a number in [0, 1]", -1, 3),
+        dtype("topical: expected a number in [0, 1]", "x", None),
+        option("topical: expected a number in [0, 1]", -1, 3),
+    ],
+    "Phrase": [
+        option("slop: expected an int in [0, 1000]", "x", -1),
+        option("slop: expected an int in [0, 1000]", -1, 1001, True, 1.0, text='a b'),
+        dtype("Phrase: expected a str", ['a'], of="text"),
+    ],
+    "Placement": [
+        option("columns: expected a mapping, or its pairs", -1, "x", None, NAN),
+        option("columns['x']: expected one of ['large_string', 'int64', 'bool']", {"x": 1}),
+        option("slots: expected 4096 numbers of shards", "x", -1),
+        option("split: expected a mapping, or its pairs", -1, "x", None, NAN),
+        option("split['x']: expected 256 numbers of shards", {"x": 1}),
+    ],
+    "Placement.encode Placement.shards_of": [
+        scope("cell: expected a str or None for user", -1, [3]),
+    ],
+    "Placement.from_dict": [option("data: expected the data of a placement", "x", -1)],
+    "Placement.shards_of_bytes": [dtype("cell: expected a bytes", -1, "x", None, NAN)],
+    "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
+    "Prefix": [dtype("Prefix: expected a str", None, of="text")],
+    "Prior": [
+        dtype("values: expected a mapping of values", 7, "x", -1),
+        option("values: expected 1 to 4096 values", dict.fromkeys(range(4097), 0.5), ""),
+        dtype("values['a']: expected a number in", {"a": "low"}),
+        option("values['a']: expected a number in", {"a": NAN}, {"a": 2e6}),
+    ],
+    "Provenance": [dtype("weights: expected a mapping of values", 'xy', column='a')],
+    "prune": [
+        option("keep: expected an int >= 1", "x", -1),
+        dtype("older_than: expected a timedelta", "x", -1),
+    ],
+    "prune pull push": [
+        dtype("url: expected a URL (str) or a store of obstore", -1, None),
+        option("url: expected a URL such as file:///srv/notes or s3://bucket/notes", "x", LONE),
+    ],
+    "rank_constant_grid": [dtype("constants: expected a sequence of float", -1, "x", None, NAN)],
+    "read_measure": [
+        option("measures: expected nDCG@k", "R", "P", "success", "nDCG@0", of="name"),
+        option("measures: expected nDCG@k", "nDCG@-1", "ERR@5", "R@1e9", "x", LONE, "", of="name"),
+    ],
+    "read_setting": [
+        option("setting: expected one of bm25, dense, rrf, minmax, conv", "x", LONE, "", of="name"),
+    ],
+    "recall_dataset": [
+        option("queries: expected a sequence of at least one path, or a path", -1, None, NAN),
+        dtype("recall: expected a BatchRecall", -1, "x", None, NAN),
+        option("rows: expected an int in [1, 2^30]", -1, "x", None, NAN),
+    ],
+    "Recency": [
+        dtype("by: expected the name of a column", -1, 3),
+        option("by: expected by= and half_lives= together", "x", LONE),
+        dtype("by: expected the name of a column", 3, column='a', half_lives={'x': 1}),
+        dtype("exponent: expected a number in [0, 100]", "x", None),
+        option("exponent: expected a number in [0, 100]", -1, NAN),
+        dtype("half_lives: expected a mapping of values", "x", -1),
+    ],
+    "Recipe": [option("arms: expected at least one arm in arms or more", "")],
+    "Recipe Recipe.replace": [
+        dtype("arms: expected a tuple of Lexical and Dense", "x", -1),
+        dtype("budget_mmr: expected a MMR, or None", "x", -1),
+        dtype("exact: expected a bool", -1, 3),
+        option("exact: expected True, False or 'words'", "x", LONE),
+        dtype("fill: expected a Fill, or None", "x", -1),
+        dtype("fuse_one_arm: expected a bool", "x", -1),
+        dtype("fusion: expected a fusion", "x", -1),
+        dtype("min_fused: expected a finite number or hr.Above(number)", "x", [3]),
+        option("min_fused: expected a finite number or hr.Above(number)", NAN),
+        dtype("more: expected a tuple of Regex, EdgeLexical, Tags, Newest and Listed", "x", -1),
+        dtype("normalize: expected a bool", "x", -1),
+        option("on_empty: expected one of ('newest', 'empty', 'error')", "x", -1),
+        dtype("on_no_match: expected a tuple of Regex, EdgeLexical, Tags, Newest and Lis", "x", -1),
+        option("semantic: expected one of ('default', 'opt-in')", "x", -1),
+        dtype("tables: expected a Tables, or None", "x", -1),
+        dtype("tie_break: expected a tuple of TieBreak", "x", -1),
+        dtype("with_threads: expected a WithThreads, or None", "x", -1),
+    ],
+    "Recipe Recipe.replace [IS]*ndex.*": [
+        dtype("expansion: expected hr.Context or hr.SharedTags", "x", -1),
+    ],
+    "Recipe Recipe.replace setting_code": [dtype("analyzer: expected a str", -1, 3)],
+    "Recipe.bind": [
+        dtype("graphs: expected {name: hr.Graph}", [3]),
+        option("graphs: expected {'graph': hr.Graph}, which EdgeLexical names", None, {"x": 1}),
+    ],
+    "Recipe.bind [IS]*ndex.*": [dtype("graphs: expected {name: hr.Graph}", "x", -1)],
+    "Recipe.from_json": [dtype("recipe: expected JSON as a str", None, of="text")],
+    "Recipe.replace": [
+        dtype("analyzer: expected a str", 5),
+        dtype("arms: expected a tuple of Lexical and Dense", 5),
+        option("scale: expected 'minmax'", SCALES, of="arms", fusion=BALANCED),
+        dtype("fill: expected a Fill, or None", 'at'),
+        dtype("min_fused: expected a finite number or hr.Above(number)", 'x'),
+        dtype("more: expected a tuple of Regex, EdgeLexical, Tags, Newest and Listed", 'regex'),
+        dtype("normalize: expected a bool", 'no'),
+        dtype("tables: expected a Tables, or None", ('a',)),
+        dtype("tie_break: expected a tuple of TieBreak", 'id', ('id',)),
+    ],
+    "Regex": [
+        option("columns: expected at least one column", (), []),
+        option("pattern: expected a pattern that is not blank", " ", -1, 3),
+        option("on_bad: expected 'error' or 'literal'", "ignore", "x", -1),
+        dtype("columns: expected column names and arms.Edges", -1, 3),
+        option("ignore_case: expected a bool", "x", -1),
+        option("only_patterns: expected a bool", "x", -1),
+    ],
+    "related": [
+        dtype("column: expected a column of strings", "kind"),
+        option("column: expected an attribute column of ['kind', 'tags']", "x"),
+        dtype("column: expected a str", -1),
+        dtype("columns: expected a sequence of str", -1, "x", None, NAN),
+        dtype("hits: expected a Hits", -1, "x", None, NAN),
+        dtype("n: expected an int", "x", None, NAN, [3]),
+    ],
+    "Rerank RerankBy": [option("window: expected an int in [1, 2^31)", "x", -1)],
+    "RerankBy": [
+        dtype("function: expected a callable", "x", -1),
+        option("timeout: expected a duration above 0: seconds, a timedelta, or a number", "x", -1),
+        dtype("timeout: expected a duration above 0: seconds, a timedelta, or a number", None, [3]),
+    ],
+    "RRF": [
+        option("alpha: expected a number in [0, 1]", 1.01),
+        option("alpha: expected weights or alpha, not both", 0.5, weights={'v': 1}),
+        option("alpha_mode: expected 'weights', or with alpha= 'votes'", "x", -1),
+        dtype("rank_constant: expected a number in [0, 1e6]", "x", None),
+        option("weights: expected a mapping {arm: weight}", ['text'], {}),
+        option("weights['v']: expected a number in [0, 1e6]", {'v': -1}, {'v': INF}),
+    ],
+    "RRF alpha_grid": [option("rank_constant: expected a number in [0, 1e6]", -1, NAN)],
+    "Schema": [
+        option("key: expected a column name", ""),
+        option("cell: expected cell columns, or None for a table with one audience", ()),
+        option("cell: expected a column name", ("org", None)),
+        option("cell: expected each column once", ("org", "org")),
+        option("attributes: expected each column once", ("a", "a")),
+        option("attributes: expected a column name or a sequence of them", {"a": 1}, -1, 3),
+        option("stored: expected each column once", ("a", "a")),
+        option("cluster: expected a column name", ("at",), -1, 3),
+        option("schema: expected at least one text or vector arm", None, (), of="text"),
+        option("text: expected an arm name", {"": "a"}, {3: "a"}, ""),
+        option("text: expected a column name or hr.Text for arm 'a'", {"a": 3}, {"a": ("x", "y")}),
+        option("text: expected each arm once", ("a", "a")),
+        option("text: expected a name for an arm of several columns", hr.Text("a", "b")),
+        option("text: expected column names, hr.Text or a mapping of arms", hr.Vector("a"), -1, 3),
+        option("vector: expected column names, hr.Vector or a mapping of arm", hr.Text("a"), -1, 3),
+        option("vector: expected a column name or hr.Vector for arm 'a'", {"a": hr.Text("a")}),
+        option("vector: expected names that no text arm has", "text"),
+        option("key: expected no name of a result column", "query", "rank", "text_rank"),
+        option("key: expected no name of a result column", "score", "origin"),
+        *(
+            option(f"{role}: expected no name of a result column", *OF_RESULTS, vector="e")
+            for role in ("cell", "attributes", "cluster", "stored")
+        ),
+        option("cluster: expected valid Unicode", LONE),
+        option("place: expected thread= beside it", "x", -1),
+        option("speaker: expected a column name", -1, 3),
+        option("speaker: expected valid Unicode", LONE),
+        option("stored: expected a column name or a sequence of them", -1, 3),
+        option("thread: expected a column name", -1, 3),
+        option("thread: expected valid Unicode", LONE),
+        option("vector: expected an arm name", ""),
+    ],
+    "Schema.from_dict": [
+        option("schema: expected a mapping with exactly ['attribut", -1, "x", None, NAN, of="data"),
+    ],
+    "Scope": [scope("scope: expected an iterable of cells", -1, "x", None, NAN, of="cells")],
+    "score_run": [dtype("run: expected a mapping to Sequence", -1, "x", None, NAN)],
+    "ServiceOptions": [
+        dtype("allowed_hosts: expected a tuple of str", -1, "x", None, NAN),
+        dtype("allowed_origins: expected a tuple of str", -1, "x", None, NAN),
+        option("deadline: expected >= 0.001 and finite", -1, NAN),
+        dtype("deadline: expected a number", "x", None, [3], LONE),
+        option("drain: expected >= 0.001 and finite", -1, NAN),
+        dtype("drain: expected a number", "x", None, [3], LONE),
+        dtype("host: expected a str", -1, None, NAN, [3]),
+        option("keep_alive: expected >= 0.001 and finite", -1, NAN),
+        dtype("keep_alive: expected a number", "x", None, [3], LONE),
+        option("max_arrow_batch: expected >= 1 and finite", -1),
+        dtype("max_arrow_batch: expected an int", "x", None, NAN, [3]),
+        option("max_arrow_body: expected >= 1 and finite", -1),
+        dtype("max_arrow_body: expected an int", "x", None, NAN, [3]),
+        option("max_arrow_hits: expected >= 1 and finite", -1),
+        dtype("max_arrow_hits: expected an int", "x", None, NAN, [3]),
+        option("max_batch: expected >= 1 and finite", -1),
+        dtype("max_batch: expected an int", "x", None, NAN, [3]),
+        option("max_body: expected >= 1 and finite", -1),
+        dtype("max_body: expected an int", "x", None, NAN, [3]),
+        option("max_hits: expected >= 1 and finite", -1),
+        dtype("max_hits: expected an int", "x", None, NAN, [3]),
+        option("max_ids: expected >= 1 and finite", -1),
+        dtype("max_ids: expected an int", "x", None, NAN, [3]),
+        option("max_joined: expected >= 1 and finite", -1),
+        dtype("max_joined: expected an int", "x", None, NAN, [3]),
+        option("max_levels: expected >= 1 and finite", -1),
+        dtype("max_levels: expected an int", "x", None, NAN, [3]),
+        option("max_limit: expected >= 1 and finite", -1),
+        dtype("max_limit: expected an int", "x", None, NAN, [3]),
+        option("max_per_token: expected >= 1 and finite", -1),
+        dtype("max_per_token: expected an int", "x", None, NAN, [3]),
+        option("max_query: expected >= 1 and finite", -1),
+        dtype("max_query: expected an int", "x", None, NAN, [3]),
+        option("max_reply: expected >= 1 and finite", -1),
+        dtype("max_reply: expected an int", "x", None, NAN, [3]),
+        option("max_running: expected >= 1 and finite", -1),
+        dtype("max_running: expected an int", "x", None, NAN, [3]),
+        option("max_store_batch: expected >= 1 and finite", -1),
+        dtype("max_store_batch: expected an int", "x", None, NAN, [3]),
+        option("max_waiting: expected >= 0 and finite", -1),
+        dtype("max_waiting: expected an int", "x", None, NAN, [3]),
+        option("port: expected >= 0 and finite", -1),
+        dtype("port: expected an int", "x", None, NAN, [3]),
+        option("slow: expected >= 0.001 and finite", -1, NAN),
+        dtype("slow: expected a number", "x", None, [3], LONE),
+    ],
+    "Session": [
+        dtype("accessed: expected a mapping of key to datetime", "x", -1, ['a']),
+        dtype("accessed['x']: expected a datetime", {"x": 1}),
+        dtype("accessed: expected keys that are all str or all in", {'a': NOW, 1: NOW}, {1.5: NOW}),
+        option("n_recalls: expected an int >= 0", "x", -1),
+    ],
+    "Session.after": [
+        dtype("keys: expected a sequence of keys", "x", -1, "abc"),
+        dtype("keys: expected keys that are all str or all int", [1, "a"]),
+        dtype("now: expected a datetime", "x"),
+    ],
+    "SessionSignals": [
+        option("graph: expected a graph, or phases with topical=0", None),
+        dtype("min_hot: expected a number in [0, 1]", "x", None),
+        option("min_hot: expected a number in [0, 1]", -1, 3),
+        option("n_hot: expected an int in [0, 2^31)", "x", -1),
+        dtype("phases: expected a sequence of Phase", "x", -1),
+        option("phases: expected phases with increasing first, from 0", ""),
+    ],
+    "SessionSignals.phase_of": [dtype("n_recalls: expected an int", "x", None, NAN, [3])],
+    "Setting": [
+        option("arms: expected some of ('text', 'vectors')", (), ("words",), ("text", "embedding")),
+        *(option("options: expected no option that", {one: None}) for one in OF_SETS),
+        dtype("analyzer: expected an Analyzer", -1, "x", None, NAN),
+        option("arms: expected some of ('text', 'vectors')", "x", None),
+        dtype("options: expected a mapping to Any", -1, "x", None, NAN),
+        dtype("place: expected a str", -1, NAN, [3], {"x": 1}),
+        dtype("thread: expected a str", -1, NAN, [3], {"x": 1}),
+    ],
+    "Setting grid": [
+        option("options: expected one of its options (filter, limit, offset, dep", {"x": 1}),
+    ],
+    "ShardedIndex": [option("shards: expected at least one", None, "")],
+    "ShardedIndex.*": [option("surrounding: expected 0 in a recall over shards", 3)],
+    "ShardedIndex.build": [
+        option("tables: expected a sequence of tables, one per shard", -1, None),
+    ],
+    "ShardedIndex.open": [
+        dtype("hedge: expected seconds from 0 to 1000000, or None", "x", [3]),
+        option("hedge: expected seconds from 0 to 1000000, or None", -1, NAN),
+        option("paths: expected a sequence of at least one path, or a path", -1, None),
+        option("replicas: expected an int in [1, 64]", "x", -1),
+        dtype("timeout: expected seconds above 0 and up to 1000000, or None", "x", [3]),
+        option("timeout: expected seconds above 0 and up to 1000000, or None", -1, NAN),
+    ],
+    "Shards.read into_index load_dataset rebalance": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="folder"),
+        option("path: expected a path", LONE, "", of="folder"),
+    ],
+    "SharedTags": [
+        option("hops: expected an int in [0, 1]", "x", -1),
+        option("hops: expected an int in [0, 1]", 2, column='tags'),
+        option("n: expected an int in [1, 1000]", 1001, column='tags'),
+    ],
+    "Statistics.sum": [option("parts: expected the statistics of at least one shard", None)],
+    "Study.best difference_table learn learn_from_feedback tune": [
+        dtype("measure: expected a str", -1, None, NAN, [3]),
+    ],
+    "Study.best learn tune": [
+        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP", "x", LONE, "", of="measure"),
+    ],
+    "Tables": [
+        dtype("column: expected the name of a column", 3, names=('a',)),
+        dtype("names: expected a tuple of names", "x", -1),
+        option("names: expected one or more distinct names other than 'other'", []),
+        dtype("names: expected a tuple of names", 'ab', column='t'),
+        option("names: expected one or more distinct names other", (), ('a', 'other'), column='t'),
+    ],
+    "Tags": [
+        option("depth: expected an int in [0, 5]", 6, "x", -1),
+        option("analyzer: expected one of", "snowball:english", "x", -1),
+        option("partial: expected a bool", "x", -1),
+    ],
+    "Text": [
+        option("columns: expected at least one text column", Several()),
+        option("columns: expected each column once", Several(("a", "a"))),
+        option("columns: expected names of columns", ["title", "text"]),
+        option("columns: expected a column name", -1, 3),
+        option("columns: expected valid Unicode", LONE),
+    ],
+    "TieBreak": [
+        dtype("column: expected the name of a column", 3),
+        dtype("descending: expected a bool", "x", -1),
+        dtype("descending: expected a bool", 'no', column='a'),
+        dtype("prefer: expected a tuple of values", 'xy', column='a'),
+    ],
+    "tune": [dtype("analyzer: expected an Analyzer", -1, "x", NAN, [3])],
+    "tuned_text tuned_to_dict": [dtype("tuned: expected a Tuned", -1, "x", None, NAN)],
+    "Vector": [
+        option("column: expected a column name", "", -1, 3),
+        option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
+        option("column: expected valid Unicode", LONE),
+    ],
+    "VectorStore.add": [
+        shape("ids: expected 1, one per text", ""),
+        shape("metadatas: expected 1, one per text", ""),
+    ],
+    "VectorStore.search_hybrid": [
+        dtype("filter: expected a mapping of metadata", "x", -1),
+        option("k: expected an int >= 0", "x", None),
+    ],
+    "weight_grid": [
+        option("kind: expected hr.WeightedSum or hr.Max", -1, "x", None, NAN),
+        option("weights['text']: expected a number in [0, 1e6]", [3]),
+    ],
+    "WeightedSum": [
+        dtype("balance: expected a number in [0, 2]", "x", [3]),
+        option("balance: expected a number in [0, 2]", -1, 3),
+        option("normalize: expected one of ('minmax', 'none', 'best', 'clip', 'unit') or {a", 'l2'),
+    ],
+    "with_each without_each": [dtype("option: expected a str", -1, None, NAN, [3])],
+    "WithThreads": [
+        dtype("around: expected an hr.Around", "x", -1),
+        dtype("bm25: expected an hr.BM25, or None", "x", -1),
+    ],
+    "read_baseline": [dtype("-1: expected a baseline of format 1", -1, of="path")],
+    "write_baseline": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None),
+        dtype("dataset: expected a str", -1, None, NAN, [3]),
+        dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
+    ],
+    "Index.recall": [
+        option("arms: expected names", arms.Newest("kind", name="text"), [HINTS] * 2),
+        option("candidates: expected arms of", {"hints": [["k0"]]}),
+        dtype("candidates: expected {arm: a list", [["k0"]], arms=HINTS),
+        dtype("candidates['hints']: expected a list", {"hints": "k0"}, arms=HINTS),
+        dtype("candidates['hints'][0]: expected a sequence of keys", {"hints": ["k0"]}, arms=HINTS),
+        dtype("candidates['hints']: expected str keys", {"hints": [[1]]}, arms=HINTS),
+        option("candidates['hints'][0]: expected scores", {"hints": [{"k0": NAN}]}, arms=HINTS),
+        option("candidates['hints'][0]: expected scores", {"hints": [{"k0": 1e39}]}, arms=HINTS),
+        shape("candidates['hints']: expected 2", {"hints": [[]]}, text=["a", "b"], arms=HINTS),
+        option("text: expected text= or vectors=, or both", HINTS, of="arms", text=None),
+        option("newest.column: expected", arms.Newest("nope"), arms.Newest("text"), of="arms"),
+        dtype("tags.column: expected a column of strings", arms.Tags("kind"), of="arms"),
+        option("regex.columns: expected stored text columns", arms.Regex("nope"), of="arms"),
+        dtype("regex.columns: expected text columns", arms.Regex("kind"), of="arms"),
+        option("graphs: expected", arms.EdgeLexical("g"), arms.Regex(arms.Edges("g")), of="arms"),
+        option("weights: expected", hr.RRF({"hints": 1}), of="fusion"),
+        dtype("candidates: expected {arm: a list with one entry per query}", ["a"]),
+        dtype("tie_break: expected values of int64 to prefer, as in its column", TIES, of="recipe"),
+        option("text: expected a list with one entry per query", hr.Phrase("tea"), np.array("tea")),
+        option("offset: expected an int in [0, 2^31)", 2**40),
+        option("min_score['text']: expected a finite number or hr.Above(number)", 10**400),
+        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
+        option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
+        option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
+        shape("vectors: expected shape", [1.0] * 3, np.ones((1, 3, 1), "f"), text=None),
+        shape("vectors: expected 3 values in every query", [[1.0, 1.0]], text=None),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "tea", 7, text=None),
+        option("group: expected 'thread', or None", 1, "session"),
+        dtype("query_keys: expected a sequence of str or of int keys, one per query", "abc"),
+        dtype("query_keys[0]: expected a sequence of str or of int keys", [None], [True], [1.5]),
+        dtype("query_keys[1]: expected a sequence of str or of int", ["a", 2], text=["tea"] * 2),
+        option("query_keys: expected a sequence of str or of int keys", [2**63], [LONE]),
+    ],
+    "Index.recall_one": [
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost", ["tea"]),
+    ],
+    "HashEmbedder": [
+        option("dim: expected an int from 1 to 65536", 0, 1.5, True, "8", None, 100_000),
+    ],
+    "*MemorySync.search": [
+        option("weights['recency']: expected a number", {"recency": -1}, {"recency": NAN}),
+        dtype("weights['recency']: expected a number in [0, 1e6]", {"recency": "3"}),
+        dtype("weights: expected a mapping of recency", [1, 2, 3]),
+        dtype("token_budget: expected an int", 1.5, True, "500"),
+        dtype("candidates['m0']: expected a finite number", {"m0": "high"}),
+        option("candidates['m0']: expected a finite number", {"m0": INF}),
+        option("candidates: expected 1 to 512 bytes", [""]),
+        option("around: expected an int in [0, 100]", 101, 1.5, "2", None),
+        option("min_score['bm25']: expected a number", {"bm25": None}),
+        dtype("min_score['bm25']: expected a finite number", {"bm25": "high"}),
+        option("min_score['cosine']: expected a finite number", {"cosine": NAN}),
+        option("min_score['cosine']: expected none", {"cosine": 0.3}, alpha=0.0),
+        option("min_score['bm25']: expected none", {"bm25": 1.0}, alpha=1.0),
+        dtype("metadata: expected a mapping of key to value", [("a", 1)], {1: 2}),
+    ],
+    "MemorySync.in_memory": [
+        option("analyzer: expected one of word, unicode, ", "unicode62"),
+        option("analyzer: expected unicode: and one of arabic, ", "unicode:klingon"),
+        dtype("analyzer: expected an hr.Analyzer or the name of a preset", 7),
+    ],
+    "Index.open Index.save": [dtype("path: expected a path (str or os.PathLike)", 5, b"x", ["x"])],
+    "EdgeLexical": [option("depth: expected an int in [1, 2^31)", 0)],
+    "Graph.distances": [
+        option("hops: expected an int in [0, 16]", 17, True),
+        dtype("hot: expected str keys", [[1]]),
+        shape("scope: expected 1 entries", ["u", "v"]),
+    ],
+}  # fmt: skip
+EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
+    "a value that the package makes: it keeps what it is given": (
+        "Agent; Check; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
+        "Explanation; Facts; FoundDocument; Held; Learnt; LeftOut; MatchParts; Matches; Migrated; "
+        "NearRow; Neighbour; NoVectors; Note; NoteHit; NoteHits; Off; Part; Pruned; Pulled; "
+        "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
+        "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; "
+        "ThreadRow; Token; Trace; Tuned; Version"
+    ),
+    "made and called by the package alone": (
+        "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "
+        "Degradation.of_fault; EmbedError.of; EmbedError.of_reply; Graph.edge_scope; "
+        "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Guard.embed*; "
+        "Hits.cached; "
+        "Hits.part_of; Matches.with_reasons; Memory; MemorySync; Part.from_bytes facts; "
+        "Request.of_queries; Request.read; Shards.from_bytes content path; StageTrace.plus; "
+        "Trace.of_query; merge degraded; warn_if_degraded"
+    ),
+    "a protocol, or a call that another store answers": (
+        "AutoExtract*; Embedder.embed; Lazy*; RecallOnly*; SessionTracker.*"
+    ),
+    "needs a server or an extra; the tests of that module refuse": (
+        "Chroma*; CrossEncoder*; HttpEmbedder.embed; HttpEmbedder.embed_within; IndexReplica*; "
+        "MiniLM*; Postgres*; Redis*; ShardedIndex.on_ray; StaticEmbedder.embed; create_server; "
+        "http_app; recall_app; run; run_stdio"
+    ),
+    "any value is right, or its truth counts": (
+        "AllOf values; Between end; Browse.grep regex; Context graph; Document; DocumentIndex "
+        "keep_vectors; DocumentIndex.save overwrite; Dropped.first most; EdgeLexical graph; Edges "
+        "graph; Graph.save overwrite; Hit.evidence arm; HttpEmbedder context; "
+        "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
+        "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
+        "ShardedIndex.open processes; WeightedSum.scale_of arm; choose_embedder packaged; "
+        "learnt_text markdown; pull discard_changes; push overwrite; recall_dataset on_ray; "
+        "setting_code has_cells; study_text markdown; tuned_text markdown"
+    ),
+    "read only later, by a call that refuses it": (
+        "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "
+        "threads progress; MemorySync.in_memory threads; MemorySync.open threads progress; Newest "
+        "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes; "
+        "Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url path "
+        "progress; from_async dim; load_dataset qrels; tune measures"
+    ),
+    "pydantic refuses it, with its own error": "Edge; Episode; Fact",
+    "Browse refuses every change": (
+        "Browse.append text; Browse.cp path; Browse.mv to; Browse.write text"
+    ),
+    "a reply of an embedder: EmbedError tells of it": "VectorStore.add vectors; check_vectors",
+    "what another library takes": (
+        "Hits.plot ax; default_recall_scored memory score; recall_dataset resume concurrency "
+        "num_cpus num_gpus"
+    ),
+}
