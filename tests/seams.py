@@ -231,7 +231,7 @@ NAMES = {
     "hyrecall.hits.reply": "hits_BatchReply=BatchReply hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
     "hyrecall.index": "Index",
-    "hyrecall.memory.agent_memory": "AgentMemory AgentMemorySync",
+    "hyrecall.memory.agent_memory": "AgentMemory",
     "hyrecall.memory.backends.contract": "MemoryContract",
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",
     "hyrecall.memory.backends.ranked_backend": "PostgresMemory",
