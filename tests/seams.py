@@ -232,6 +232,7 @@ NAMES = {
     "hyrecall.hits.joined_reply": "JoinedReply",
     "hyrecall.hits.reply": "ReplyBase hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
+    "hyrecall.index": "Index",
     "hyrecall.memory.agent_memory": "AgentMemory",
     "hyrecall.memory.backends.contract": "MemoryContract",
     "hyrecall.memory.backends.neutral_scores": "check_recall ranked",

@@ -139,15 +139,6 @@ def test_F11_a_composite_score_is_told_part_by_part() -> None:
     assert (parts.provenance, parts.phase, parts.tokens, parts.related) == (None, None, None, ())
 
 
-def test_provenance_and_tokens_are_told() -> None:
-    with opened(recipes.honeycomb, embedder=None) as memory:
-        keep(memory, "raw", "deploy failed", source="session")
-        (match,) = memory.search("deploy", user_id="ann", token_budget=100)
-    assert match.parts is not None
-    assert (match.parts.provenance, match.parts.fused) == (0.4, pytest.approx(1 / 61))
-    assert (match.parts.recency, match.parts.tokens) == (1.0, 4)
-
-
 def test_phase_signals_and_neighbours_are_told() -> None:
     with opened(recipes.hypergraph, embedder=None) as memory:
         keep(memory, "jwt", "JWT tokens")

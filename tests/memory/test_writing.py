@@ -303,9 +303,6 @@ def test_a_cell_keeps_its_number_and_nobody_gets_it_again(store: Database) -> No
         assert find_cell(c, BOB) is None
 
 
-# ---- the roster ----
-
-
 def day(n: int) -> datetime:
     return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=n)
 
@@ -336,7 +333,8 @@ def test_at_every_time_that_is_held_which_a_list_of_days_says(
 ) -> None:
     """Spec A43. The definition: a day belongs to whoever was told of it last, in valid time.
 
-    A fact of no length holds on no day, so that telling it changes nothing.
+    A fact of no length holds on no day, so that telling it changes nothing. What is held already
+    is not told again; with an end it ends there.
     """
     store, last = a_store(), 24
     intervals: list[list[object]] = []  # [object, begin, end), slow and plain
@@ -347,7 +345,10 @@ def test_at_every_time_that_is_held_which_a_list_of_days_says(
         end = last if length is None else begin + length
         end = min([end, *(b for _, b, _ in intervals if b > begin)])  # type: ignore[type-var, operator]
         now = [one for one in intervals if one[1] <= begin < one[2]]  # type: ignore[operator]
-        if not any(one[0] == object_ and one[2] >= end for one in now):  # type: ignore[operator]
+        if any(one[0] == object_ and one[2] >= end for one in now):  # type: ignore[operator]
+            if length is not None:  # the same, said again with an end
+                now[0][2] = min(now[0][2], begin + length)  # type: ignore[type-var]
+        else:
             for one in now:
                 one[2] = begin
             intervals.append([object_, begin, end])

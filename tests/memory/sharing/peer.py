@@ -74,7 +74,10 @@ def peers(folder: Path, n: int, **options: Any) -> Iterator[list[Peer]]:
 
 
 def open_it(folder: str, **options: Any) -> MemorySync:
-    given = {"recipe": loom, "embedder": HashEmbedder(DIM), "recall_timeout": 30.0, "warm": False}
+    given = {
+        "recipe": loom, "embedder": HashEmbedder(DIM), "recall_timeout": 30.0,
+        "write_timeout": 30.0, "warm": False,
+    }  # fmt: skip
     return MemorySync.open(folder, **(given | options))
 
 

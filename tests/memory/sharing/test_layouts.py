@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from hyrecall.errors import StoreMismatchError
 from hyrecall.memory import MemorySync
 from hyrecall.recipes import hypergraph, l0
 from memory.sharing.handles import ids, is_owner, opened
-from memory.sharing.peer import USER, peers
+from memory.sharing.peer import USER
 from seams import SharedKeeper
 
 
@@ -61,40 +59,6 @@ def test_recipes_of_one_analyzer_and_other_texts_differ_in_the_recipe(tmp_path: 
     second = opened(tmp_path / "s", recipe=None, analyzer=l0.analyzer, embedder=None)
     with pytest.raises(StoreMismatchError, match=r"recipe: expected l0, .*got default"):
         second.search("note", user_id=USER)
-
-
-@pytest.mark.slow
-def test_a_command_writes_into_a_store_that_another_recipe_has_opened(tmp_path: Path) -> None:
-    """Over real processes: an owner, a client of another layout, commands of the default recipe."""
-    folder, settings = tmp_path / "s", tmp_path / "settings.json"
-    settings.write_text(json.dumps({"embedder": "off"}))
-    path = os.pathsep.join(one for one in sys.path if one)
-    env = {**os.environ, "PYTHONPATH": path, "HYRECALL_CONFIG": str(settings)}
-
-    def command(*words: str) -> str:
-        line = [sys.executable, "-m", "hyrecall.cli", *words, "--path", str(folder)]
-        ran = subprocess.run(
-            [*line, "--user", USER],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert ran.returncode == 0, ran.stderr
-        return ran.stdout
-
-    with peers(folder, 1, embedder=None) as (owner,):  # of loom, whose analyzer is another
-        with peers(folder, 1, embedder=None, analyzer="unicode") as (second,):
-            assert second.ask("remember", "a") == "kept"
-            command("remember", "--id", "b", "note of a command")
-            assert second.ask("list") == ["a", "b"]
-            assert sorted(owner.ask("search", "note")) == ["a", "b"]
-            refused = second.ask("search", "note")
-            assert refused["fault"] == "StoreMismatchError"
-            assert f"pid {owner.pid}" in refused["told"]
-        assert "note of a command" in command("recall", "note")  # by an index of its own
-        assert owner.ask("owner") == owner.pid
 
 
 def rebuilt(memory: MemorySync) -> int:

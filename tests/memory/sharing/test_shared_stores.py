@@ -18,7 +18,7 @@ from hyrecall.errors import (
     StoreError,
 )
 from hyrecall.memory import MemorySync
-from hyrecall.recipes import hypergraph, loom
+from hyrecall.recipes import loom
 from laws.effort import Effort
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, Peer, peers
@@ -164,15 +164,6 @@ def test_a_take_over_that_fails_leaves_the_store_to_others(
     second.remember("note", id="d", user_id=USER)
     assert ids(second) == ["a", "c", "d"]
     assert not is_owner(second)
-
-
-def test_conversations_of_a_client_are_kept_by_the_owner(tmp_path: Path) -> None:
-    owner, second = (opened(tmp_path / "s", recipe=hypergraph) for _ in range(2))
-    second.remember("note", id="a", user_id=USER)
-    second.search("note", user_id=USER, session_id="talk")
-    second.close()
-    with owner._store.database.reading() as connection:
-        assert connection.execute("SELECT name FROM sessions").fetchall() == [("talk",)]
 
 
 @pytest.mark.slow
