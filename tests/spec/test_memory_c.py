@@ -380,6 +380,9 @@ def test_C01_C19_parameters_and_the_answer_as_json() -> None:
         assert all(0 <= one["score"] <= 1 for one in answer["results"])
         assert answer["metadata"]["degraded"] == []
         assert sum(answer["metadata"]["weights"].values()) == pytest.approx(1.0)
+        for wrong in ("5", 2.5):
+            with pytest.raises(OptionError, match="max_results: expected an int"):
+                hm_recall(memory, "oak", max_results=wrong)  # type: ignore[arg-type]
         for wrong in ({"count": "3"}, {"results": [{}]}, {"more": 1}):  # the control
             assert not fits(answer | wrong, ANSWER)
 
