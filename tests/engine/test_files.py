@@ -97,29 +97,6 @@ def test_stored_columns_keep_their_types(tmp_path: Path) -> None:
     assert again.recall(**options).to_arrow().equals(index.recall(**options).to_arrow())
 
 
-@pytest.mark.plain_cases(1)
-@pytest.mark.parametrize("memory", ["mmap", "ram"])
-def test_life_goes_on_after_open_as_if_there_had_been_no_file(tmp_path: Path, memory: str) -> None:
-    ours, theirs = grown(), grown()
-    for step in range(6):
-        ours = saved(ours, tmp_path / "index", memory=memory)
-        for index in (ours, theirs):
-            if step == 0:
-                index.add(table(2000, 30))
-            elif step == 1:
-                assert index.delete([2001, 4, 1001], scope=everyone(index)) == 3
-            elif step == 2:
-                index.upsert(table(2020, 20, seed=1))
-            elif step == 3:
-                index.compact()
-            elif step == 4:
-                index.add(table(3000, 4200))
-        assert ask(ours) == ask(theirs)
-        assert ours.stats()["next_seq"] == theirs.stats()["next_seq"]
-    with pytest.raises(hr.KeyConflictError):
-        ours.add(table(2020, 20, seed=1))
-
-
 def test_a_save_writes_only_what_is_new(tmp_path: Path) -> None:
     index = build()
     index.save(tmp_path)

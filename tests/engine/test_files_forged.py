@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 import hyrecall as hr
 from engine import forge
-from engine.saved_index import build, grown
+from engine.saved_index import DIM, build, grown
 from laws.effort import Effort
 
 TESTS = Path(__file__).parents[1]
@@ -135,6 +136,23 @@ def test_a_copy_of_a_segment_under_another_name_is_refused(tmp_path: Path) -> No
         hr.Index.open(folder)
 
 
+OTHER_ANALYZER = (
+    f"analyzer of 'body': expected hash {'0' * 16} .as stored by hyrecall.*"
+    f"{hr.Analyzer().hash}.*build the index again"
+)
+OUTSIDE = ("../{}", "/etc/passwd", "sub/{}", "..", "", "{}\n", "MANIFEST")
+
+
+def renamed(name: str) -> Callable[[Any], None]:
+    """Let a file have a name that leaves the folder."""
+
+    def change(data: Any) -> None:
+        file = data["segments"][0]["files"]["rows"]
+        file["name"] = name.format(file["name"])
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "wish"),
     [
@@ -153,6 +171,11 @@ def test_a_copy_of_a_segment_under_another_name_is_refused(tmp_path: Path) -> No
         (lambda data: data["texts"]["body"].update(analyzer=[]), "text without analyzer"),
         (lambda data: data["texts"].pop("all"), "expected the options of an index"),
         (lambda data: data.update(format=2.0), "format 2.0"),
+        (lambda data: data.update(flags=1), "MANIFEST: expected the fields of a MANIFEST"),
+        (lambda data: data["dims"].update(v=DIM + 1), r"vectors-0\.arrow"),
+        (lambda data: data["segments"][1]["files"].pop("terms-1"), r"segment .*terms-1"),
+        (lambda data: data["texts"]["body"].update(analyzer_hash="0" * 16), OTHER_ANALYZER),
+        *((renamed(name), r"MANIFEST.*file name") for name in OUTSIDE),
     ],
 )
 def test_a_manifest_of_other_types_or_ranges_is_refused(

@@ -149,18 +149,6 @@ def test_a_stored_column_is_checked_when_it_is_first_read(folder: Path) -> None:
     assert index.get([key], scope=everyone(index), columns=["body"]).num_rows == 1
 
 
-def test_a_tenant_does_not_read_the_rows_of_others(folder: Path) -> None:
-    """Blocks are checked one by one: the first tenant does not meet damage of the last one."""
-    right = opened(folder)
-    query = np.ones((1, DIM), np.float32)
-    expected = right.recall(vectors=query, scope=ALICE, limit=100).to_arrow()
-    last = 600 * DIM * 4 // BLOCK - 4
-    path = damage(folder, "vectors-0", last)
-    index = opened(folder)
-    assert index.recall(vectors=query, scope=ALICE, limit=100).to_arrow().equals(expected)
-    refused(vectors(index), path, last)
-
-
 def test_texts_of_a_tenant_do_not_read_the_segments_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +65,40 @@ def test_the_walk_knows_every_public_name_of_the_native_module() -> None:
     named = {name for name in dir(_core) if not name.startswith("_")} - modules - errors
     assert named <= known
     assert len(list(stub_targets())) > 100
+
+
+def offered(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Functions, classes, and their methods and properties, by name; no errors."""
+    for name, thing in vars(module).items():
+        where = f"{module.__name__}.{name}"
+        if isinstance(thing, ModuleType):
+            if thing.__name__.startswith(_core.__name__):
+                yield from offered(thing)
+        elif isinstance(thing, type):
+            if issubclass(thing, BaseException):
+                continue
+            yield where, thing
+            for member, held in vars(thing).items():
+                if callable(held) or isinstance(held, property | staticmethod):
+                    if member in {"__new__", "_pybind11_conduit_v1_"}:
+                        continue
+                    yield f"{where}.{member}", held
+        elif callable(thing):
+            yield where, thing
+
+
+def own_words(thing: Any) -> str:
+    """Return a docstring without the signatures that pybind11 writes above it."""
+    text = getattr(thing, "__func__", thing).__doc__ or ""
+    name = getattr(thing, "__name__", "")
+    lines = (line for line in text.splitlines() if not (name and line.startswith(f"{name}(")))
+    return " ".join(lines).strip()
+
+
+def test_every_native_name_has_a_docstring() -> None:
+    names = dict(offered(_core))
+    assert len(names) > 150
+    assert [name for name, thing in names.items() if not own_words(thing)] == []
 
 
 @pytest.fixture(scope="module")

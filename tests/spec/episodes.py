@@ -1,4 +1,4 @@
-"""Episodes of a few users with fixed vectors and times, and many random stores in one index."""
+"""Many random stores in one index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ WORDS = ("ash", "bay", "elm", "fir", "oak", "yew", "fig", "ivy", "pea", "rye", "
 SCHEMA = hr.Schema(
     key="id", cell="user", text="text", vector="v", attributes=("occurred_at", "kind")
 )
-TEXT_ONLY = hr.Schema(key="id", cell="user", text="text", attributes=("occurred_at", "kind"))
 Matrix = npt.NDArray[np.float32]
 
 
@@ -25,33 +24,6 @@ def times(hours_ago: Sequence[float | None]) -> pa.Array:
     """Times before NOW."""
     given = [None if hours is None else NOW - timedelta(hours=hours) for hours in hours_ago]
     return pa.array(given, pa.timestamp("us", "UTC"))
-
-
-def episodes(
-    texts: Sequence[str | None],
-    vectors: Any = None,
-    *,
-    users: Sequence[str | None] | str = "alice",
-    hours_ago: Sequence[float | None] | None = None,
-    kinds: Sequence[str] | str = "episodic",
-    ids: Sequence[str] | None = None,
-) -> hr.Index:
-    """An index of these episodes; without hours_ago a later one is newer; no vectors, no arm."""
-    n = len(texts)
-    table = pa.table(
-        {
-            "id": [f"e{at}" for at in range(n)] if ids is None else list(ids),
-            "user": [users] * n if isinstance(users, str) else list(users),
-            "text": pa.array(texts, pa.string()),
-            "kind": [kinds] * n if isinstance(kinds, str) else list(kinds),
-            "occurred_at": times([n - at for at in range(n)] if hours_ago is None else hours_ago),
-        }
-    )
-    word = hr.Analyzer("word")
-    if vectors is None:
-        return hr.Index.build(table, TEXT_ONLY, analyzer=word)
-    rows = {"v": np.asarray(vectors, np.float32)}
-    return hr.Index.build(table, SCHEMA, vectors=rows, analyzer=word)
 
 
 @dataclass(frozen=True)
@@ -115,13 +87,3 @@ def _vectors(rng: np.random.Generator, n: int, dim: int) -> Matrix:
     lattice[~lattice.any(axis=1)] = 1.0
     smooth = rng.standard_normal((n, dim))
     return np.where(rng.random((n, 1)) < 0.5, lattice, smooth).astype(np.float32)
-
-
-def ranked(hits: hr.QueryHits) -> list[tuple[Any, float]]:
-    """Key and score of each hit."""
-    return [(hit.key, hit.score) for hit in hits]
-
-
-def origins(hits: hr.Hits) -> list[str]:
-    """Of every row of the reply: a hit, or what filled the list."""
-    return list(hits.to_arrow()["origin"].to_pylist())

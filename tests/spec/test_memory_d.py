@@ -20,10 +20,8 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
 from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
-from memory.direct_writes import import_lines
 from memory.rows_of_tests import NOW, new
 from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
-from memory.test_transfer import L0_SCHEMAS, an_l0_file
 from seams import (
     MIGRATIONS,
     Database,
@@ -33,9 +31,6 @@ from seams import (
     Ready,
     choose,
     decode_vector,
-    every_cell,
-    newest,
-    read_l0,
     remember,
     schema,
     snippet,
@@ -497,17 +492,6 @@ NEWER = Migration(
 def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program of the next format."""
     monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, NEWER))
-
-
-@pytest.mark.parametrize("l0", L0_SCHEMAS)
-def test_D24_a_database_of_l0_comes_in_once_and_is_found(tmp_path: Path, l0: str) -> None:
-    path = an_l0_file(tmp_path / "l0.db", l0)
-    store = Database.open(tmp_path / "store")
-    for n_new in (5 if l0 == "v0.1" else 6, 0):
-        assert import_lines(store, read_l0(path), now=NOW).imported == n_new
-    with store.reading() as c:
-        assert len(newest(c, every_cell(c))) == (5 if l0 == "v0.1" else 4)
-    store.close()
 
 
 def test_D24_a_store_of_this_format_gets_the_next_one_once(

@@ -18,7 +18,6 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.errors import OptionError
 from hyrecall.memory import Episode, MemorySync
 from laws.effort import Effort
 from memory.isolation.world import VIEWERS, make_world
@@ -196,33 +195,6 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
             assert [(one.episode, one.score, one.bm25_score) for one in found] == [
                 (one.episode, one.score, one.bm25_score) for one in wish
             ]
-
-
-def test_E40_changes_append_and_say_why() -> None:
-    with open_store(recipe=LISTING) as memory:
-        memory.remember(episode(0, "one"))
-        memory.update("e0", output="two", user_id="alice", reason="corrected")
-        memory.forget("e0", user_id="alice", reason="asked")
-        said = [
-            (one.version, one.status, one.reason, one.episode and one.episode.output)
-            for one in memory.history("e0", user_id="alice")
-        ]
-        assert said == [
-            (1, "live", None, "one"),
-            (2, "live", "corrected", "two"),
-            (3, "deleted", "asked", None),
-        ]  # fmt: skip
-        assert memory.history("e0", user_id="bob") == []
-        view = memory.agent("alice", org="acme", workspace="w")
-        view.remember("mine", id="m")
-        for change in (view.update, view.forget):
-            with pytest.raises(TypeError, match="reason"):
-                change("m")
-            with pytest.raises(OptionError, match="reason: expected 1 to 512 bytes"):
-                change("m", reason=" ")
-        view.forget("m", reason="done with")
-        last = memory.history("m", user_id="alice", org="acme", workspace="w")[-1]
-        assert (last.status, last.reason) == ("deleted", "done with")
 
 
 def test_E40_the_history_of_what_moved_is_of_where_it_is() -> None:

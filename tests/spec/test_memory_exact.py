@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from hyrecall import Dedup, recipes
-from hyrecall.memory import Episode, MemorySync, Notes
+from hyrecall.memory import MemorySync, Notes
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, open_store
 from seams import Recipe
 
@@ -80,15 +80,6 @@ def test_A40_D08_l0_and_loom_put_the_identifier_first(recipe: Recipe) -> None:
     check_target_leads(recipe)
 
 
-def test_A40_honeycomb_puts_the_identifier_first() -> None:
-    with invoices(recipes.honeycomb) as memory:
-        found = memory.search(QUERY, user_id="alice", limit=10)
-        assert found[0].episode.id == f"e{AT}"
-        inexact = recipes.honeycomb.replace(exact=False)
-        plain = memory.search(QUERY, user_id="alice", limit=10, recipe=inexact)
-        assert plain[0].episode.id != f"e{AT}"
-
-
 EXACT = [recipes.default, recipes.l0, recipes.loom, recipes.honeycomb]
 
 
@@ -114,24 +105,6 @@ def test_A40_no_row_of_another_user_is_exact() -> None:
         assert found.trace is not None
         assert found.trace.exact == {0: 1}
         assert [one.episode.id for one in memory.search(QUERY, user_id="bob")] == ["other"]
-
-
-def test_D08_notes_put_the_identifier_first() -> None:
-    with open_store(recipe=recipes.l0, embedder=FixedEmbedder(VECTORS)) as memory:
-        notes = Notes(memory)
-        notes.save("target", TARGET)
-        similar = enumerate(SIMILAR)
-        memory.remember_batch(
-            [Episode(id=f"n{at}", user_id="user", output=text, kind="note") for at, text in similar]
-        )
-        memory.pin("n0", user_id="user")
-        hits = notes.search(QUERY)
-        assert hits[0].key == "target"
-        assert {hit.key for hit in hits[1:]} <= {f"n{at}" for at in range(len(SIMILAR))}
-        # Control: without ``exact`` it is not first.
-        inexact = recipes.l0.replace(exact=False)
-        plain = memory.search(QUERY, user_id="user", kind="note", limit=10, recipe=inexact)
-        assert plain[0].episode.id == "n0"
 
 
 NEARER = [f"an outing on day {at}" for at in range(200)]
@@ -203,16 +176,6 @@ def test_B12_a_tag_on_one_of_equal_facts_leaves_it_in_its_place() -> None:
         before = [one.episode.id for one in memory.search("tea", user_id="abc")]
         memory.update("a", user_id="abc", tags=("new",))
         assert [one.episode.id for one in memory.search("tea", user_id="abc")] == before
-
-
-@pytest.mark.parametrize("pinned", ["a", "b", "c"])
-def test_D09_a_pin_leads_notes_of_equal_words_and_vectors(pinned: str) -> None:
-    with equal_memories(recipes.l0, "abc", has_vectors=True) as memory:
-        before = {one.episode.id: one.score for one in memory.search("tea", user_id="abc")}
-        memory.pin(pinned, user_id="abc")
-        after = memory.search("tea", user_id="abc")
-        assert {one.episode.id: one.score for one in after} == before
-        assert after[0].episode.id == pinned
 
 
 def test_D09_a_pin_breaks_a_tie_of_reciprocal_ranks_and_lifts_no_lower_score() -> None:

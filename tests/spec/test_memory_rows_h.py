@@ -15,7 +15,7 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import MemorySync, hm_recall
 from laws.effort import Effort
-from memory.stores import DIM, NOON, Clock, FixedEmbedder, episode, folder, open_store
+from memory.stores import DIM, NOON, Clock, FixedEmbedder, episode, open_store
 from memory.test_transfer import L0_SCHEMAS, an_l0_file
 
 WORDS = ("deploy", "cluster", "rack", "oak", "ash", "elm")
@@ -45,21 +45,6 @@ def replies(memory: MemorySync) -> list[Any]:
         found.append([one.id for one in matches.related])
         found.append([[one.id for one in row] for row in matches.context])
     return found
-
-
-@pytest.mark.plain_cases(2)
-@pytest.mark.parametrize("name", FIVE)
-def test_H10_a_reopened_store_gives_the_same_bits(name: str) -> None:
-    path = folder()
-    options: dict[str, Any] = {
-        "recipe": getattr(recipes, name), "embedder": HashEmbedder(dim=DIM),
-        "recall_timeout": 30.0, "clock": Clock(),
-    }  # fmt: skip
-    with open_store(path, **options) as memory:
-        fill(memory)
-        before = json.dumps(replies(memory))
-    with open_store(path, **options) as memory:
-        assert json.dumps(replies(memory)) == before
 
 
 @pytest.mark.plain_cases(2)

@@ -180,7 +180,9 @@ DOCUMENTED: dict[str, dict[str, Any]] = {
         "on_empty": "error",
         "depth": 250,  # five times the largest number of results
         "expansion": (hr.Context("graph", top=5, n=3),),
-        "stages": [("SessionSignals", {"half_life": "1800s", "hops": 3, "n_hot": 10})],
+        "stages": [
+            ("SessionSignals", {"half_life": "1800s", "hops": 3, "n_hot": 10, "min_hot": 0.05})
+        ],
     },
     "l0": {
         "bm25": ("fts5", 1.2, 0.75),
