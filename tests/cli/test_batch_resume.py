@@ -20,6 +20,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from seams import batch_output
 from seams import cli_batch_module as batch
+from seams import cli_State as State
 
 N_QUERIES = 23
 DIM = 8
@@ -392,3 +393,15 @@ def test_the_output_has_the_rights_that_the_process_gives(run, folder, queries, 
     finally:
         os.umask(before)
     assert (tmp_path / "h.csv").stat().st_mode & 0o777 == 0o640
+
+
+# ---- the state of a run ----
+
+
+@pytest.mark.parametrize("job", [[], None, 7])
+def test_a_state_whose_job_is_no_object_is_that_of_no_run(tmp_path, job):
+    path = tmp_path / "state.json"
+    path.write_bytes(State(job={"limit": 3}).to_json())
+    assert State.read(path).difference({"limit": 4}) == ("limit", 3, 4)
+    path.write_text(json.dumps({"job": job, "format": 2}))
+    assert State.read(path) is None

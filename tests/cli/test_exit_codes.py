@@ -77,22 +77,6 @@ def test_debug_shows_where_an_error_came_from(run, folder):
     assert "Traceback" in run("--debug", *arguments).err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["recal"],
-        ["recall"],
-        ["recall", "there", "--limt", "3"],
-        ["recall", "there", "--limit", "x"],
-    ],
-)
-def test_a_wrong_command_line_is_2(run, arguments):
-    reply = run(*arguments)
-    assert reply.code == 2
-    assert reply.out == ""
-    assert "Usage: " in reply.err
-
-
 @pytest.mark.parametrize(("made", "code"), [("nothing", 1), ("an empty folder", 3), ("a file", 3)])
 def test_no_index_at_the_path_is_1_and_a_path_that_holds_none_3(run, tmp_path, made, code):
     path = tmp_path / "there"

@@ -8,14 +8,12 @@ store that is served and the question, and gives None where the recipe has no su
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -187,16 +185,3 @@ def test_H13_every_door_gives_the_same_ids_and_scores(
 ) -> None:
     n_questions = effort.cases(quick=3, full=100)
     asyncio.run(compared(name, tmp_path / "agent.mem", command, n_questions))
-
-
-def test_H13_notes_agree_with_the_store(tmp_path: Path, command: Command) -> None:
-    for n, text in enumerate(("oak and ash", "oak", "ash tree", "fir")):
-        assert command("ltm", "save", f"k{n}", text).code == 0
-    for query in ("oak", "ash", "tr", "none"):
-        reply = command("ltm", "search", query, "--scope", "user")
-        found = [(one["key"], one["score"]) for one in json.loads(reply.out)]
-        with MemorySync.open(
-            tmp_path / "agent.mem", recipe=recipes.l0, embedder=embedder(), clock=now
-        ) as memory:
-            wanted: Any = memory.search(query, user_id="user", recipe=recipes.l0)
-        assert found == [(one.episode.id, one.score) for one in wanted]

@@ -112,30 +112,6 @@ def test_joined_replies_are_those_of_single_calls_to_the_last_bit(folder: Path) 
         assert one["trace"]["n_queries"] == 1
 
 
-def test_a_reply_is_that_of_the_index(folder: Path) -> None:
-    index = hr.Index.open(folder)
-    asked = {"text": "oak sea", "scope": "ann", "limit": 4, "offset": 1, "explain": True,
-             "min_score": {"text": 0.1}, "columns": ["text", "kind"]}  # fmt: skip
-
-    async def work(client: Any) -> Any:
-        return (await client.post("/v1/recall", json=asked)).json()
-
-    reply = served(index, work)
-    hits = index.recall(
-        text=["oak sea"], scope="ann", limit=4, offset=1, min_score={"text": 0.1}
-    )  # fmt: skip
-    assert [(one["key"], one["rank"], one["score"]) for one in reply["hits"]] == [
-        (hit.key, hit.rank, hit.score) for hit in hits[0]
-    ]
-    assert len(reply["hits"]) == 4
-    assert reply["hits"][0]["explanation"]["score"] == reply["hits"][0]["score"]
-    assert reply["trace"]["dropped"] == hits[0].explain_dropped().to_list()
-    assert [one["reason"] for one in reply["trace"]["dropped"][0]["rows"]][:2] == [
-        "offset", "limit",
-    ]  # fmt: skip
-    assert set(reply["hits"][0]["columns"]) == {"text", "kind"}
-
-
 def test_a_token_reads_its_cells_and_a_scope_can_only_narrow_them(
     folder: Path, token_of: Callable[..., str], tmp_path: Path
 ) -> None:
