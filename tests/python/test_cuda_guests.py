@@ -92,14 +92,8 @@ def test_every_option_of_a_recall_takes_a_tensor_on_the_device(machine: Any) -> 
     near, far = matrix(8, 5), matrix(9, 5)
     texts = ["ash", "bay elm", "gro", None, "oak"]
     calls: list[dict[str, Any]] = [
-        {"vectors": {"near": near}, "limit": 3, "offset": 4},
         {"vectors": {"near": near}, "normalize": True, "fusion": hr.RRF()},
-        {"vectors": {"near": near}, "min_score": {"near": 0.1}},
-        {"vectors": {"near": near}, "filter": hr.Filter(number=(2, 5))},
-        {"vectors": {"near": near}, "depth": 2, "limit": 2},
         {"vectors": {"near": near}, "shaping": [hr.MMR(relevance_weight=0.5, vector="near")]},
-        {"vectors": {"near": near, "far": far}},
-        {"vectors": {"near": near, "far": far}, "fusion": hr.WeightedSum()},
         {"vectors": {"near": near, "far": far}, "text": texts},
         {"vectors": {"near": near}, "text": texts, "fusion": hr.RRF(weights={"near": 0})},
         {"vectors": {"near": near}, "text": texts, "fusion": hr.WeightedSum(balance=0.85)},

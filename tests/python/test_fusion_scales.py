@@ -34,17 +34,26 @@ SCALES: dict[str, Any] = {
 }
 
 
+RNG = np.random.default_rng(5)
+ROWS = RNG.standard_normal((12, 3)).astype(np.float32)
+QUERY = RNG.standard_normal(3)
+
+
+@pytest.fixture(scope="module")
+def twelve() -> hr.Index:
+    table = pa.table({"id": range(12), "text": ["tea", "milk tea", "tea tea oat", "oat"] * 3})
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    return hr.Index.build(table, schema, vectors={"v": ROWS})
+
+
 @pytest.mark.parametrize("dense", SCALES)
 @pytest.mark.parametrize("lexical", SCALES)
 @pytest.mark.parametrize("kind", [hr.WeightedSum, hr.Max])
-def test_each_arm_may_have_a_scale_of_its_own(kind: Any, lexical: Any, dense: Any) -> None:
-    rng = np.random.default_rng(5)
-    table = pa.table({"id": range(12), "text": ["tea", "milk tea", "tea tea oat", "oat"] * 3})
-    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
-    rows = rng.standard_normal((12, 3)).astype(np.float32)
-    index = hr.Index.build(table, schema, vectors={"v": rows})
+def test_each_arm_may_have_a_scale_of_its_own(
+    twelve: hr.Index, kind: Any, lexical: Any, dense: Any
+) -> None:
     fusion = kind({"text": 0.4}, normalize={"text": lexical, "v": dense})
-    hits = index.recall_one(text="tea oat", vector=rng.standard_normal(3), fusion=fusion, limit=12)
+    hits = twelve.recall_one(text="tea oat", vector=QUERY, fusion=fusion, limit=12)
     ends = {}
     for arm in ("text", "v"):
         scores = [score for hit in hits if (score := hit.arm_score(arm)) is not None]

@@ -1,6 +1,7 @@
 """Arrays, lone surrogates and other things that no argument takes: always a typed error."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,9 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "Scope": hr.Scope,
     "a cell": lambda v: index().recall(text=["tea"], scope=hr.Scope([v])),
     "a cell's part": lambda v: index().recall(text=["tea"], scope=(v,)),
-    "delete": lambda v: index().delete(v, scope="a"),
-    "delete a key": lambda v: index().delete([v], scope="a"),
-    "delete's scope": lambda v: index().delete([1], scope=v),
+    "delete": lambda v: fresh().delete(v, scope="a"),
+    "delete a key": lambda v: fresh().delete([v], scope="a"),
+    "delete's scope": lambda v: fresh().delete([1], scope=v),
     "key": lambda v: hr.Schema(key=v, cell=None, text="text"),
     "cell": lambda v: hr.Schema(key="id", cell=v, text="text"),
     "text": lambda v: hr.Schema(key="id", cell=None, text=v),
@@ -85,8 +86,13 @@ def refusal(call: Callable[[Any], object], value: object) -> tuple[str | None, s
     return None, ""
 
 
-def index() -> hr.Index:
+def fresh() -> hr.Index:
     return hr.Index.build(TABLE, SCHEMA, device="cpu")
+
+
+@cache
+def index() -> hr.Index:
+    return fresh()
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -53,16 +53,24 @@ def joined(
     return asyncio.run(run())
 
 
+async def behind(
+    engine: Engine, joiner: Joiner[int, int], calls: Sequence[tuple[Any, ...]], *key: str
+) -> list[Any]:
+    """What a first call, and those that wait while it runs, return or raise."""
+    first = asyncio.create_task(joiner.call(0, *key))
+    await engine.has_begun()
+    others = [asyncio.create_task(joiner.call(*one)) for one in calls]
+    await asyncio.sleep(0)
+    engine.gate.set()
+    return await asyncio.gather(first, *others, return_exceptions=True)
+
+
 def test_an_idle_engine_runs_at_once_and_what_comes_meanwhile_is_the_next_batch(
     pool: ThreadPoolExecutor,
 ) -> None:
     async def work(engine: Engine, joiner: Joiner[int, int]) -> None:
-        first = asyncio.create_task(joiner.call(0))
-        await engine.has_begun()  # it did not wait for others
-        others = [asyncio.create_task(joiner.call(n)) for n in range(1, 6)]
-        await asyncio.sleep(0)
-        engine.gate.set()
-        assert await asyncio.gather(first, *others) == [0, 10, 20, 30, 40, 50]
+        replies = await behind(engine, joiner, [(n,) for n in range(1, 6)])
+        assert replies == [0, 10, 20, 30, 40, 50]
         assert (joiner.n_calls, joiner.n_batches) == (6, 3)
 
     assert joined(pool, work, most=3).batches == [[0], [1, 2, 3], [4, 5]]
@@ -70,25 +78,14 @@ def test_an_idle_engine_runs_at_once_and_what_comes_meanwhile_is_the_next_batch(
 
 def test_only_calls_of_one_key_are_joined_and_their_order_holds(pool: ThreadPoolExecutor) -> None:
     async def work(engine: Engine, joiner: Joiner[int, int]) -> None:
-        first = asyncio.create_task(joiner.call(0, "a"))
-        await engine.has_begun()
-        keys = (("b", 1), ("a", 2), ("b", 3), ("c", 4))
-        others = [asyncio.create_task(joiner.call(n, key)) for key, n in keys]
-        await asyncio.sleep(0)
-        engine.gate.set()
-        await asyncio.gather(first, *others)
+        await behind(engine, joiner, [(1, "b"), (2, "a"), (3, "b"), (4, "c")], "a")
 
     assert joined(pool, work).batches == [[0], [1, 3], [2], [4]]
 
 
 def test_a_call_that_fails_fails_alone(pool: ThreadPoolExecutor) -> None:
     async def work(engine: Engine, joiner: Joiner[int, int]) -> None:
-        first = asyncio.create_task(joiner.call(0))
-        await engine.has_begun()
-        others = [asyncio.create_task(joiner.call(n)) for n in (12, 13, 14)]
-        await asyncio.sleep(0)
-        engine.gate.set()
-        replies = await asyncio.gather(first, *others, return_exceptions=True)
+        replies = await behind(engine, joiner, [(12,), (13,), (14,)])
         assert replies[:2] + replies[3:] == [0, 120, 140]
         assert isinstance(replies[2], ValueError)
         assert await joiner.call(15) == 150
@@ -101,14 +98,9 @@ def test_one_wrong_call_of_many_costs_few_batches_more(
     pool: ThreadPoolExecutor, n: int, most: int
 ) -> None:
     async def work(engine: Engine, joiner: Joiner[int, int]) -> None:
-        first = asyncio.create_task(joiner.call(0))
-        await engine.has_begun()
         calls = [100 + at for at in range(n)]
         calls[n // 3] = 13
-        others = [asyncio.create_task(joiner.call(one)) for one in calls]
-        await asyncio.sleep(0)
-        engine.gate.set()
-        replies = await asyncio.gather(first, *others, return_exceptions=True)
+        replies = await behind(engine, joiner, [(one,) for one in calls])
         assert isinstance(replies.pop(1 + n // 3), ValueError)
         assert replies == [0, *(10 * one for one in calls if one != 13)]
         assert len(engine.batches) - 1 <= most
@@ -123,12 +115,7 @@ def test_an_error_of_the_whole_batch_is_met_once(pool: ThreadPoolExecutor) -> No
         joiner: Joiner[int, int] = Joiner(
             engine.run, pool, max_joined=64, fails_all=lambda fault: str(fault) == "13"
         )
-        first = asyncio.create_task(joiner.call(0))
-        await engine.has_begun()
-        others = [asyncio.create_task(joiner.call(one)) for one in (12, 13, 14)]
-        await asyncio.sleep(0)
-        engine.gate.set()
-        replies = await asyncio.gather(first, *others, return_exceptions=True)
+        replies = await behind(engine, joiner, [(12,), (13,), (14,)])
         assert replies[0] == 0
         assert [type(one) for one in replies[1:]] == [ValueError] * 3
         assert engine.batches == [[0], [12, 13, 14]]

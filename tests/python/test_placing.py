@@ -4,7 +4,6 @@ import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 import hyrecall as hr
 from emulated import Emulator
-from hyrecall.recipe import TieBreak
 from laws.engine import ipc_bytes
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -192,64 +190,6 @@ def test_the_calls_find_something_by_every_arm() -> None:
     found = [index.recall(**asked).to_arrow() for asked in calls()]
     assert [len(hits) > 20 for hits in found] == [True] * len(found)
     assert len({bytes(ipc_bytes(hits)) for hits in found}) == len(found)
-
-
-STAGES: dict[str, tuple[Any, ...]] = {
-    "dedup, recency, budget, mmr": (
-        hr.Dedup(0.8, vector="near", scale="unit"),
-        hr.Recency("at", half_life="30d"),
-        hr.Budget(30),
-        hr.MMR(0.4, vector="far", relevance="minmax"),
-    ),
-    "provenance, dedup with a preference, recency": (
-        hr.Provenance("n", {1: 1.2, 2: 0.7}),
-        hr.Dedup(0.5, vector="far", keep="n", prefer=(3, 5)),
-        hr.Recency("at", half_life="90d"),
-    ),
-    "dedup, mmr": (hr.Dedup(0.9, vector="near"), hr.MMR(0.0, vector="near")),
-}
-
-
-@pytest.mark.parametrize("ties", [False, True])
-@pytest.mark.parametrize("name", STAGES)
-def test_a_recipe_cut_after_any_stage_has_the_bits_of_the_cpu(
-    emulated: Emulator, name: str, ties: bool
-) -> None:
-    here, there = built("cpu"), built("cuda:0")
-    stages = STAGES[name]
-    replies = set()
-    for cut in range(len(stages) + 1):
-        recipe = replace(
-            hr.recipes.default,
-            shaping=stages[:cut],
-            tie_break=(TieBreak("n"),) if ties else (),
-            depth=60,
-        )
-        asked = {
-            "text": ["tea", "hot milk", None, "pot cup", "jug"],
-            "vectors": queries(5, seed=3),
-            "scope": [EVERYONE, "ana", EVERYONE, hr.Scope([]), "bob"],
-            "limit": 25,
-            "recipe": recipe,
-            "now": NOW,
-        }
-        expected = ipc_bytes(here.recall(**asked).to_arrow())
-        before = emulated.n_launches()
-        hits = there.recall(**asked)
-        assert ipc_bytes(hits.to_arrow()) == expected, f"cut after {cut} stages"
-        n_on_device = sum(isinstance(stage, (hr.Dedup, hr.MMR)) for stage in stages[:cut])
-        alone = emulated.n_launches()
-        there.recall(**{**asked, "recipe": replace(recipe, shaping=())})
-        assert alone - before == emulated.n_launches() - alone + n_on_device
-        replies.add(bytes(expected))
-    assert len(replies) == len(stages) + 1
-
-
-def test_the_device_does_the_search(emulated: Emulator) -> None:
-    index = built("cuda:0")
-    before = emulated.n_launches()
-    index.recall(vectors=queries(2), scope=EVERYONE)
-    assert emulated.n_launches() > before + len(DIMS)
 
 
 # ---- what is held ----

@@ -284,22 +284,3 @@ def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(
         "device: expected vectors of at most 133144 dimensions on cuda:0, got 133145"
     )
     assert build(device="auto").device == "cpu"
-
-
-@pytest.mark.usefixtures("cuda")
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("HYRECALL_FRONT_PLANE", "float", "head8, head4, int8 or rows"),
-        ("HYRECALL_CUDA_KERNELS", "hopper", "generic"),
-        ("HYRECALL_DENSE_TUNING", "64,1", "capacity >= 1, seed tiles >= 1"),
-        ("HYRECALL_DENSE_TUNING", "64,1,2,", "capacity >= 1, seed tiles >= 1"),
-    ],
-)
-def test_a_way_that_is_none_is_refused(
-    name: str, value: str, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = built("cuda:0")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(hr.OptionError, match=rf"^{name}: expected {expected}.*, got {value}$"):
-        reply(index)

@@ -135,16 +135,15 @@ def innermost(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("nesting", NESTINGS)
 @pytest.mark.parametrize(("kind", "raw", "wanted"), FINE, ids=str)
 def test_a_time_is_datetimes_where_that_is_exact_and_numpys_elsewhere(
-    kind: pa.DataType, raw: int, wanted: Any, nesting: str
+    kind: pa.DataType, raw: int, wanted: Any
 ) -> None:
-    outer, wrap = NESTINGS[nesting]
-    hits = recalled(pa.array([None, wrap(raw)], outer(kind)))
-    for values in ([row["x"] for row in hits.to_list()[0]], [hit["x"] for hit in hits[0]]):
-        assert values == [None, wrap(wanted)]
-        assert type(innermost(values[1])) is type(wanted)
+    for nesting, (outer, wrap) in NESTINGS.items():
+        hits = recalled(pa.array([None, wrap(raw)], outer(kind)))
+        for values in ([row["x"] for row in hits.to_list()[0]], [hit["x"] for hit in hits[0]]):
+            assert values == [None, wrap(wanted)], nesting
+            assert type(innermost(values[1])) is type(wanted), nesting
 
 
 def test_a_column_of_nanoseconds_needs_no_pandas() -> None:
