@@ -1,6 +1,7 @@
 """A call whose options an index knows answers and refuses as the first one did."""
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,6 +44,12 @@ def build(*, threads: bool = False) -> hr.Index:
         key="id", cell="user", text="text", vector="embedding", attributes=("year",), **thread
     )
     return hr.Index.build(rows(), schema, vectors={"embedding": VECTORS}, device="cpu")
+
+
+@pytest.fixture(autouse=True)
+def _records_no_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that records spans takes the long way, whatever other tests have imported."""
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
 
 
 @pytest.fixture(scope="module")
