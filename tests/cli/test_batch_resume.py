@@ -20,7 +20,6 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from seams import batch_output
 from seams import cli_batch_module as batch
-from seams import cli_State as State
 
 N_QUERIES = 23
 DIM = 8

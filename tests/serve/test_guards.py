@@ -11,7 +11,16 @@ import pytest
 from starlette.datastructures import Headers, State
 
 from hyrecall.serve import ServiceOptions, create_app
-from seams import Opening, ServiceError, check_host, check_origin, is_deeper, n_levels, reading
+from seams import (
+    Opening,
+    ServiceError,
+    ServiceGuard,
+    check_host,
+    check_origin,
+    is_deeper,
+    n_levels,
+    reading,
+)
 from serve.blocked import Blocked
 from serve.conftest import ANN
 from serve_client import calling
