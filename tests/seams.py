@@ -333,7 +333,7 @@ NAMES = {
     "hyrecall.serve.doors.hebb": "tag_graph",
     "hyrecall.serve.doors.honeycomb": "mounted",
     "hyrecall.serve.errors": "ServiceError install",
-    "hyrecall.serve.guards": "ARROW check_host check_origin FairSemaphore",
+    "hyrecall.serve.guards": "ARROW check_host check_origin FairSemaphore ServiceGuard",
     "hyrecall.serve.json_shape": "is_deeper n_levels",
     "hyrecall.serve.mcp.server": "BusyError CallLimiter SYSTEMS",
     "hyrecall.serve.mcp.session": "CallerSession",

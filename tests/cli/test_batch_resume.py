@@ -400,7 +400,7 @@ def test_the_output_has_the_rights_that_the_process_gives(run, folder, queries, 
 @pytest.mark.parametrize("job", [[], None, 7])
 def test_a_state_whose_job_is_no_object_is_that_of_no_run(tmp_path, job):
     path = tmp_path / "state.json"
-    path.write_bytes(State(job={"limit": 3}).to_json())
-    assert State.read(path).difference({"limit": 4}) == ("limit", 3, 4)
+    path.write_bytes(BatchState(job={"limit": 3}).to_json())
+    assert BatchState.read(path).difference({"limit": 4}) == ("limit", 3, 4)
     path.write_text(json.dumps({"job": job, "format": 2}))
-    assert State.read(path) is None
+    assert BatchState.read(path) is None
