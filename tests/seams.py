@@ -179,6 +179,7 @@ NAMES = {
     "hyrecall.base.threads": "Pool Workers",
     "hyrecall.base.times": "age_seconds",
     "hyrecall.cli.app": "Commands app_app=app",
+    "hyrecall.cli.batch_output": "BatchState",
     "hyrecall.cli.help": "Command",
     "hyrecall.cli.index_command": "read_size",
     "hyrecall.cli.mcp_command": "caller_of",

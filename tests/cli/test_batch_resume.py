@@ -18,7 +18,7 @@ import hyrecall as hr
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from seams import batch_output
+from seams import BatchState, batch_output
 from seams import cli_batch_module as batch
 
 N_QUERIES = 23

@@ -93,6 +93,16 @@ def test_F14_weights_of_a_recipe_reach_each_search() -> None:
         assert scores() == plain
 
 
+def test_E47_marks_are_set_after_authorisation() -> None:
+    with open_store(recipe=recipes.honeycomb) as memory:
+        memory.remember("note", id="hers", user_id="alice")
+        memory.remember("note", id="his", user_id="bob")
+        memory.search("note", user_id="bob", touch=True)
+        with memory._store.database.reading() as connection:
+            rows = connection.execute("SELECT id, access_count FROM documents ORDER BY id")
+            assert list(rows) == [("hers", 0), ("his", 1)]
+
+
 def test_F23_a_write_is_whole_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder()
     with open_store(path, recipe=recipes.hebb) as memory:
