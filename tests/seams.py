@@ -343,8 +343,7 @@ NAMES = {
     "hyrecall.serve.mcp.tool": "EACH NOTICE serve_Reply=Reply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (
-        "IndexQuery IndexReply RecallReply ServedIndex "
-        "recall_data serve_BatchReply=BatchReply"
+        "IndexQuery IndexReply RecallReply ServedIndex recall_data serve_BatchReply=BatchReply"
     ),
     "hyrecall.serve.routes.arrow_recall": "MANY MAX_BATCHES OF_A_STORE",
     "hyrecall.serve.routing": "Route to_route",
