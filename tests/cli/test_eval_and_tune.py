@@ -308,7 +308,7 @@ def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small
 
 
 def test_a_recipe_that_is_not_better_is_told_as_json(run, small):
-    reply = run("learn", small, "--feature", "day=3", "--json")
+    reply = run("learn", small, "--json")
     assert (reply.code, reply.data["is_better"]) == (0, False)  # no file was asked for
     assert {"fused", "agreement", "text_score", "embedding_score"} >= set(reply.data["weights"])
 
