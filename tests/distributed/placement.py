@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -46,9 +47,17 @@ def laid_out(
         for row in range(table.num_rows)
     ]
     shards = [build(table.slice(0, 0), 0) for _ in range(n_shards)]
-    for row, shard in enumerate(where):
-        shards[shard].add(table.slice(row, 1), first_seq=row)
+    add_rows(shards, table, where)
     return shards
+
+
+def add_rows(shards: Sequence[hr.Index], table: pa.Table, where: Sequence[int]) -> None:
+    """Add each row of a table to its shard, with the row's number as its own."""
+    first = 0
+    for shard, neighbours in groupby(where):
+        n = sum(1 for _ in neighbours)
+        shards[shard].add(table.slice(first, n), first_seq=first)
+        first += n
 
 
 def merged(shards: Sequence[hr.Index], request: Request) -> hr.Hits:
