@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from seams import LocalShard, Lookup, LookupAnswer
 
 Build = Callable[[pa.Table, int], hr.Index]
@@ -60,18 +60,7 @@ def add_rows(shards: Sequence[hr.Index], table: pa.Table, where: Sequence[int]) 
         first += n
 
 
-def merged(shards: Sequence[hr.Index], request: Request) -> hr.Hits:
-    """Answer a request over shards, which come in any order."""
-    summed = Statistics.sum([one.statistics(request) for one in shards])
-    return merge(request, [one.candidates(request, summed) for one in reversed(shards)])
-
-
 def index_of(shards: Sequence[hr.Index], *, wire: bool) -> ShardedIndex:
     """Return shards as one index."""
     kind = WireShard if wire else LocalShard
     return ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
-
-
-def empty(table: pa.Table) -> pa.Table:
-    """Return a table without rows."""
-    return table.slice(0, 0)
