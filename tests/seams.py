@@ -207,8 +207,7 @@ NAMES = {
     ),
     "hyrecall.distributed.sharded": "NewerVersions",
     "hyrecall.distributed.shards": (
-        "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening "
-        "Question told_of"
+        "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening Question"
     ),
     "hyrecall.distributed.shards_file": (
         "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
@@ -311,7 +310,7 @@ NAMES = {
     "hyrecall.parts.lookups": "LookupAnswer Lookup QUERY cell_column",
     "hyrecall.parts.part": "Part",
     "hyrecall.parts.request": "ToldLists question_of told_to",
-    "hyrecall.parts.spreading": "Share joined_alone spread_part sum_shares widest_runs",
+    "hyrecall.parts.spreading": "Share joined_alone sum_shares widest_runs",
     "hyrecall.recall.arms": "ArmQueries Batch FoundDocs newest_rows",
     "hyrecall.recall.batch": "RecallSource Steps",
     "hyrecall.recall.known": "PlainReply",

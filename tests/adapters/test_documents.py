@@ -43,22 +43,6 @@ def test_ids_are_kept_or_made() -> None:
     assert ids(documents.find(scope="ann")) == [first, "mine", third]
 
 
-@pytest.mark.parametrize(
-    ("on_duplicate", "written", "texts"),
-    [
-        ("overwrite", ["b", "x", "x"], ["hot tea", "cold juice", "new b", "second x"]),
-        ("skip", ["x"], ["hot tea", "hot milk", "cold juice", "first x"]),
-    ],
-)
-def test_a_duplicate_is_overwritten_or_skipped(
-    on_duplicate: Any, written: list[str], texts: list[str]
-) -> None:
-    documents = filled()
-    new = [Document(id=i, text=t) for i, t in (("b", "new b"), ("x", "first x"), ("x", "second x"))]
-    assert documents.write(new, cell="ann", on_duplicate=on_duplicate) == written
-    assert [one.text for one in documents.find(scope="ann")] == texts
-
-
 @pytest.mark.parametrize("taken", ["b", "new"])
 def test_a_duplicate_fails_and_nothing_is_written(taken: str) -> None:
     documents = filled()
@@ -70,12 +54,6 @@ def test_a_duplicate_fails_and_nothing_is_written(taken: str) -> None:
     assert ids(documents.find(scope="ann")) == ["a", "b", "c"]
     documents.write(new[:1], cell="ann", on_duplicate="fail")
     assert ids(documents.find(scope="ann")) == ["a", "b", "c", "new"]
-
-
-def test_nothing_to_write_writes_nothing() -> None:
-    documents = DocumentIndex()
-    assert documents.write([], cell="ann") == []
-    assert len(documents) == 0
 
 
 def test_a_document_may_lack_a_text_or_a_vector() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hyrecall as hr
-from distributed.test_processes import WORDS, saved_shards, whole
+from distributed.saved import WORDS, saved_shards, whole
 from hyrecall.distributed import BatchRecall, DatasetHits
 
 N_QUERIES = 50

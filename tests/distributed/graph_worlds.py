@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -102,31 +103,33 @@ def compare(want: hr.Hits, got: hr.Hits) -> int:
     return want.to_arrow().num_rows
 
 
-def worlds(seeds: Sequence[int], *, schema: hr.GraphSchema = GRAPH) -> Iterator[GraphWorld]:
-    """Yield worlds of 1, 2, 3 and 7 shards, by chance or by cell, some of them over bytes."""
-    for seed in seeds:
-        table, chance = documents(seed), random.Random(seed)
-        n_shards = (2, 3, 7, 1)[seed % 4]
-        one = built(table, 0)
-        kind: type[LocalShard] = WireShard if seed % 3 else LocalShard
-        if seed % 2:
-            placement = placement_of(table, SCHEMA, n_shards)
-            own = placed_shards(table, SCHEMA, built, placement, n_shards)
-            shards = placed_index(own, placement, kind)
-        else:
-            own = laid_out(table, built, n_shards, chance)
-            shards = index_of(own, wire=kind is WireShard)
-        gone = [f"k{at}" for at in range(0, 30, 7)]
-        everyone = hr.Scope.matching(user=hr.ANY)
-        for index in (one, *own):
-            index.delete(gone, scope=[everyone] * len(gone))
-        made = edges(seed)
-        if schema.index_schema.cell_columns == ():
-            made = made.drop_columns(["user"])
-        graphs = [hr.Graph.build(made, schema, nodes=nodes) for nodes in (one, shards)]
-        for graph in graphs:
-            graph.delete([3, 4], scope=everyone if schema is GRAPH else None)
-        yield GraphWorld(one, shards, *graphs)
+def new_world(seed: int, schema: hr.GraphSchema = GRAPH) -> GraphWorld:
+    """Return a world of 1, 2, 3 or 7 shards, by chance or by cell, some of them over bytes."""
+    table, chance = documents(seed), random.Random(seed)
+    n_shards = (2, 3, 7, 1)[seed % 4]
+    one = built(table, 0)
+    kind: type[LocalShard] = WireShard if seed % 3 else LocalShard
+    if seed % 2:
+        placement = placement_of(table, SCHEMA, n_shards)
+        own = placed_shards(table, SCHEMA, built, placement, n_shards)
+        shards = placed_index(own, placement, kind)
+    else:
+        own = laid_out(table, built, n_shards, chance)
+        shards = index_of(own, wire=kind is WireShard)
+    gone = [f"k{at}" for at in range(0, 30, 7)]
+    everyone = hr.Scope.matching(user=hr.ANY)
+    for index in (one, *own):
+        index.delete(gone, scope=[everyone] * len(gone))
+    made = edges(seed)
+    if schema.index_schema.cell_columns == ():
+        made = made.drop_columns(["user"])
+    graphs = [hr.Graph.build(made, schema, nodes=nodes) for nodes in (one, shards)]
+    for graph in graphs:
+        graph.delete([3, 4], scope=everyone if schema is GRAPH else None)
+    return GraphWorld(one, shards, *graphs)
+
+
+world_of = lru_cache(maxsize=8)(new_world)  # a recall changes nothing in it
 
 
 def asked(seed: int) -> dict[str, Any]:

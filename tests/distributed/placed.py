@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from distributed.placement import WireShard
+from distributed.placement import WireShard, add_rows
 from hyrecall.distributed import Placement, Request, ShardedIndex, Statistics
 from seams import (
     N_SLOTS,
@@ -63,8 +63,7 @@ def placed_shards(
     """Lay each row of a table where a placement says, with the row's number as its own."""
     where = rows_of(table, schema).shards(placement)
     shards = [build(table.slice(0, 0), 0) for _ in range(n_shards)]
-    for row, shard in enumerate(where.tolist()):
-        shards[shard].add(table.slice(row, 1), first_seq=row)
+    add_rows(shards, table, where.tolist())
     return shards
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
+from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from seams import LocalShard, Lookup, LookupAnswer
 
 Build = Callable[[pa.Table, int], hr.Index]
@@ -46,23 +47,20 @@ def laid_out(
         for row in range(table.num_rows)
     ]
     shards = [build(table.slice(0, 0), 0) for _ in range(n_shards)]
-    for row, shard in enumerate(where):
-        shards[shard].add(table.slice(row, 1), first_seq=row)
+    add_rows(shards, table, where)
     return shards
 
 
-def merged(shards: Sequence[hr.Index], request: Request) -> hr.Hits:
-    """Answer a request over shards, which come in any order."""
-    summed = Statistics.sum([one.statistics(request) for one in shards])
-    return merge(request, [one.candidates(request, summed) for one in reversed(shards)])
+def add_rows(shards: Sequence[hr.Index], table: pa.Table, where: Sequence[int]) -> None:
+    """Add each row of a table to its shard, with the row's number as its own."""
+    first = 0
+    for shard, neighbours in groupby(where):
+        n = sum(1 for _ in neighbours)
+        shards[shard].add(table.slice(first, n), first_seq=first)
+        first += n
 
 
 def index_of(shards: Sequence[hr.Index], *, wire: bool) -> ShardedIndex:
     """Return shards as one index."""
     kind = WireShard if wire else LocalShard
     return ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
-
-
-def empty(table: pa.Table) -> pa.Table:
-    """Return a table without rows."""
-    return table.slice(0, 0)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import hyrecall as hr
-from distributed.test_processes import SCHEMA, VECTORS, asked, documents
+from distributed.saved import SCHEMA, VECTORS, asked, documents
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
 from hyrecall.errors import ShardLostError, error
 from seams import LocalShard, Replica, ReplicatedShard, _seal

@@ -19,7 +19,13 @@ import hyrecall as hr
 from distributed.building_worlds import built, write_files
 from distributed.placed import CountedShard, placed_index, placed_shards
 from hyrecall.distributed import Placement, Request, ShardedIndex, Shards, Statistics
-from hyrecall.errors import CorruptIndexError, IndexNotFoundError, ShardLostError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    OptionError,
+    ShardLostError,
+    error,
+)
 from hyrecall.recipe import Lexical
 from seams import AskedShard, IndexAnswerer, ShardEntry, ShardOpening, generations, slot_of
 
@@ -93,19 +99,6 @@ def one() -> hr.Index:
 
 def calls(index: ShardedIndex) -> list[int]:
     return [one.calls for one in index.shards]  # type: ignore[attr-defined]
-
-
-def test_cells_lie_in_every_shard() -> None:
-    assert {home(cell) for cell in USERS} == set(range(N_SHARDS))
-
-
-def test_one_cell_asks_one_shard(index: ShardedIndex, one: hr.Index) -> None:
-    for cell in USERS:
-        before = calls(index)
-        got = index.recall_one(text="tea", scope=cell)
-        assert [hit.key for hit in got] == [h.key for h in one.recall_one(text="tea", scope=cell)]
-        asked = [now - then for now, then in zip(calls(index), before, strict=True)]
-        assert asked == [int(at == home(cell)) for at in range(N_SHARDS)]
 
 
 def test_queries_of_one_shard_each_are_one_trip(one: hr.Index) -> None:
@@ -267,13 +260,6 @@ def test_series_of_pandas_are_read_by_position(index: ShardedIndex, one: hr.Inde
         assert got.to_arrow().equals(one.recall(**asked, scope=USERS, limit=50).to_arrow())
 
 
-def test_recipes_of_their_own(index: ShardedIndex, one: hr.Index) -> None:
-    recipes = [hr.recipes.default, hr.recipes.default.replace(depth=20)] * 6
-    asked = {"text": ["tea oak"] * 12, "scope": USERS[:12], "recipe": recipes}
-    assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
-    assert max(calls(index)) == 1
-
-
 def test_queries_that_are_refused_are_refused_in_the_words_of_one_index(
     index: ShardedIndex, one: hr.Index
 ) -> None:
@@ -392,3 +378,23 @@ def test_slots_are_stable() -> None:
     placement = Placement({"a": "large_string", "b": "int64", "c": "bool"}, [0] * 4096)
     cells: list[tuple[object, ...]] = [("ann", 1, True), ("", None, False), (None, -1, None)]
     assert [slot_of(placement.encode(cell)) for cell in cells] == [208, 3491, 2891]
+
+
+def test_some_shards_of_a_folder_are_refused(folder: Path, one: hr.Index) -> None:
+    paths = [folder / entry.folder for entry in Shards.read(folder).shards]
+    wish = "paths: expected all 4 shards of .*out, got 3 of them; open the folder of the shards"
+    for processes in (False, True):
+        with pytest.raises(OptionError, match=wish):
+            ShardedIndex.open(paths[1:], processes=processes)
+    asked = {"text": ["tea"], "scope": hr.Scope(USERS), "limit": 99}
+    with ShardedIndex.open(paths[::-1], device="cpu") as index:
+        assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
+
+
+def test_a_folder_of_shards_is_no_store(folder: Path) -> None:
+    memory = pytest.importorskip("hyrecall.memory", reason="the extra [memory] is not installed")
+    pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+    before = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(OptionError, match="got a folder of shards; hyrecall shards serve"):
+        memory.MemorySync.open(folder)
+    assert sorted(path.name for path in folder.iterdir()) == before

@@ -18,11 +18,6 @@ from hyrecall.distributed import BatchRecall
 from seams import slices
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("batch"))
-
-
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_WORK_BYTES", "_SHARED_BYTES"):
         monkeypatch.setattr(slices, name, 1 << 20)
@@ -49,7 +44,7 @@ def test_tables_cut_in_any_way_have_the_hits_of_one_call(
     assert recall.columns == ("words", "vec", "who", "qid")
 
 
-def test_it_is_sent_to_another_process(world: World, recall: BatchRecall) -> None:
+def test_it_is_sent_to_another_process(world: World) -> None:
     code = (
         "import pickle, sys, pyarrow as pa\n"
         "recall = pickle.loads(sys.stdin.buffer.read())\n"
@@ -61,7 +56,7 @@ def test_it_is_sent_to_another_process(world: World, recall: BatchRecall) -> Non
     with pa.ipc.new_file(given, world.queries.schema) as out:
         out.write_table(world.queries)
     subprocess.run(
-        [sys.executable, "-c", code, given, made], input=pickle.dumps(recall), check=True
+        [sys.executable, "-c", code, given, made], input=pickle.dumps(world.recall()), check=True
     )
     assert equal(pa.ipc.open_file(made).read_all(), world.want())
 

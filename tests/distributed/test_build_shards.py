@@ -14,7 +14,7 @@ import pytest
 import hyrecall as hr
 from distributed.building_worlds import built, same_calls, write_files
 from distributed.worlds import SHARDS
-from hyrecall.distributed import Placement, ShardedIndex, Shards, build_shards, rebalance
+from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance
 from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
@@ -269,10 +269,3 @@ def test_real_workers_of_real_files(tmp_path: Path) -> None:
     )
     assert again == Shards.read(tmp_path / "out"), "what is complete is left as it is"
     assert again.generation == 2
-
-
-def test_a_placement_is_plain_data() -> None:
-    placement = Placement({"user": "large_string"}, [1] * 4096, {("big",): [0, 1] * 128})
-    assert Placement.from_dict(placement.to_dict()) == placement
-    assert placement.shards_of("big") == (0, 1)
-    assert placement.shards_of(None) == (1,)

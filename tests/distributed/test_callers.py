@@ -14,28 +14,11 @@ import numpy as np
 import pytest
 
 import hyrecall as hr
+from distributed.saved import N_SHARDS, VECTORS, asked, process
 from distributed.test_owners import SECONDS, wait_for
-from distributed.test_processes import N_SHARDS, VECTORS, asked, process, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
 from seams import turns
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return saved_shards(tmp_path_factory.mktemp("shards"))
-
-
-@pytest.fixture(scope="module")
-def one() -> hr.Index:
-    return whole()
-
-
-@pytest.fixture(scope="module")
-def index(paths: list[Path]) -> Iterator[ShardedIndex]:
-    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1, timeout=SECONDS) as made:
-        made.recall(**asked())
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -188,21 +171,6 @@ def test_a_turn_that_does_not_end_is_not_waited_for(
         assert asking.result(SECONDS).to_arrow().equals(want)
         assert vars(turns.turns)["_lock"].locked(), "it is still that of this thread"
     assert not vars(turns.turns)["_lock"].locked()
-
-
-def test_a_turn_is_kept_until_the_outermost_ends() -> None:
-    lock = vars(turns.turns)["_lock"]
-    with turns.turns.kept():
-        assert not lock.locked()
-        with turns.turns.taken():
-            assert lock.locked()
-        assert lock.locked()
-        turns.turns.leave()
-        assert not lock.locked()
-        with turns.turns.taken(), turns.turns.taken():
-            pass
-        assert lock.locked()
-    assert not lock.locked()
 
 
 def test_a_child_that_is_forked_in_a_turn_has_none() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
+from distributed.saved import asked as asked_words
+from distributed.saved import saved_shards
 from distributed.scripted import made
-from distributed.test_processes import asked as asked_words
-from distributed.test_processes import saved_shards
 from hyrecall.distributed import Request, ShardedIndex, Shards
-from hyrecall.errors import CorruptIndexError, ShardLostError, error
+from hyrecall.errors import CorruptIndexError, error
 from seams import IndexAnswerer, LocalShard, ShardOpening, disk
 
 BLOCK, ROWS, DIM = 512, 400, 8
@@ -70,21 +70,6 @@ def test_the_other_shards_answer_without_a_damaged_one(
         damage(paths[0])
     with opened(paths) as index, pytest.raises(CorruptIndexError, match="expected checksum"):
         index.recall(**asked)
-
-
-def test_of_damaged_and_lost_shards_none_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = saved(tmp_path, monkeypatch)
-    damage(paths[1])
-    with opened(paths) as index:
-
-        def lose(request: object) -> Any:
-            raise error(ShardLostError, "0", "an answer", "none")
-
-        vars(index.shards[0])["statistics"] = lose
-        with pytest.raises(ShardLostError, match=r"got 0: .*; its files are damaged"):
-            index.recall(vectors=VECTORS[:1], scope="ann")
 
 
 def test_only_queries_that_need_the_damaged_shard_are_degraded(

@@ -20,11 +20,6 @@ from seams import QueryPart, dataset, disk, part_answers, query_parts
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("dataset"))
-
-
-@pytest.fixture(scope="module")
 def recall(world: World) -> BatchRecall:
     return world.recall()
 
@@ -40,6 +35,8 @@ def test_files_have_the_hits_of_one_call_in_the_order_of_the_queries(
     want = world.want()
     assert equal(world.read(done), want)
     assert equal(pq.read_table(tmp_path / "h"), want)  # readers of folders see the hits alone
+    assert isinstance(done, DatasetHits)
+    assert (done.folder, done.n_parts_kept) == (tmp_path / "h", 0)
     assert (done.n_queries, done.n_hits, done.n_refused) == (N_QUERIES, want.num_rows, 0)
     assert told[0] == (0, N_QUERIES)
     assert told[-1] == (N_QUERIES, N_QUERIES)
@@ -47,18 +44,6 @@ def test_files_have_the_hits_of_one_call_in_the_order_of_the_queries(
     counts = json.loads((tmp_path / "h" / "_done.json").read_bytes())
     assert counts == {"queries": N_QUERIES, "hits": want.num_rows, "refused": 0,
                       "parts": len(done.files)}  # fmt: skip
-
-
-@pytest.mark.parametrize("rows", [1, 2, 4, 7, 30])
-def test_parts_are_all_rows_once(world: World, rows: int) -> None:
-    parts = query_parts.parts_of(query_parts.query_files(world.files), ("qid",), rows)
-    assert [one.number for one in parts] == list(range(len(parts)))
-    assert max(one.n_rows for one in parts) <= rows
-    for n_at_once in (2, 100):
-        read = [table for one in parts for table in query_parts.read_part(one, ["qid"], n_at_once)]
-        keys = pa.concat_tables(read).column("qid").to_pylist()
-        assert keys == world.queries.column("qid").to_pylist()
-        assert max(one.num_rows for one in read) <= n_at_once
 
 
 def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
@@ -286,10 +271,3 @@ def test_planted_mistakes_are_seen(
     plant(monkeypatch)
     recall_dataset(recall, world.files, tmp_path / "h", rows=7)
     assert not equal(ds.dataset(tmp_path / "h").to_table(), world.want())
-
-
-def test_what_a_run_returns_is_a_reply(world: World, recall: BatchRecall, tmp_path: Path) -> None:
-    done = recall_dataset(recall, world.files, tmp_path / "h")
-    assert isinstance(done, DatasetHits)
-    assert done.folder == tmp_path / "h"
-    assert done.n_parts_kept == 0

@@ -93,6 +93,8 @@ def test_whatever_is_forged_is_refused_by_an_error_of_ours_or_read(
 ) -> None:
     chance = random.Random(kind)
     worlds = [World(), World(shaping=STAGES), World(recipe=hr.recipes.default)]
+    for world in worlds:
+        world.use(kind, forged(kind, world.bytes_of(kind), lambda header, arrays: None))
     refused = 0
     n = effort.cases(quick=200, full=4000)
     for _ in range(n):
@@ -191,28 +193,3 @@ def test_columns_of_types_that_no_index_stores_are_refused(odd: pa.DataType) -> 
     world = World()
     with pytest.raises(hr.OptionError, match="data: expected"):
         world.use("part", forged("part", world.bytes_of("part"), other))
-
-
-def test_what_was_not_changed_is_read() -> None:
-    for options in ({}, {"shaping": STAGES}):
-        world = World(**options)
-        for kind in KINDS:
-            world.use(kind, forged(kind, world.bytes_of(kind), lambda header, arrays: None))
-
-
-@pytest.mark.parametrize("kind", ["u1", "u4", "i8", "f4", "f8"])
-def test_packed_columns_are_those_that_arrow_makes(kind: str) -> None:
-    some = np.arange(24).astype(kind)
-    some.flags.writeable = False
-    for array in (some, some[:0], some[5:9], some[::3], some[::-1]):
-        made = frames._column(array)
-        want = pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
-        made.validate(full=True)
-        assert made.equals(want)
-        assert made.type == want.type
-    for data in (b"", b"some bytes"):
-        assert frames._column(data).equals(pa.array([data], pa.large_binary()))
-    header, arrays = frames.unpack("kind", frames.pack("kind", {"a": [1]}, {"x": some, "y": b"z"}))
-    assert header == {"a": [1]}
-    assert (arrays["x"] == some).all()
-    assert arrays["y"] == b"z"

@@ -62,45 +62,23 @@ def test_a_rebalancing_is_taken_up_and_the_old_shards_end(
 
 
 @kinds("here")
-def test_a_folder_that_is_built_anew_is_taken_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    folder = make(tmp_path, 1, monkeypatch)
-    with opened(folder, kind) as index:
-        build_anew(tmp_path, 2, monkeypatch)
-        assert Shards.read(folder).generation == 1, "the number is no sign of it"
-        assert index.is_stale
-        assert reply_of(index).equals(want(1))
-        index.reload()
-        assert reply_of(index).equals(want(2))
-        assert not index.is_stale
-
-
-@kinds("here")
-def test_recalls_go_on_while_shards_are_rebalanced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    folder = make(tmp_path, 1, monkeypatch)
-    with opened(folder, kind) as index, Askers(index, [want(1)]) as askers:
-        for n in (3, 5, 1, 2):
-            rebalance(folder, shards=n, threads=1)
-            askers.go_on()
-            index.reload()
-            assert len(index) == n
-            askers.go_on()
-    assert len(askers.seen[0]) > 16
-
-
-@kinds("here")
-def test_a_reply_has_the_old_or_the_new_documents_as_a_whole(
+def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     folder = make(tmp_path, 1, monkeypatch)
     with opened(folder, kind) as index, Askers(index, [want(1), want(2), want(3)]) as askers:
-        for seed in (2, 3):
+        for seed, n_shards in ((2, 5), (3, 1)):
             build_anew(tmp_path, seed, monkeypatch)
+            assert Shards.read(folder).generation == 1, "the number is no sign of it"
+            assert index.is_stale
             askers.go_on()
             index.reload()
+            assert not index.is_stale
+            askers.go_on()
+            rebalance(folder, shards=n_shards, threads=1)
+            askers.go_on()
+            index.reload()
+            assert len(index) == n_shards
             askers.go_on()
     assert all(set(own) == {0, 1, 2} for own in askers.seen)
 

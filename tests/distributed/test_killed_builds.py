@@ -49,11 +49,12 @@ ASKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def killed_at(step: int, run: Callable[[], object]) -> bool:
-    """Run something in a child that is killed before one of its steps; whether it was."""
+def steps_of(run: Callable[[], object], killed_at: int = sys.maxsize) -> int | None:
+    """Run something in a child; return its steps, or None if it was killed before one of them."""
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        left = step
+        left = killed_at
         try:
             for name in STEPS:
                 plain = getattr(os, name)
@@ -67,29 +68,30 @@ def killed_at(step: int, run: Callable[[], object]) -> bool:
 
                 setattr(os, name, counted)
             run()
+            os.write(writing, b"%d" % (killed_at - left))
             os._exit(0)
         finally:
             os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        n_steps = told.read()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         assert os.WTERMSIG(status) == signal.SIGKILL
-        return True
+        return None
     assert os.WEXITSTATUS(status) == 0
-    return False
+    return int(n_steps)
 
 
-def steps_of(run: Callable[[int], object]) -> int:
-    """Count the steps of something that takes a number for a folder of its own."""
-    low, high = 0, 4096
-    while low < high:  # the first step at which it is not killed any more
-        middle = (low + high) // 2
-        low, high = (
-            (middle + 1, high) if killed_at(middle, lambda m=middle: run(m)) else (low, middle)
-        )
-    return low
+def killed_at(step: int, run: Callable[[], object]) -> bool:
+    """Run something in a child that is killed before one of its steps; whether it was."""
+    return steps_of(run, step) is None
 
 
-def chosen(n_steps: int, effort: Effort) -> list[int]:
+def chosen(n_steps: int | None, effort: Effort) -> list[int]:
+    """Return some steps of a run that has as many."""
+    assert n_steps is not None
+    assert n_steps > 20
     n = min(n_steps, effort.cases(quick=8, full=10_000))
     return sorted(random.Random(n_steps).sample(range(n_steps), n))
 
@@ -123,9 +125,7 @@ def test_a_build_killed_at_any_step_goes_on(
     def build(at: object) -> object:
         return built(monkeypatch, source, SCHEMA, tmp_path / f"{at}", shards=3, resume=True)
 
-    n_steps = steps_of(lambda at: build(f"count-{at}"))
-    assert n_steps > 20
-    for step in chosen(n_steps, effort):
+    for step in chosen(steps_of(lambda: build("whole")), effort):
         folder = tmp_path / f"{step}"
         assert killed_at(step, lambda step=step: build(step))
         if not (folder / "shards.json").exists() and folder.exists():
@@ -164,11 +164,8 @@ def test_a_rebalancing_killed_at_any_step_leaves_one_generation(
             built(monkeypatch, source, SCHEMA, folder, shards=2)
         return folder
 
-    n_steps = steps_of(lambda at: rebalance(ready(f"count-{at}"), shards=4, threads=1)) - steps_of(
-        lambda at: ready(f"built-{at}")
-    )
-    assert n_steps > 20
-    for step in chosen(n_steps, effort):
+    whole = ready("whole")
+    for step in chosen(steps_of(lambda: rebalance(whole, shards=4, threads=1)), effort):
         folder = ready(step)
         assert killed_at(step, lambda folder=folder: rebalance(folder, shards=4, threads=1))
         assert len(Shards.read(folder).shards) in (2, 4)
@@ -195,16 +192,17 @@ def test_planted_generation_before_its_shards_is_seen(
             rebalancing.write_shards(folder.parent, moved)
 
     monkeypatch.setattr(rebalancing._Move, "_write", planted)
-    seen = False
-    for step in range(0, 120, 10):
+
+    def is_seen(step: int) -> bool:
         folder = tmp_path / f"{step}"
         built(monkeypatch, source, SCHEMA, folder, shards=2)
-        killed_at(step, lambda folder=folder: rebalance(folder, shards=4, threads=1))
+        killed_at(step, lambda: rebalance(folder, shards=4, threads=1))
         try:
-            seen |= not replies(folder).equals(want)
+            return not replies(folder).equals(want)
         except hr.HyrecallError:
-            seen = True
-    assert seen
+            return True
+
+    assert any(map(is_seen, range(0, 120, 10)))
 
 
 SCRIPT = """

@@ -18,7 +18,6 @@ from hyrecall.errors import (
     HyrecallError,
     OptionError,
     ScopeError,
-    ShardLostError,
     StaleStatisticsError,
 )
 from seams import (
@@ -34,7 +33,6 @@ from seams import (
     cell_column,
     pack_table,
     question_of,
-    told_of,
     told_to,
 )
 from seams import parts_pack as pack
@@ -102,17 +100,6 @@ def test_keys_are_found_where_each_query_may_look(n: int, kind: Callable[..., Sh
     }
 
 
-def test_a_deleted_document_and_one_that_a_filter_drops_are_not_found() -> None:
-    shards = shards_of(2)
-    look = looking([LocalShard(str(at), one) for at, one in enumerate(shards)])
-    kept = keys([["a", "b"]], ("ann", 1), filter=hr.Filter(n=(1, None)))
-    assert found(look.ask(kept)) == {(0, "b", "ann", 1)}
-    for one in shards:
-        one.delete(["b"], scope=("ann", 1))
-    again = looking([LocalShard(str(at), one) for at, one in enumerate(shards)])
-    assert found(again.ask(keys([["a", "b"]], ("ann", 1)))) == {(0, "a", "ann", 1)}
-
-
 def test_a_placement_asks_each_shard_only_for_queries_of_its_cells() -> None:
     placement = all_in_turn([("user", "large_string"), ("part", "int64")], 3)
     table, shards = pa.table(ROWS), []
@@ -157,21 +144,6 @@ def test_a_version_that_changes_within_a_call_is_refused() -> None:
         shard.lookup(keys([["a"]], ("ann", 1), versions=old))
 
 
-def test_a_shard_that_does_not_answer_is_named_and_not_asked_again() -> None:
-    class Lost(LocalShard):
-        def lookup(self, lookup: Lookup) -> LookupAnswer:
-            raise ShardLostError("gone")
-
-    first, second = shards_of(2)
-    lost, here = Lost("lost", first), LocalShard("here", second)
-    look = looking([lost, here])
-    assert found(look.ask(keys(ASKED, SCOPES))) < EXPECTED
-    assert told_of(look.lost) == ["lost: its documents are missing (gone)"]
-    assert look.left([lost, here]) == [here]
-    with pytest.raises(ShardLostError, match="at least one"):
-        looking([lost]).ask(keys(ASKED, SCOPES))
-
-
 def test_a_question_that_a_shard_cannot_answer_is_refused_by_name() -> None:
     (index,) = shards_of(1)
     shard = WireShard("only", index)
@@ -191,11 +163,10 @@ def test_a_question_that_a_shard_cannot_answer_is_refused_by_name() -> None:
         looking([Plain()]).ask(keys([["a"]], ("ann", 1)))  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-def test_processes_answer_look_ups(tmp_path: Path, replicas: int) -> None:
+def test_replicas_in_processes_answer_look_ups(tmp_path: Path) -> None:
     for at, one in enumerate(shards_of(2)):
         one.save(tmp_path / f"s{at}")
-    with ShardedIndex.open(tmp_path, processes=True, replicas=replicas, device="cpu") as index:
+    with ShardedIndex.open(tmp_path, processes=True, replicas=2, device="cpu") as index:
         threads = ShardThreads(4)
         look = Looking(index.shards, None, threads)
         assert found(look.ask(keys(ASKED, SCOPES))) == EXPECTED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -49,12 +50,17 @@ class Ending(LocalShard):
         return super().lookup(lookup)
 
 
+@cache  # a recall changes nothing in it
+def index_of_rows(owners: tuple[str, ...], first: int, n: int) -> hr.Index:
+    return built(chain(*owners).slice(first, n), first)
+
+
 def ending(lefts: list[int], fault: type[ShardLostError | CorruptIndexError]) -> ShardedIndex:
     """Return shards of two documents each, whose tags lead from a shard to the next."""
-    table = chain(*["ann"] * 2 * len(lefts))
+    owners = ("ann",) * 2 * len(lefts)
     shards = []
     for at, left in enumerate(lefts):
-        shards.append(Ending(f"shard {at}", built(table.slice(2 * at, 2), 2 * at)))
+        shards.append(Ending(f"shard {at}", index_of_rows(owners, 2 * at, 2)))
         shards[-1].left, shards[-1].fault = left, fault
     return ShardedIndex(shards)
 
@@ -118,8 +124,7 @@ class ByRow(ShardRouter):
 
 def reply_of(is_placed: bool, lefts: Sequence[int], *, has_graph: bool) -> hr.Hits:
     """Return the reply of three shards, each of which ends after a number of answers."""
-    table = chain(*OWNERS)
-    shards = [Ending(f"shard {at}", built(table.slice(3 * at, 3), 3 * at)) for at in range(3)]
+    shards = [Ending(f"shard {at}", index_of_rows(OWNERS, 3 * at, 3)) for at in range(3)]
     index = ShardedIndex(shards)
     if is_placed:
         placement = all_in_turn([("user", "large_string")], 3)

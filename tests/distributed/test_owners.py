@@ -16,21 +16,10 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from distributed.test_processes import asked, process, saved_shards
+from distributed.saved import asked, process
 from hyrecall.distributed import Request, ShardedIndex
 
 SECONDS = 60.0  # in which something must have happened
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return saved_shards(tmp_path_factory.mktemp("shards"))[:2]
-
-
-@pytest.fixture(scope="module")
-def index(paths: list[Path]) -> Iterator[ShardedIndex]:
-    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as made:
-        yield made
 
 
 @pytest.fixture
@@ -114,30 +103,10 @@ def test_processes_outlive_the_interrupt_of_a_terminal(index: ShardedIndex) -> N
     assert [process(index, at).pid for at in range(len(index))] == pids
 
 
-@pytest.mark.slow  # test_replica_processes.py has the plain case
-def test_a_forked_child_asks_processes_of_its_own(index: ShardedIndex) -> None:
-    want = index.recall(**asked()).to_arrow()
-    pids = [process(index, at).pid for at in range(len(index))]
-    child = os.fork()
-    if not child:  # its exit status is the verdict
-        signal.alarm(int(SECONDS))
-        verdict = 1
-        try:
-            same = index.recall(**asked()).to_arrow().equals(want)
-            own = [process(index, at).pid for at in range(len(index))]
-            index.close()
-            verdict = 0 if same and not set(own) & set(pids) else 2
-        finally:
-            os._exit(verdict)
-    assert os.waitpid(child, 0)[1] == 0
-    assert index.recall(**asked()).to_arrow().equals(want)
-    assert [process(index, at).pid for at in range(len(index))] == pids
-
-
 def test_processes_end_with_their_owner_though_a_forked_child_lives(paths: list[Path]) -> None:
     program = f"""
 import os, signal, time
-from distributed.test_processes import asked
+from distributed.saved import asked
 from hyrecall.distributed import ShardedIndex
 index = ShardedIndex.open({[str(path) for path in paths]!r}, processes=True, device="cpu")
 index.recall(**asked())

@@ -9,108 +9,40 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.saved import N_SHARDS, SCHEMA, VECTORS, asked, documents, process
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
-from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
-from seams import MOST_RECENT, IndexAnswerer, ProcessShard, Question, ShardOpening, asking, turns
-
-SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
-N, N_SHARDS = 60, 3
-VECTORS = np.random.default_rng(0).standard_normal((N, 8)).astype(np.float32)
-WORDS = ("oak", "ash", "elm", "fir")
+from seams import MOST_RECENT, IndexAnswerer, Question, ShardOpening, asking, turns
 
 
-def documents() -> pa.Table:
-    chance = random.Random(0)
-    return pa.table(
-        {
-            "id": [f"k{at}" for at in range(N)],
-            "user": [("ann", "bob")[at % 2] for at in range(N)],
-            "text": [" ".join(chance.choices(WORDS, k=4)) for _ in range(N)],
-            "year": [2000 + at % 9 for at in range(N)],
-        }
-    )
-
-
-def asked(**more: Any) -> dict[str, Any]:
-    scope = ["ann", "bob", hr.Scope(["ann", "bob"])]
-    return {"text": ["oak ash", "elm", "fir oak"], "vectors": VECTORS[:3], "scope": scope, **more}
-
-
-def saved_shards(folder: Path) -> list[Path]:
-    """Save the documents as shards, one behind the other."""
-    table, step = documents(), N // N_SHARDS
-    out = []
-    for at in range(N_SHARDS):
-        own = slice(at * step, (at + 1) * step)
-        index = hr.Index.build(
-            table.slice(own.start, step), SCHEMA, vectors={"v": VECTORS[own]},
-            first_seq=own.start, device="cpu",
-        )  # fmt: skip
-        out.append(folder / f"shard-{at}")
-        index.save(out[-1])
-    return out
-
-
-def whole() -> hr.Index:
-    return hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return saved_shards(tmp_path_factory.mktemp("shards"))
-
-
-@pytest.fixture(scope="module")
-def one() -> hr.Index:
-    return whole()
-
-
-@pytest.fixture(scope="module")
-def sharded(paths: list[Path]) -> Iterator[ShardedIndex]:
-    with ShardedIndex.open(paths, processes=True, device="cpu", threads=1) as index:
-        yield index
-
-
-def process(index: ShardedIndex, at: int) -> ProcessShard:
-    shard = index.shards[at]
-    assert isinstance(shard, ProcessShard)
-    return shard
-
-
-def test_worker_processes_reply_as_one_index(sharded: ShardedIndex, one: hr.Index) -> None:
+def test_worker_processes_reply_as_one_index(index: ShardedIndex, one: hr.Index) -> None:
     for more in ({}, {"shaping": (hr.MMR(0.5),)}, {"recipe": hr.recipes.default},
                  {"filter": hr.Filter(year=(2002, None)), "columns": ["text"]}):  # fmt: skip
-        got = sharded.recall(**asked(**more))
+        got = index.recall(**asked(**more))
         assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked(**more)).to_arrow())
         assert not got.degraded
-    pids = {process(sharded, at).pid for at in range(N_SHARDS)}
+    nothing: dict[str, Any] = {"text": [], "vectors": VECTORS[:0], "scope": []}
+    for more in ({}, {"recipe": hr.recipes.default}):
+        got = index.recall(**nothing, **more)
+        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**nothing, **more).to_arrow())
+    pids = {process(index, at).pid for at in range(N_SHARDS)}
     assert len(pids) == N_SHARDS
     assert os.getpid() not in pids
 
 
-def test_no_queries_have_no_hits(sharded: ShardedIndex, one: hr.Index) -> None:
-    nothing = {"text": [], "vectors": VECTORS[:0], "scope": []}
-    for more in ({}, {"recipe": hr.recipes.default}):
-        got = sharded.recall(**nothing, **more).to_arrow()
-        assert ipc_bytes(got) == ipc_bytes(one.recall(**nothing, **more).to_arrow())
-
-
-def test_the_async_twins_and_one_query(sharded: ShardedIndex, one: hr.Index) -> None:
+def test_the_async_twins_and_one_query(index: ShardedIndex, one: hr.Index) -> None:
     async def both() -> tuple[hr.Hits, hr.QueryHits]:
-        many = await sharded.arecall(**asked())
-        return many, await sharded.arecall_one(text="oak", vector=VECTORS[0], scope="ann")
+        many = await index.arecall(**asked())
+        return many, await index.arecall_one(text="oak", vector=VECTORS[0], scope="ann")
 
     many, single = asyncio.run(both())
     assert many.to_arrow().equals(one.recall(**asked()).to_arrow())
@@ -118,34 +50,34 @@ def test_the_async_twins_and_one_query(sharded: ShardedIndex, one: hr.Index) -> 
     assert [(hit.key, hit.score) for hit in single] == [(hit.key, hit.score) for hit in want]
 
 
-def test_errors_of_a_shard_keep_their_class_and_words(sharded: ShardedIndex, one: hr.Index) -> None:
+def test_errors_of_a_shard_keep_their_class_and_words(index: ShardedIndex, one: hr.Index) -> None:
     for wrong in ({"scope": None}, {"limit": 200, "fusion": hr.RRF()}, {"vectors": VECTORS[:2]},
                   {"filter": hr.Filter(nothing=1)}):  # fmt: skip
         with pytest.raises(hr.HyrecallError) as want:
             one.recall(**asked(**wrong))
         with pytest.raises(type(want.value)) as got:
-            sharded.recall(**asked(**wrong))
+            index.recall(**asked(**wrong))
         assert str(got.value) == str(want.value)
         assert got.value.argument == want.value.argument
 
 
 def test_processes_killed_at_random_moments_of_a_recall(
-    sharded: ShardedIndex, one: hr.Index, effort: Effort
+    index: ShardedIndex, one: hr.Index, effort: Effort
 ) -> None:
     want = one.recall(**asked()).to_arrow()
     chance = random.Random(2)
     for _ in range(effort.cases(quick=2, full=50)):
-        assert sharded.recall(**asked()).to_arrow().equals(want)
-        victim = process(sharded, chance.randrange(N_SHARDS))
+        assert index.recall(**asked()).to_arrow().equals(want)
+        victim = process(index, chance.randrange(N_SHARDS))
         before = victim.pid
         assert before is not None
         timer = threading.Timer(chance.uniform(0.0, 0.05), os.kill, (before, signal.SIGKILL))
         timer.start()
-        got = sharded.recall(**asked())
+        got = index.recall(**asked())
         timer.join()
         assert not got.degraded
         assert got.to_arrow().equals(want)
-        assert sharded.recall(**asked()).to_arrow().equals(want)
+        assert index.recall(**asked()).to_arrow().equals(want)
         assert victim.pid != before, "another process took its place"
 
 
@@ -162,53 +94,6 @@ def test_a_process_that_ends_at_every_question_is_named(
         assert len(got[0]) > 0
 
 
-def test_a_shard_that_is_gone_is_named_and_the_others_answer(
-    paths: list[Path], sharded: ShardedIndex
-) -> None:
-    class Gone(ProcessShard):
-        """Ends before one of the two questions."""
-
-        question = "statistics"
-
-        def _begin(self, *frames: bytes) -> Any:
-            if self.question.encode() == frames[0]:
-                raise hr.errors.error(ShardLostError, self.name, "an answer", "none")
-            return super()._begin(*frames)
-
-    with ShardedIndex.open(paths[1:2], processes=True, device="cpu", threads=1) as index:
-        shards = [sharded.shards[0], index.shards[0], sharded.shards[2]]
-        for question in ("statistics", "candidates"):
-            lost = object.__new__(Gone)
-            vars(lost).update(vars(shards[1]))
-            lost.question = question
-            with_lost = ShardedIndex([shards[0], lost, shards[2]])
-            got = with_lost.recall(**asked())
-            assert got.degraded
-            (told,) = got.trace.degraded
-            assert told.startswith(f"{lost.name}: its documents are missing")
-            keys = set(got.to_arrow()["key"].to_pylist())
-            assert keys
-            assert not keys & {f"k{at}" for at in range(N // N_SHARDS, 2 * N // N_SHARDS)}
-            lost.close()
-        lost.question = "statistics"
-        other = object.__new__(Gone)
-        vars(other).update(vars(lost), name="other")
-        with pytest.raises(ShardLostError, match="an answer of at least one"):
-            ShardedIndex([lost, other]).recall(**asked())
-
-
-def test_a_shard_that_takes_too_long_is_lost(paths: list[Path]) -> None:
-    with ShardedIndex.open(paths[:1], processes=True, device="cpu", timeout=30.0) as index:
-        index.recall(**asked())
-        shard = process(index, 0)
-        assert shard.pid is not None
-        os.kill(shard.pid, signal.SIGSTOP)
-        vars(vars(shard)["_channel"])["_seconds"] = 0.2  # of this process; the next has 30 s again
-        with pytest.raises(ShardLostError, match=r"none within 0\.2 s"):
-            index.recall(**asked())
-        assert len(index.recall(**asked())[0]) > 0
-
-
 def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
     table = documents()
     one = hr.Index.build(table, SCHEMA, vectors={"v": VECTORS}, device="cpu")
@@ -223,7 +108,7 @@ def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
 
 
 def test_a_recall_packs_its_request_and_the_sums_once(
-    sharded: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+    index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packed = []
     for kind in (Request, Statistics):
@@ -234,8 +119,8 @@ def test_a_recall_packs_its_request_and_the_sums_once(
             return whole(self)
 
         monkeypatch.setattr(kind, "_packed", count)
-    sharded.recall(**asked())
-    assert len(sharded) == N_SHARDS
+    index.recall(**asked())
+    assert len(index) == N_SHARDS
     assert sorted(one.__name__ for one in packed) == ["Request", "Statistics"]
 
 
@@ -287,10 +172,10 @@ def test_a_thread_that_waits_for_other_threads_has_no_turn(monkeypatch: pytest.M
 
 
 def test_one_thread_at_a_time_unpacks_and_merges(
-    sharded: ShardedIndex, monkeypatch: pytest.MonkeyPatch
+    index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "PATIENCE", 60.0)
-    want = sharded.recall(**asked()).to_arrow()
+    want = index.recall(**asked()).to_arrow()
     inside, most = [0], [0]
 
     def slow(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -308,6 +193,6 @@ def test_one_thread_at_a_time_unpacks_and_merges(
     monkeypatch.setattr(Part, "from_bytes", classmethod(slow(unpack)))
     monkeypatch.setattr(asking, "merge_parts", slow(asking.merge_parts))
     with ThreadPoolExecutor(4) as threads:
-        for one in [threads.submit(sharded.recall, **asked()) for _ in range(8)]:
+        for one in [threads.submit(index.recall, **asked()) for _ in range(8)]:
             assert one.result().to_arrow().equals(want)
     assert most == [1]

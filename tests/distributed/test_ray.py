@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import signal
@@ -12,26 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
 from distributed.generation_worlds import build_anew, reply_of, want
-from distributed.graph_worlds import GRAPH, GraphWorld, edges, sessions
-from distributed.graph_worlds import asked as graph_asked
-from distributed.graph_worlds import built as graph_index
-from distributed.graph_worlds import documents as graph_documents
-from distributed.test_processes import (
-    SCHEMA,
-    VECTORS,
+from distributed.saved import (
     asked,
-    documents,
     saved_shards,
     whole,
 )
 from distributed.test_replaced_folders import make
-from hyrecall.distributed import ShardedIndex, Shards, build_shards
+from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
 from laws.effort import Effort
 from laws.engine import ipc_bytes
@@ -59,23 +49,6 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
     with ShardedIndex.on_ray(paths, **HOW) as made:
         yield made
-
-
-def test_actors_say_which_nodes_of_a_graph_exist(paths: list[Path], tmp_path: Path) -> None:
-    del paths  # of the fixture that starts Ray
-    table = graph_documents(8)
-    for at, first in enumerate((0, 25)):
-        own = table.slice(first, 25 if first == 0 else None)
-        graph_index(own, first).save(tmp_path / f"s{at}")
-    one = graph_index(table, 0)
-    with ShardedIndex.on_ray(tmp_path, **HOW) as shards:
-        made = [hr.Graph.build(edges(8), GRAPH, nodes=nodes) for nodes in (one, shards)]
-        world = GraphWorld(one, shards, *made)
-
-        def by_name(graph: hr.Graph) -> dict[str, Any]:
-            return {"recipe": hr.recipes.hypergraph, "graphs": {"graph": graph}}
-
-        assert world.same(by_name, **graph_asked(8), session=sessions(8)) > 20
 
 
 def wait_until_whole(index: ShardedIndex) -> None:
@@ -182,66 +155,6 @@ def test_one_killed_replica_is_no_lost_shard(paths: list[Path]) -> None:
             assert not got.degraded
             assert got.to_arrow().equals(want)
         wait_until_whole(index)
-
-
-def test_the_async_twins_and_one_query(index: ShardedIndex) -> None:
-    async def both() -> tuple[hr.Hits, hr.Hits, hr.QueryHits]:
-        many = [index.arecall(**asked()) for _ in range(2)]
-        return *(await asyncio.gather(*many)), await index.arecall_one(
-            text="oak", vector=VECTORS[0], scope="ann"
-        )
-
-    first, second, single = asyncio.run(both())
-    one = whole()
-    for got in (first, second):
-        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked()).to_arrow())
-    want = one.recall_one(text="oak", vector=VECTORS[0], scope="ann")
-    assert [(hit.key, hit.score) for hit in single] == [(hit.key, hit.score) for hit in want]
-
-
-@pytest.mark.usefixtures("paths")
-def test_only_actors_of_shards_that_a_query_needs_are_asked(tmp_path: Path) -> None:
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(VECTORS.ravel()), VECTORS.shape[1])
-    (tmp_path / "files").mkdir()
-    table = documents().append_column("v", vectors)
-    pq.write_table(table, tmp_path / "files" / "0.parquet")
-    folder = tmp_path / "shards"
-    build_shards(tmp_path / "files", SCHEMA, folder, shards=2, workers=1)
-    placement, one = Shards.read(folder).placement, whole()
-    (at_ann,), (at_bob,) = placement.shards_of("ann"), placement.shards_of("bob")
-    assert at_ann != at_bob
-
-    with ShardedIndex.on_ray(folder, **HOW) as index:
-
-        def opened() -> set[int]:
-            """Name the actors that were asked: the first question opens the index."""
-            has = [in_actor(one, lambda actor: actor._index is not None) for one in index.shards]
-            return {at for at, is_open in enumerate(has) if is_open}
-
-        assert opened() == set()
-        ann = {"text": ["oak ash"], "vectors": VECTORS[:1], "scope": "ann"}
-        for _ in range(2):
-            got = index.recall(**ann)
-            assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**ann).to_arrow())
-            assert opened() == {at_ann}
-        got = index.recall(**asked())
-        assert ipc_bytes(got.to_arrow()) == ipc_bytes(one.recall(**asked()).to_arrow())
-        assert opened() == {at_ann, at_bob}
-
-
-@pytest.mark.usefixtures("paths")
-def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
-    one, saved = whole(), whole()
-    saved.save(tmp_path / "a")
-    with ShardedIndex.on_ray([tmp_path / "a"], **HOW) as index:
-        assert index.recall(**asked()).to_arrow().equals(one.recall(**asked()).to_arrow())
-        for changed in (one, saved):
-            changed.delete(["k0", "k2"], scope="ann")
-        before = index.recall(**asked()).to_arrow()
-        saved.save(tmp_path / "a")
-        after = index.recall(**asked()).to_arrow()
-        assert after.equals(one.recall(**asked()).to_arrow())
-        assert not after.equals(before)
 
 
 def test_a_hung_actor_is_ended_and_starts_again(paths: list[Path]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from distributed.test_processes import asked, saved_shards, whole
+from distributed.saved import asked, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
 from seams import OpenShard, RayShard, ReplicatedShard, Shard, ray_cluster

@@ -13,7 +13,6 @@ import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
 from hyrecall.distributed import BatchRecall, recall_dataset
 from hyrecall.errors import error
-from seams import QueryPart
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 pytest.importorskip("ray.data", reason="what Ray Data needs is not installed")
@@ -75,11 +74,6 @@ class WritesTwice(BatchRecall):
         made = super().__call__(queries)
         pq.write_table(made, self.folder / f"part-{secrets.token_hex(8)}.parquet")
         return made
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("ray-data"))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -177,24 +171,3 @@ def test_a_part_written_twice_is_seen(world: World, tmp_path: Path) -> None:
     )
     names = sorted(one.name for one in (tmp_path / "h").glob("*.parquet"))
     assert names != [one.name for one in done.files]
-
-
-def test_a_part_that_is_refused_is_named(world: World, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    who = world.queries.column("who").to_pylist()
-    who[12] = None
-    asked = world.queries.set_column(4, "who", pa.array(who, pa.list_(pa.string())))
-    pq.write_table(asked, tmp_path / "q.parquet")
-    with pytest.raises(hr.ScopeError) as fault:
-        recall_dataset(
-            world.recall(), tmp_path / "q.parquet", tmp_path / "h", rows=10, on_ray=True,
-            num_cpus=0.5, concurrency=1,
-        )  # fmt: skip
-    for told in ("query_key 'q12'", "part 1, rows 10 to 19 of"):
-        assert told in str(fault.value)
-    pq.write_table(world.queries, tmp_path / "q.parquet")
-    with pytest.raises(hr.OptionError, match="queries as before"):
-        recall_dataset(world.recall(), tmp_path / "q.parquet", tmp_path / "h", rows=10, resume=True)
-    assert QueryPart(1, "q", 10, 10).output == "part-000001.parquet"
-    assert len(list((tmp_path / "h").glob("part-*"))) == 4

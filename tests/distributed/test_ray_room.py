@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -142,10 +140,3 @@ def test_what_cannot_be_reserved_is_refused() -> None:
         with pytest.raises((hr.OptionError, hr.DTypeError)) as fault:
             read_reserved(num_cpus, num_gpus)
         assert fault.value.argument == argument
-
-
-def test_every_case_of_a_small_cluster() -> None:
-    given = nodes((2, 1), (1, 0))
-    for n, cpus, gpus in itertools.product(range(1, 5), (0.5, 1, 2), (0, 0.5, 1)):
-        reserved = Reserved(cpus, gpus)
-        assert (most_actors(given, reserved) >= n) is fit_by_hand(given, n, reserved)

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.saved import VECTORS, whole
 from distributed.scripted import SECONDS
-from distributed.test_processes import VECTORS, saved_shards, whole
 from distributed.test_replaced_folders import ASKED, USERS, make
 from distributed.test_replaced_folders import SCHEMA as TEA
 from distributed.test_replaced_folders import documents as rows
@@ -31,11 +31,6 @@ from laws.engine import ipc_bytes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "ray_serve.py"
 N_QUERIES = 60
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return saved_shards(tmp_path_factory.mktemp("served"))
 
 
 def queries(n: int) -> list[dict[str, Any]]:

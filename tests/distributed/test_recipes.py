@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,19 +85,26 @@ def built(table: pa.Table, first: int) -> hr.Index:
     return hr.Index.build(table, SCHEMA, first_seq=first, device="cpu")
 
 
+@lru_cache(maxsize=8)  # a recall changes nothing in them
+def indexes(seed: int) -> tuple[hr.Index, list[hr.Index]]:
+    """One index, and the same documents in shards."""
+    table = documents(seed)
+    one = built(table, 0)
+    rows = table.select(["user", "table", "session"]).to_pylist()
+    threads = [at if row["session"] is None else tuple(row.values())
+               for at, row in enumerate(rows)]  # fmt: skip
+    n_shards = (2, 3, 7, 1)[seed % 4]
+    shards = laid_out(table, built, n_shards, random.Random(seed), threads)
+    gone = table["id"].to_pylist()[::7]
+    everyone = hr.Scope.matching(user=hr.ANY, table=hr.ANY)
+    for index in (one, *shards):
+        index.delete(gone, scope=[everyone] * len(gone))
+    return one, shards
+
+
 def worlds(seeds: Sequence[int], *, wire: bool = True) -> Iterator[World]:
     for seed in seeds:
-        table = documents(seed)
-        one = built(table, 0)
-        rows = table.select(["user", "table", "session"]).to_pylist()
-        threads = [at if row["session"] is None else tuple(row.values())
-                   for at, row in enumerate(rows)]  # fmt: skip
-        n_shards = (2, 3, 7, 1)[seed % 4]
-        shards = laid_out(table, built, n_shards, random.Random(seed), threads)
-        gone = table["id"].to_pylist()[::7]
-        everyone = hr.Scope.matching(user=hr.ANY, table=hr.ANY)
-        for index in (one, *shards):
-            index.delete(gone, scope=[everyone] * len(gone))
+        one, shards = indexes(seed)
         yield World(one, index_of(shards, wire=wire))
 
 

@@ -15,25 +15,19 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from distributed.scripted import SECONDS, one_of, states
-from distributed.test_processes import (
+from distributed.saved import (
     N_SHARDS,
     SCHEMA,
     VECTORS,
     N,
     asked,
     documents,
-    saved_shards,
 )
+from distributed.scripted import SECONDS, one_of, states
 from hyrecall.distributed import ShardedIndex
 from laws.effort import Effort
 from laws.engine import ipc_bytes
 from seams import ProcessShard, ReplicatedShard
-
-
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return saved_shards(tmp_path_factory.mktemp("shards"))[:2]
 
 
 def whole() -> hr.Index:
@@ -46,7 +40,7 @@ def whole() -> hr.Index:
 @pytest.fixture(scope="module")
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
     with ShardedIndex.open(
-        paths, processes=True, replicas=2, device="cpu", threads=1, timeout=SECONDS
+        paths[:2], processes=True, replicas=2, device="cpu", threads=1, timeout=SECONDS
     ) as made:
         yield made
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.saved import asked
 from distributed.scripted import (
     SECONDS,
     AddedTwice,
@@ -20,7 +21,6 @@ from distributed.scripted import (
     one_of,
     states,
 )
-from distributed.test_processes import asked
 from hyrecall.distributed import Request, ShardedIndex
 from hyrecall.errors import ShardLostError
 from seams import ReplicatedShard

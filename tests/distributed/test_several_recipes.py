@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,7 @@ def built(table: pa.Table, first: int) -> hr.Index:
     return hr.Index.build(table, SCHEMA, first_seq=first, device="cpu")
 
 
+@cache  # a recall changes nothing in them
 def indexes(seed: int) -> tuple[hr.Index, ShardedIndex]:
     table = documents(seed)
     rows = table.select(["user", "thread"]).to_pylist()

@@ -14,11 +14,10 @@ import hyrecall as hr
 from distributed.test_tags import World, alone, asked, built, chain, world_of
 from hyrecall.arms import Tags
 from hyrecall.distributed import Request, ShardedIndex
-from hyrecall.errors import OptionError, ShardLostError, error
+from hyrecall.errors import OptionError
 from laws.checks import outcome
-from seams import QUERY, LocalShard, Lookup, LookupAnswer, ShardRouter, ToldLists, question_of
+from seams import QUERY, LocalShard, Lookup, LookupAnswer, ToldLists, question_of
 
-EVERYONE = hr.Scope.matching(user=hr.ANY)
 MISTAKES: tuple[dict[str, Any], ...] = (
     {"arms": Tags("nope")},
     {"arms": Tags("importance")},
@@ -61,18 +60,6 @@ def test_scopes_and_texts_in_columns() -> None:
             assert found > 0
 
 
-class Failing(LocalShard):
-    """A shard that answers a number of look-ups, and then none any more."""
-
-    left = 0
-
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        if not self.left:
-            raise error(ShardLostError, self.name, "an answer", "none")
-        self.left -= 1
-        return super().lookup(lookup)
-
-
 def three(kind: type[LocalShard]) -> tuple[list[Any], ShardedIndex]:
     table = chain(*["ann"] * 6)
     shards = [kind(f"shard {at}", built(table.slice(2 * at, 2), 2 * at)) for at in range(3)]
@@ -83,63 +70,6 @@ GIVEN: dict[str, Any] = {
     "text": {"tags": ["t0"]}, "scope": "ann", "arms": Tags("tags", depth=5),
     "expansion": hr.SharedTags("tags"), "limit": 2,
 }  # fmt: skip
-
-
-N_LOOKUPS = 7  # the named tags, five hops, the related documents
-
-
-@pytest.mark.parametrize("left", range(N_LOOKUPS + 1))
-def test_a_shard_that_is_lost_in_any_round_is_left_out_as_a_whole(left: int) -> None:
-    shards, index = three(Failing)
-    shards[0].left = shards[2].left = 99
-    shards[1].left = left
-    got = index.recall(**GIVEN)
-    if left == N_LOOKUPS:
-        want = three(LocalShard)[1].recall(**GIVEN)
-        assert got.trace.degraded == ()
-        assert [one.key for one in got[0].related] == ["d2"]
-    else:
-        first, _, third = three(LocalShard)[0]
-        want = ShardedIndex([first, third]).recall(**GIVEN)
-        assert len(got.trace.degraded) == 1
-        assert got.trace.degraded[0].startswith("shard 1: its documents are missing")
-        assert got[0].related == []
-    assert got[0].keys == want[0].keys == ["d0", "d1"]
-    assert got[0].related == want[0].related
-
-
-def test_no_shard_that_answers() -> None:
-    _, index = three(Failing)
-    with pytest.raises(ShardLostError, match="an answer of at least one"):
-        index.recall(**GIVEN)
-
-
-def test_a_lost_shard_that_alone_has_the_tags_of_a_query_leaves_other_queries_their_reply() -> None:
-    table = chain("ann", "bob")
-    shards = [
-        (Failing, LocalShard)[at](f"shard {at}", built(table.slice(at, 1), at)) for at in range(2)
-    ]
-    index = ShardedIndex(shards)
-    # The table's users are placed as its rows lie.
-    types = {"user": pa.large_string()}
-    index._generations.current.router = ByUser({"ann": 0, "bob": 1}, types)
-    given: dict[str, Any] = {"arms": Tags("tags"), "scope": ["ann", "bob"], "fusion": hr.RRF()}
-    found = index.recall(text={"tags": ["t0", None], "text": [None, "tea"]}, **given)
-    assert found[0].keys == []
-    assert found[0].trace.degraded != ()
-    assert found[1].trace.degraded == ()
-    with pytest.raises(ShardLostError):
-        index.recall(text={"tags": ["t0"]}, arms=Tags("tags"), scope="ann")
-
-
-class ByUser(ShardRouter):
-    """Knows in which shard the documents of a user lie."""
-
-    def __init__(self, shard_of: dict[str, int], types: Any) -> None:
-        self._shard_of, self._types, self._all = shard_of, types, frozenset(shard_of.values())
-
-    def _shards(self, scope: object) -> frozenset[int]:
-        return frozenset({self._shard_of[str(scope)]})
 
 
 class Growing(LocalShard):
@@ -189,22 +119,6 @@ def test_answers_of_another_form_are_refused(spoil: Callable[[pa.Table], pa.Tabl
         one.spoil = spoil
     with pytest.raises(OptionError, match="lookup: expected an answer with columns"):
         index.recall(**GIVEN)
-
-
-def test_shards_without_look_ups_are_refused() -> None:
-    class Plain:
-        def __init__(self, name: str) -> None:
-            self.name = name
-            self.own = LocalShard("own", built(chain("ann"), 0))
-            self.statistics, self.candidates = self.own.statistics, self.own.candidates
-
-        def close(self) -> None:
-            self.own.close()
-
-    index = ShardedIndex([Plain("first"), Plain("second")])
-    assert index.recall(text=["tea"], scope="ann", limit=3) is not None
-    with pytest.raises(OptionError, match="shards: expected one that this package"):
-        index.recall(text={"tags": ["t0"]}, scope="ann", arms=Tags("tags"))
 
 
 def lookup(kind: str, rows: pa.Table, **settings: Any) -> Lookup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from laws.around import AroundSubject
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes, table
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
-from oracle.documents import Row
+from oracle.documents import Call, Row
 from oracle.recall import Oracle
 from seams import LocalShard
 
@@ -29,6 +30,52 @@ Bug = Callable[[Sequence[hr.Index]], Any]
 
 Route = Callable[[Sequence[hr.Index], Placement, type[LocalShard]], Any]
 """Makes something that answers recall() from shards that are placed by cell."""
+
+
+class Whole:
+    """One index of random rows, and its replies to random calls, each asked when it is needed."""
+
+    def __init__(
+        self, seed: int, subject: type[EngineSubject], mix: Callable[[Draw], Mix], deletes: bool
+    ) -> None:
+        self._draw = Draw(seed)
+        self.shape = draw_shape(self._draw)
+        self.rows = draw_rows(self._draw, self.shape, mix(self._draw))
+        self.table = table(self.shape, self.rows)
+        self._own = object.__new__(subject)
+        self._own.shape = self.shape
+        self.schema = self._own.schema(self.shape, None)
+        self._own.index = self.built(self.table, 0)
+        chance = random.Random(seed)
+        self.gone = [row for row in self.rows if chance.random() < 0.4] if deletes else []
+        self.delete(self._own.index)
+        self._guide = Oracle(self.shape, self.rows)
+        self._replies: list[tuple[Call, object]] = []
+
+    def built(self, own: pa.Table, first: int) -> hr.Index:
+        how = self.schema
+        analyzer = hr.Analyzer("word") if how.text else None
+        return hr.Index.build(own, how, analyzer=analyzer, first_seq=first, device="cpu")
+
+    def delete(self, index: hr.Index) -> None:
+        """Delete from some rows what is gone."""
+        for cell in sorted({row.cell for row in self.gone}, key=repr):
+            keys = [row.key for row in self.gone if row.cell == cell]
+            index.delete(keys, **({"scope": hr.Scope([cell])} if cell else {}))
+
+    def reply(self, number: int) -> tuple[Call, object]:
+        """Return a call, and what the index replied or refused."""
+        while len(self._replies) <= number:
+            call = draw_call(self._draw, self._guide, QUERIES)
+            self._replies.append((call, said(self._own, call)))
+        return self._replies[number]
+
+
+whole_of = lru_cache(maxsize=64)(Whole)  # several tests compare other shards with its replies
+
+
+def said(own: EngineSubject, call: Call) -> object:
+    return outcome(lambda: ipc_bytes(own.hits(call).to_arrow()))
 
 
 def same_replies(
@@ -47,41 +94,27 @@ def same_replies(
     """
     calls = n_answered = 0
     for seed in seeds:
-        draw, chance = Draw(seed), random.Random(seed)
-        shape = draw_shape(draw)
-        rows = draw_rows(draw, shape, mix(draw))
+        whole = whole_of(seed, subject, mix, deletes)
         n_shards = SHARDS[seed % len(SHARDS)]
-        one, sharded = object.__new__(subject), object.__new__(subject)
-        one.shape = sharded.shape = shape
-        how = one.schema(shape, None)
-
-        def build(own: pa.Table, first: int, how: hr.Schema = how) -> hr.Index:
-            analyzer = hr.Analyzer("word") if how.text else None
-            return hr.Index.build(own, how, analyzer=analyzer, first_seq=first, device="cpu")
-
-        whole = table(shape, rows)
-        one.index = build(whole, 0)
-        keys = _threads(rows) if issubclass(subject, AroundSubject) else ()
+        placement = None
         if route is None:
-            shards = laid_out(whole, build, n_shards, chance, keys)
+            keys = _threads(whole.rows) if issubclass(subject, AroundSubject) else ()
+            shards = laid_out(whole.table, whole.built, n_shards, random.Random(seed), keys)
         else:
-            placement = placement_of(whole, how, n_shards)
-            shards = placed_shards(whole, how, build, placement, n_shards)
-        if deletes:
-            _delete(rows, chance, [one.index, *shards])
+            placement = placement_of(whole.table, whole.schema, n_shards)
+            shards = placed_shards(whole.table, whole.schema, whole.built, placement, n_shards)
+        for shard in shards:
+            whole.delete(shard)
         made: Any
-        if route is not None:
+        if route is not None and placement is not None:
             made = route(shards, placement, WireShard if seed % 3 == 0 else LocalShard)
         else:
             made = index_of(shards, wire=seed % 3 == 0) if bug is None else bug(shards)
-        sharded.index = made
-        guide = Oracle(shape, rows)
+        sharded = object.__new__(subject)
+        sharded.shape, sharded.index = whole.shape, made
         for number in range(CALLS):
-            call = draw_call(draw, guide, QUERIES)
-            want, got = (
-                outcome(lambda own=own, call=call: ipc_bytes(own.hits(call).to_arrow()))
-                for own in (one, sharded)
-            )
+            call, want = whole.reply(number)
+            got = said(sharded, call)
             if got != want:
                 told = f"seed {seed}, call {number}, {n_shards} shards: {call}"
                 raise LawBroken(f"{told}\n{_shown(want)}\nagainst\n{_shown(got)}")
@@ -98,15 +131,6 @@ def _threads(rows: Sequence[Row]) -> list[object]:
         at if row.attributes["kind"] is None else (row.cell, row.attributes["kind"])
         for at, row in enumerate(rows)
     ]
-
-
-def _delete(rows: Sequence[Row], chance: random.Random, indexes: Sequence[hr.Index]) -> None:
-    gone = [row for row in rows if chance.random() < 0.4]
-    for cell in sorted({row.cell for row in gone}, key=repr):
-        keys = [row.key for row in gone if row.cell == cell]
-        scope = {"scope": hr.Scope([cell])} if cell else {}
-        for index in indexes:
-            index.delete(keys, **scope)
 
 
 def _shown(result: object) -> str:

@@ -93,8 +93,8 @@ def test_a_push_whose_reply_was_lost_is_not_a_conflict(
     assert push(tmp_path / "source", url).generation == 2
 
 
-def prune_beside_a_push(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> list[int]:
-    """Interrupt a push, repeat it, and prune everything else while it is at a request."""
+def interrupted_push(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Push a version, and the next one until its HEAD; return the place."""
     url = (folder / "remote").as_uri()
     new_index(folder / "source")
     push(folder / "source", url)
@@ -107,6 +107,12 @@ def prune_beside_a_push(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str
         give(patched, lambda plain: Meddled(plain, Once("replace_head", fail)))
         with pytest.raises(ConnectionError):
             push(folder / "source", url)
+    return url
+
+
+def prune_beside_a_push(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> list[int]:
+    """Interrupt a push, repeat it, and prune everything else while it is at a request."""
+    url = interrupted_push(folder, monkeypatch)
     with monkeypatch.context() as patched:
         removed = []
         pruning = Once(kind, lambda: removed.append(prune(url, keep=1, older_than=NOW)))
@@ -146,18 +152,7 @@ def test_chunks_that_are_named_alike_before_and_after_a_prune_are_caught(
     """Without the epoch a repeated push counts on a chunk that the prune has listed already."""
     for module in (generation, pushing):
         monkeypatch.setattr(module, "epoch_of", lambda _: "0" * 16)
-    url = (tmp_path / "remote").as_uri()
-    new_index(tmp_path / "source")
-    push(tmp_path / "source", url)
-    next_index(tmp_path / "source", 1)
-
-    def fail() -> None:
-        raise ConnectionError
-
-    with monkeypatch.context() as patched:
-        give(patched, lambda plain: Meddled(plain, Once("replace_head", fail)))
-        with pytest.raises(ConnectionError):
-            push(tmp_path / "source", url)
+    url = interrupted_push(tmp_path, monkeypatch)
     plain = FolderRemote(tmp_path / "remote")
     with monkeypatch.context() as patched:
         # The push begins after HEAD was changed and ends before anything is removed.

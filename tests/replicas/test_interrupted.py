@@ -22,6 +22,7 @@ from replicas.world import (
     Meddled,
     give,
     index_versions,
+    lagging_store,
     new_index,
     next_index,
     next_store,
@@ -305,12 +306,7 @@ def test_a_pull_that_does_not_wait_for_its_threads_is_caught(
 def test_a_full_disk_is_told_with_the_file_and_the_pull_goes_on_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = (tmp_path / "remote").as_uri()
-    next_store(tmp_path / "source", 0)
-    push(tmp_path / "source", url)
-    pull(url, tmp_path / "copy")
-    next_store(tmp_path / "source", 1)
-    push(tmp_path / "source", url)
+    url = lagging_store(tmp_path)
 
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

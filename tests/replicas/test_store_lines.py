@@ -13,7 +13,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 from hyrecall.errors import HyrecallError, OptionError, StoreFormatError
 from hyrecall.memory import MemorySync
 from hyrecall.replicas import held, promote, pull, push
-from replicas.world import next_store, open_store, store_versions
+from replicas.world import lagging_store, next_store, open_store, store_versions
 from seams import (
     MIGRATIONS,
     Head,
@@ -125,12 +125,7 @@ def forged(url: str, content: bytes, number: int) -> None:
 
 
 def pull_forged(folder: Path, make: Callable[[Path], bytes]) -> None:
-    url = url_of(folder)
-    next_store(folder / "source", 0)
-    push(folder / "source", url)
-    pull(url, folder / "copy")
-    next_store(folder / "source", 1)
-    push(folder / "source", url)
+    url = lagging_store(folder)
     next_store(folder / "other", 5)
     forged(url, make(folder), 3)
     for name in ("copy", "new"):

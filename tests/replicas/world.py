@@ -12,6 +12,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.memory import Episode, MemorySync
 from hyrecall.recipes import loom
+from hyrecall.replicas import pull, push
 from seams import FolderRemote, StoredObject
 
 N_ROWS = 12
@@ -46,6 +47,28 @@ def next_index(folder: Path, version: int) -> None:
     if version % 3 == 0:
         index.compact()
     index.save(folder)
+
+
+def lagging_index(folder: Path, place: str | None = None) -> str:
+    """Push version 1 of ``source``, pull it as ``copy``, push version 2; return the place."""
+    url = place or (folder / "remote").as_uri()
+    new_index(folder / "source", 1)
+    push(folder / "source", url)
+    pull(url, folder / "copy")
+    next_index(folder / "source", 2)
+    push(folder / "source", url)
+    return url
+
+
+def lagging_store(folder: Path) -> str:
+    """Push version 0 of ``source``, pull it as ``copy``, push version 1; return the place."""
+    url = (folder / "remote").as_uri()
+    next_store(folder / "source", 0)
+    push(folder / "source", url)
+    pull(url, folder / "copy")
+    next_store(folder / "source", 1)
+    push(folder / "source", url)
+    return url
 
 
 def index_versions(folder: Path) -> list[int]:
