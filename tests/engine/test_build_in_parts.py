@@ -36,7 +36,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pieces_of(monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
     """Let about so many rows fit in a piece."""
-    monkeypatch.setattr(joining.Joining, "_most_rows", lambda *_: n_rows)
+    monkeypatch.setattr(joining.FolderJoin, "_most_rows", lambda *_: n_rows)
 
 
 def batches() -> Iterator[pa.RecordBatch]:
@@ -198,7 +198,7 @@ def test_a_join_goes_on_where_it_was_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces_of(monkeypatch, 80)
-    save, left = joining.Joining._save, [2]
+    save, left = joining.FolderJoin._save, [2]
 
     def stopped(*given: Any) -> None:
         if not left[0]:
@@ -206,7 +206,7 @@ def test_a_join_goes_on_where_it_was_interrupted(
         left[0] -= 1
         save(*given)
 
-    monkeypatch.setattr(joining.Joining, "_save", stopped)
+    monkeypatch.setattr(joining.FolderJoin, "_save", stopped)
     path = tmp_path / "index"
     with pytest.raises(StoppedError):
         joined(path)
@@ -224,7 +224,7 @@ def test_a_join_that_was_cut_otherwise_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces_of(monkeypatch, 80)
-    save = joining.Joining._save
+    save = joining.FolderJoin._save
     saved: list[int] = []
 
     def counted(*given: Any) -> None:
@@ -233,10 +233,10 @@ def test_a_join_that_was_cut_otherwise_begins_again(
         saved.append(len(given[3]))
         save(*given)
 
-    monkeypatch.setattr(joining.Joining, "_save", counted)
+    monkeypatch.setattr(joining.FolderJoin, "_save", counted)
     with pytest.raises(StoppedError):
         joined(tmp_path / "index")
-    monkeypatch.setattr(joining.Joining, "_save", save)
+    monkeypatch.setattr(joining.FolderJoin, "_save", save)
     pieces_of(monkeypatch, 150)
     made = joined(tmp_path / "index", resume=True)
     assert [s["n_rows"] for s in made.stats()["segments"]] != saved
@@ -253,14 +253,14 @@ def test_a_disk_that_fails_at_any_moment_leaves_a_build_that_goes_on(
     fail_at, n_failed = 1, 0
     while True:
         faulty = FailingOs(fail_at, for_ever=True)
-        run = joining.Joining.run
+        run = joining.FolderJoin.run
 
-        def joins(join: joining.Joining, faulty: FailingOs = faulty, run: Any = run) -> bool:
+        def joins(join: joining.FolderJoin, faulty: FailingOs = faulty, run: Any = run) -> bool:
             monkeypatch.setattr(disk, "os", faulty)
             return bool(run(join))
 
         with monkeypatch.context() as patched:
-            patched.setattr(joining.Joining, "run", joins)
+            patched.setattr(joining.FolderJoin, "run", joins)
             try:
                 made = joined(path, resume=True)
             except OSError:
@@ -294,9 +294,9 @@ def test_what_is_left_of_a_build_that_had_its_name_is_removed(
 
 def test_a_damaged_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "BLOCK_BYTES", 256)
-    run = joining.Joining.run
+    run = joining.FolderJoin.run
 
-    def damaged(join: joining.Joining) -> bool:
+    def damaged(join: joining.FolderJoin) -> bool:
         file = next(join.parts.glob("*-documents-0.arrow"))
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 4
@@ -304,7 +304,7 @@ def test_a_damaged_part_is_not_joined(tmp_path: Path, monkeypatch: pytest.Monkey
         file.write_bytes(content)
         return run(join)
 
-    monkeypatch.setattr(joining.Joining, "run", damaged)
+    monkeypatch.setattr(joining.FolderJoin, "run", damaged)
     with pytest.raises(hr.CorruptIndexError, match="documents-0"):
         joined(tmp_path / "index")
     assert not (tmp_path / "index").exists()
@@ -317,7 +317,7 @@ from hyrecall.cli import index_command as index_in_parts, main
 from hyrecall.segments import parts
 index_in_parts._BATCH_ROWS = 17
 parts._LEAST_PART, parts._PEAK_PER_INPUT_BYTE = 2_500, 1e6
-parts.Joining._most_rows = lambda *_: 80
+parts.FolderJoin._most_rows = lambda *_: 80
 CHANGES = ("write", "fsync", "replace", "unlink")
 kill_at, count = int(sys.argv.pop(1)), 0
 class Os:

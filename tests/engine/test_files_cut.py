@@ -146,7 +146,7 @@ def test_a_call_that_meets_lost_pages_is_refused(folder: Path, share: float) -> 
         folder,
         f"""
 from hyrecall.segments import segments as reading
-reading.Reading.__enter__ = lambda self: None
+reading.CheckedFiles.__enter__ = lambda self: None
 for name in ROLES:
     index, file = opened(name)
     os.truncate(file, int(file.stat().st_size * {share}))
@@ -258,7 +258,7 @@ def test_the_cases_above_notice_a_process_without_the_handler(folder: Path) -> N
         """
 from hyrecall.segments import segments as reading
 index = hr.Index.open(folder, device="cpu")
-reading.Reading.__enter__ = lambda self: None
+reading.CheckedFiles.__enter__ = lambda self: None
 signal.signal(signal.SIGBUS, signal.SIG_DFL)
 file = role("vectors-0")
 os.truncate(file, 0)

@@ -199,7 +199,7 @@ def expected_vectors(rows: Sequence[dict[str, Any]]) -> list[list[float] | None]
     return out
 
 
-def documents(memory: MemorySync, layout: Layout) -> projection.Batch:
+def documents(memory: MemorySync, layout: Layout) -> projection.ChangeTables:
     with memory._store.database.reading() as connection:
         (batch,) = projection.documents(connection, layout, model=None, dim=DIM)
     return batch
@@ -264,7 +264,7 @@ def test_a_vector_that_an_index_does_not_take_is_null_and_the_others_stay(name: 
 def shifted(read: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
     """Two columns of one type in each other's place."""
 
-    def table(self: projection._Reader, live: Sequence[tuple[Any, ...]]) -> pa.Table:
+    def table(self: projection._SelectReader, live: Sequence[tuple[Any, ...]]) -> pa.Table:
         made = read(self, live)
         names = made.column_names
         if "input" not in names:
@@ -278,6 +278,6 @@ def shifted(read: Callable[..., pa.Table]) -> Callable[..., pa.Table]:
 
 
 def test_columns_in_each_others_place_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection._Reader, "table", shifted(projection._Reader.table))
+    monkeypatch.setattr(projection._SelectReader, "table", shifted(projection._SelectReader.table))
     with pytest.raises(AssertionError):
         test_rows_become_the_columns_that_each_column_makes_of_its_own_values(LAYOUTS[0], 60)

@@ -53,13 +53,13 @@ def known_program(given: object, types: Mapping[str, pa.DataType]) -> FilterProg
     """Return the program of a filter for a schema, which the filter keeps; None: no filter."""
     if type(given) is not Filter:
         return None
-    known = given.program
+    known = given._program
     if known is None or known[0] is not types:
         try:
             known = (types, compile_filter(given, types))
         except OptionError:
             return None
-        set_fields(given, program=known)
+        set_fields(given, _program=known)
     return known[1]
 
 

@@ -77,12 +77,12 @@ class Filter:
     Filter(year=(2023, None), kind='episodic') & ~Filter(lang=['de', 'fr'])
     """
 
-    __slots__ = ("_depth", "op", "parts", "predicates", "program")
+    __slots__ = ("_depth", "_program", "op", "parts", "predicates")
     op: _Op
     predicates: tuple[tuple[str, Predicate], ...]  # of "test"
     parts: tuple[Filter, ...]  # of "and", "or", "not"
     _depth: int
-    program: tuple[object, Any] | None  # and the columns that it was compiled for
+    _program: tuple[object, Any] | None  # and the columns that it was compiled for
 
     def __init__(self, /, *given: object, **predicates: object) -> None:
         """Check the predicates; the columns' types are checked at recall."""
@@ -145,7 +145,7 @@ class Filter:
         depth = 1 + max((part._depth for part in parts), default=0)
         if depth > _MAX_DEPTH:
             raise error(OptionError, "filter", f"at most {_MAX_DEPTH} levels of & | ~", depth)
-        set_fields(self, op=op, predicates=predicates, parts=parts, _depth=depth, program=None)
+        set_fields(self, op=op, predicates=predicates, parts=parts, _depth=depth, _program=None)
 
     def _flat(self, op: _Op) -> tuple[Filter, ...]:
         return self.parts if self.op == op else (self,)

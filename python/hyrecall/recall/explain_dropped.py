@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
+from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.reply import Reply, join_texts
@@ -21,7 +22,6 @@ from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.session_signals import text_columns
 from hyrecall.recall.shaper import CallableResults, Shaper
-from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_of_keys
 from hyrecall.segments.segments import State, gather_column
 from hyrecall.table.arrow_values import python_values

@@ -19,12 +19,12 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Budget, Stage
+from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.hits.around import AroundHits, NearRow, ThreadRow
 from hyrecall.hits.reply import Reply, join_texts
 from hyrecall.recall.fused_lists import FusedLists, order_codes
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.session_signals import text_columns
-from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.lookup import rows_where
 from hyrecall.segments.segments import State, gather_column, seqs_of
 from hyrecall.table.arrow_values import python_values

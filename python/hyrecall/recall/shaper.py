@@ -30,6 +30,7 @@ from hyrecall.ask.shaping import (
     Stage,
 )
 from hyrecall.ask.shaping.checks import read_duration
+from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.base.threads import AllHungError, LateError, Pool
 from hyrecall.base.times import age_seconds, importances
 from hyrecall.hits.reply import QUERY_ARRAYS, join_texts
@@ -58,7 +59,6 @@ from hyrecall.recall.session_signals import (
     text_columns,
     vector_arm,
 )
-from hyrecall.recall.tokens import token_counts
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather_column, seqs_of
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.scoring import read_floor
 from hyrecall.ask.shaping import Budget, Gate, Provenance
+from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.row_filters import passing_in_order
 from hyrecall.memory.recall.call import RecallArguments
@@ -29,7 +30,6 @@ from hyrecall.memory.sql.codec import (
     to_micros,
 )
 from hyrecall.recall.exact import exact_text
-from hyrecall.recall.tokens import token_counts
 
 # ---- Answers a query without an index: finds rows of the store that contain its words ----
 # It takes time in proportion to the texts read, and reads no more than the limits below.
