@@ -328,6 +328,7 @@ def test_a_damaged_file_is_refused(folder: Path) -> None:
         refused(folder, r"shards\.json")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [

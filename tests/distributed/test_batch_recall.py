@@ -29,6 +29,7 @@ def recall(world: World, request: pytest.FixtureRequest) -> BatchRecall:
     return BatchRecall(folders, **ROLES, **HOW, device="cpu", threads=1)
 
 
+@pytest.mark.slow
 def test_tables_cut_in_any_way_have_the_hits_of_one_call(
     world: World, recall: BatchRecall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,6 +45,7 @@ def test_tables_cut_in_any_way_have_the_hits_of_one_call(
     assert recall.columns == ("words", "vec", "who", "qid")
 
 
+@pytest.mark.slow
 def test_it_is_sent_to_another_process(world: World) -> None:
     code = (
         "import pickle, sys, pyarrow as pa\n"

@@ -58,6 +58,7 @@ def worlds(
     return answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", [EngineSubject, AroundSubject])
 def test_random_tables(
     subject: type[EngineSubject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: Effort
@@ -149,6 +150,7 @@ def large(n: int, thread: bool) -> pa.Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("thread", [None, "day"])
 def test_a_cell_larger_than_a_shard(
     thread: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -238,6 +240,7 @@ def test_the_parts_of_a_shard_are_joined_by_cell(
     assert left == {"LOCK", "shards.json", *(one.folder for one in made.shards)}
 
 
+@pytest.mark.slow
 def test_real_workers_of_real_files(tmp_path: Path) -> None:
     rows = large(600, False)
     schema = hr.Schema(key="id", cell="user", text=hr.Text("text", analyzer=hr.Analyzer("word")))

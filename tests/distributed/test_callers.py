@@ -57,6 +57,7 @@ def patient(index: ShardedIndex, at: int, seconds: float) -> None:
     vars(vars(process(index, at))["_channel"])["_seconds"] = seconds
 
 
+@pytest.mark.slow
 def test_a_recall_starts_no_thread(
     index: ShardedIndex, single: ShardedIndex, started: list[threading.Thread]
 ) -> None:
@@ -94,6 +95,7 @@ def test_all_shards_have_their_question_before_one_answers(index: ShardedIndex) 
         assert not asking.result(SECONDS).degraded
 
 
+@pytest.mark.slow
 def test_shards_that_hang_are_named_and_the_others_answer(index: ShardedIndex) -> None:
     for at in (0, 2):
         stop(index, at)
@@ -106,6 +108,7 @@ def test_shards_that_hang_are_named_and_the_others_answer(index: ShardedIndex) -
     assert not index.recall(**asked()).degraded, "other processes took their places"
 
 
+@pytest.mark.slow
 def test_callers_that_ask_a_shard_that_hangs_hear_of_it(single: ShardedIndex) -> None:
     """The question that it hangs at is lost; those behind it are asked of another process."""
     want = single.recall(**asked()).to_arrow()
@@ -127,6 +130,7 @@ def test_callers_that_ask_a_shard_that_hangs_hear_of_it(single: ShardedIndex) ->
     assert all(one.equals(want) for one in found if one not in lost)  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("n_shards", [1, N_SHARDS])
 def test_an_interrupt_ends_a_recall_and_the_next_one_is_answered(

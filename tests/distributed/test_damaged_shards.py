@@ -72,6 +72,7 @@ def test_the_other_shards_answer_without_a_damaged_one(
         index.recall(**asked)
 
 
+@pytest.mark.slow
 def test_only_queries_that_need_the_damaged_shard_are_degraded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ def recall(world: World) -> BatchRecall:
     return world.recall()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 4, 10, 65_536])
 def test_files_have_the_hits_of_one_call_in_the_order_of_the_queries(
     world: World, recall: BatchRecall, tmp_path: Path, rows: int

@@ -24,6 +24,7 @@ class ThreadsAsHits(AroundSubject):
         return self.index.recall(**arguments(self.shape, deep(call)), group="thread")
 
 
+@pytest.mark.slow
 def test_random_tables_and_calls(effort: Effort) -> None:
     n = effort.cases(quick=24, full=400)
     assert same_replies(range(n)) == n * CALLS
@@ -34,6 +35,7 @@ def test_after_deletes(effort: Effort) -> None:
     assert same_replies(range(1000, 1000 + n), deletes=True) == n * CALLS
 
 
+@pytest.mark.slow
 def test_where_nearly_everything_ties(effort: Effort) -> None:
     n = effort.cases(quick=12, full=200)
     assert same_replies(range(2000, 2000 + n), mix=tied_mix) == n * CALLS
@@ -44,21 +46,25 @@ def test_tables_of_several_tiles(effort: Effort) -> None:
     assert same_replies(range(3000, 3000 + n), mix=large_mix) == n * CALLS
 
 
+@pytest.mark.slow
 def test_what_stands_around_a_hit_in_its_thread(effort: Effort) -> None:
     n = effort.cases(quick=12, full=200)
     assert same_replies(range(4000, 4000 + n), AroundSubject, deletes=True) == n * CALLS
 
 
+@pytest.mark.slow
 def test_recipes_with_a_form_for_threads(effort: Effort) -> None:
     n = effort.cases(quick=12, full=200)
     assert same_replies(range(5000, 5000 + n), WithThreadsSubject, deletes=True) == n * CALLS
 
 
+@pytest.mark.slow
 def test_threads_as_hits(effort: Effort) -> None:
     n = effort.cases(quick=8, full=100)
     assert same_replies(range(6000, 6000 + n), ThreadsAsHits, deletes=True) == n * CALLS
 
 
+@pytest.mark.slow
 def test_rows_that_hold_a_query_whole(effort: Effort) -> None:
     n = effort.cases(quick=12, full=200)
     assert same_replies(range(7000, 7000 + n), ExactSubject, deletes=True) == n * CALLS

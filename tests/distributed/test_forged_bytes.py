@@ -86,6 +86,7 @@ def spoil(chance: random.Random, header: dict[str, Any], arrays: dict[str, Any])
         array[chance.randrange(len(array))] = value.astype(array.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_is_forged_is_refused_by_an_error_of_ours_or_read(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import build_shards
@@ -30,6 +31,7 @@ except OSError as fault:
 """
 
 
+@pytest.mark.slow
 def test_a_worker_without_room_and_a_build_that_goes_on(tmp_path: Path) -> None:
     n, chance = 3000, random.Random(0)
     words = [f"w{at}" for at in range(500)]

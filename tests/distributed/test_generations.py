@@ -35,6 +35,7 @@ from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError
 from seams import SHARDS, Generations, LocalShard, write_shards
 
 
+@pytest.mark.slow
 @kinds("here", "processes")
 def test_a_rebalancing_is_taken_up_and_the_old_shards_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -61,6 +62,7 @@ def test_a_rebalancing_is_taken_up_and_the_old_shards_end(
                 one.alone(hr.distributed.Request(text=["tea"], scope=USERS[0]))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @kinds("here")
 def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -83,6 +85,7 @@ def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation
     assert all(set(own) == {0, 1, 2} for own in askers.seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [ShardsFirst, RouterFirst])
 @pytest.mark.parametrize("change", ["rebalanced", "built anew"])
 def test_an_exchange_in_two_steps_is_seen(
@@ -250,6 +253,7 @@ def test_shards_of_another_schema_are_refused(
         assert reply_of(index).equals(want(1))
 
 
+@pytest.mark.slow
 @kinds("here", "replicas")
 def test_shards_that_stay_are_not_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -251,6 +251,7 @@ def test_distances_need_every_shard() -> None:
         graph.distances([["k1"]], scope="ann")
 
 
+@pytest.mark.slow
 def test_processes(tmp_path: Path) -> None:
     table = documents(8)
     for at, one in enumerate((built(table.slice(0, 25), 0), built(table.slice(25), 25))):
@@ -287,6 +288,7 @@ class Recording(WireShard):
         return super().candidates(request, statistics)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_others_store_changes_no_byte(seed: int) -> None:
     """E32 over shards: replies, and what shards are asked and told."""
@@ -316,6 +318,7 @@ def _of_bob(table: pa.Table, other: pa.Table) -> pa.Table:
 # ---- planted bugs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_caught(bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     make = by_name(hr.recipes.hypergraph.replace(depth=12))

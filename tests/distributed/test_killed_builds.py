@@ -119,6 +119,7 @@ def only_used(folder: Path) -> set[str]:
     return {"LOCK", "shards.json", *(one.folder for one in Shards.read(folder).shards)}
 
 
+@pytest.mark.slow
 def test_a_build_killed_at_any_step_goes_on(
     tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
 ) -> None:
@@ -155,6 +156,7 @@ def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
     assert names(tmp_path / "out") == only_used(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_rebalancing_killed_at_any_step_leaves_one_generation(
     tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
 ) -> None:
@@ -214,6 +216,7 @@ build_shards(sys.argv[1], schema, sys.argv[2], shards=3, workers=2, resume=True)
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_build_that_is_killed(
     tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:

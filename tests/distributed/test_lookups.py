@@ -163,6 +163,7 @@ def test_a_question_that_a_shard_cannot_answer_is_refused_by_name() -> None:
         looking([Plain()]).ask(keys([["a"]], ("ann", 1)))  # type: ignore[list-item]
 
 
+@pytest.mark.slow
 def test_replicas_in_processes_answer_look_ups(tmp_path: Path) -> None:
     for at, one in enumerate(shards_of(2)):
         one.save(tmp_path / f"s{at}")

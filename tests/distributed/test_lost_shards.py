@@ -163,6 +163,7 @@ def check_lost_shard(which: int, *, is_placed: bool, has_graph: bool) -> None:
     raise AssertionError("a recall that never ends")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_graph", [False, True])
 @pytest.mark.parametrize("is_placed", [False, True])
 @pytest.mark.parametrize("which", range(3))
@@ -179,6 +180,7 @@ def test_planted_tags_of_a_lost_shard_are_seen(
         check_lost_shard(1, is_placed=is_placed, has_graph=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_placed", [False, True])
 def test_a_recall_that_loses_several_shards_ends(is_placed: bool) -> None:
     chance, n_replies = random.Random(7), 0

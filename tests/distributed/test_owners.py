@@ -79,6 +79,7 @@ def test_closing_ends_a_question_that_is_never_answered(closable: ShardedIndex) 
     assert "got a closed one" in str(raised[0])
 
 
+@pytest.mark.slow
 def test_an_interrupted_question_leaves_no_answer_for_the_next(
     index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def test_processes_outlive_the_interrupt_of_a_terminal(index: ShardedIndex) -> N
     assert [process(index, at).pid for at in range(len(index))] == pids
 
 
+@pytest.mark.slow
 def test_processes_end_with_their_owner_though_a_forked_child_lives(paths: list[Path]) -> None:
     program = f"""
 import os, signal, time
@@ -134,6 +136,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         owner.stdout.close()
 
 
+@pytest.mark.slow
 def test_processes_end_with_an_index_that_nobody_closed(paths: list[Path]) -> None:
     index = ShardedIndex.open(paths[:1], processes=True, device="cpu", threads=1)
     index.recall(**asked())

@@ -61,6 +61,7 @@ def test_errors_of_a_shard_keep_their_class_and_words(index: ShardedIndex, one: 
         assert got.value.argument == want.value.argument
 
 
+@pytest.mark.slow
 def test_processes_killed_at_random_moments_of_a_recall(
     index: ShardedIndex, one: hr.Index, effort: Effort
 ) -> None:
@@ -81,6 +82,7 @@ def test_processes_killed_at_random_moments_of_a_recall(
         assert victim.pid != before, "another process took its place"
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_at_every_question_is_named(
     paths: list[Path],
 ) -> None:
@@ -94,6 +96,7 @@ def test_a_process_that_ends_at_every_question_is_named(
         assert len(got[0]) > 0
 
 
+@pytest.mark.slow
 def test_a_saved_change_is_taken_up_between_calls(tmp_path: Path) -> None:
     table = documents()
     one = hr.Index.build(table, SCHEMA, vectors={"v": VECTORS}, device="cpu")

@@ -247,6 +247,7 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm(name: str, effort: Effort) -> None:
     for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):

@@ -69,6 +69,7 @@ def test_a_folder_that_is_built_anew_is_not_mixed_with_the_old_one(
                 assert got[query].keys == old[query].keys
 
 
+@pytest.mark.slow
 def test_a_process_without_its_folder_counts_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_process_without_its_folder_counts_as_lost(
         assert "expected a saved index, got none any more" in told
 
 
+@pytest.mark.slow
 def test_planted_newest_version_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes whatever version its folder has."""
     monkeypatch.setattr(

@@ -60,6 +60,7 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_replicas_reply_as_one_index(index: ShardedIndex) -> None:
     one = whole()
     index.reload()
@@ -103,6 +104,7 @@ def test_processes_killed_at_random_moments_of_a_recall(
     assert index.recall(**asked()).to_arrow().equals(want)
 
 
+@pytest.mark.slow
 def test_one_killed_replica_is_no_lost_shard(index: ShardedIndex, effort: Effort) -> None:
     want = whole().recall(**asked()).to_arrow()
     index.reload()
@@ -117,6 +119,7 @@ def test_one_killed_replica_is_no_lost_shard(index: ShardedIndex, effort: Effort
         assert None not in {one.pid for one in processes(index)}
 
 
+@pytest.mark.slow
 def test_a_forked_child_asks_replicas_of_its_own(index: ShardedIndex) -> None:
     want = index.recall(**asked()).to_arrow()
     pids = {one.pid for one in processes(index)}
@@ -135,6 +138,7 @@ def test_a_forked_child_asks_replicas_of_its_own(index: ShardedIndex) -> None:
     assert index.recall(**asked()).to_arrow().equals(want)
 
 
+@pytest.mark.slow
 def test_saves_under_load_fail_no_recall_and_mix_no_states(tmp_path: Path, effort: Effort) -> None:
     n = effort.cases(quick=2, full=20)
     _, wants, change = states(tmp_path / "shard", n)

@@ -25,16 +25,19 @@ from seams import LocalShard, ShardGeneration, ShardRouter, joined_alone, routin
 from seams import parts_Counts as Counts
 
 
+@pytest.mark.slow
 def test_random_tables_and_calls(effort: Effort) -> None:
     n = effort.cases(quick=24, full=400)
     assert same_replies(range(n), route=placed_index) == n * CALLS
 
 
+@pytest.mark.slow
 def test_after_deletes(effort: Effort) -> None:
     n = effort.cases(quick=8, full=200)
     assert same_replies(range(1000, 1000 + n), deletes=True, route=placed_index) == n * CALLS
 
 
+@pytest.mark.slow
 def test_where_nearly_everything_ties(effort: Effort) -> None:
     n = effort.cases(quick=8, full=200)
     assert same_replies(range(2000, 2000 + n), mix=tied_mix, route=placed_index) == n * CALLS
@@ -89,6 +92,7 @@ def by(router: type[ShardRouter]) -> Route:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", ROUTERS)
 def test_a_planted_router_is_seen(bug: type[ShardRouter]) -> None:
     with pytest.raises(LawBroken, match="against"):
@@ -128,6 +132,7 @@ def _swapped(parts: Any) -> Any:
 routing_sums, routing_spread = routing.sum_shares, routing.spread_part
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bug"),
     [("sum_shares", _own_counts), ("spread_part", _shifted), ("joined_alone", _swapped)],

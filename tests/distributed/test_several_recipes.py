@@ -70,6 +70,7 @@ def same(seed: int, **asked: Any) -> int:
     return one.recall(**asked).to_arrow().num_rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_recipes_with_and_without_a_form_for_threads(seed: int) -> None:
     texts = ['"oak fir"', "ash-1", '"elm-2"', "fir oak"]
@@ -82,6 +83,7 @@ def test_recipes_with_and_without_a_form_for_threads(seed: int) -> None:
         assert same(seed, text=texts, scope=scopes, recipe=recipe) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_queries_of_plain_recipes_beside_others_in_the_shards_that_they_need(seed: int) -> None:
     """A shard that is asked no query with a form for threads knows of no such runs."""
@@ -104,6 +106,7 @@ def test_queries_of_plain_recipes_beside_others_in_the_shards_that_they_need(see
     assert n_hits > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_queries_of_either_form_name_other_text_arms(seed: int) -> None:
     texts = {"title": ["ash-1", None], "body": [None, "elm-2"]}

@@ -115,6 +115,7 @@ def test_shards_in_this_process_are_opened_as_asked(paths: list[Path]) -> None:
         assert [one.index._opening.pin for one in index.shards] == [("plane",)] * 2  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system has no /proc")
 def test_processes_open_their_shards_as_asked(paths: list[Path]) -> None:
 
@@ -136,6 +137,7 @@ def test_processes_open_their_shards_as_asked(paths: list[Path]) -> None:
     assert kilobytes >= ROWS * DIM * 4 // 1024
 
 
+@pytest.mark.slow
 def test_full_checks_find_damage_at_open_and_others_by_the_process(copies: list[Path]) -> None:
     paths = copies
     damage(paths[1])
@@ -152,6 +154,7 @@ def test_full_checks_find_damage_at_open_and_others_by_the_process(copies: list[
         assert told.startswith(f"1: {WHY}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verify", [None, "full"])
 def test_a_process_that_starts_again_does_not_check_the_same_version_again(
     copies: list[Path], verify: str | None
@@ -167,6 +170,7 @@ def test_a_process_that_starts_again_does_not_check_the_same_version_again(
             index.recall(**BY_VECTOR)
 
 
+@pytest.mark.slow
 def test_replicas_share_what_was_checked(copies: list[Path]) -> None:
     paths = copies
     with apart(paths[:1], replicas=2) as index:

@@ -206,6 +206,7 @@ def compare(seeds: range) -> None:
         world.same(**alone(given), arms=ARMS[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
 def test_planted_bugs_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[name](monkeypatch)

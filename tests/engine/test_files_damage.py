@@ -89,6 +89,7 @@ def zero(draw: random.Random) -> Callable[[bytes], bytes]:
     return damage
 
 
+@pytest.mark.slow
 def test_flipped_bits_and_cut_files_are_refused(folder: Path, effort: Effort) -> None:
     right = ask(grown())
     draw = random.Random(5)

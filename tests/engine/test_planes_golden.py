@@ -33,6 +33,7 @@ def dense_column(index: hr.Index) -> _core.DenseColumn:
     return segment.dense["v"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["mmap", "ram"])
 @pytest.mark.parametrize("held", FOLDERS)
 @pytest.mark.parametrize("front", [None, *PLANES])
@@ -121,6 +122,7 @@ def turned(plane: Plane, row: int, element: int, held: str) -> Plane:
     return codes, scales, residuals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held", FOLDERS)
 def test_one_code_that_lowers_the_reach_of_a_hit_is_seen(
     held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

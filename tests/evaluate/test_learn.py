@@ -220,6 +220,7 @@ def test_weights_at_their_centre_rank_as_the_base_does(monkeypatch: pytest.Monke
     assert runs[0].documents == runs[1].documents
 
 
+@pytest.mark.slow
 def test_weights_are_learnt_further_from_those_of_a_learnt_recipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

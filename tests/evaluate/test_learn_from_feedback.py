@@ -97,6 +97,7 @@ def test_rows_that_only_fill_a_list_teach_nothing() -> None:
         assert learnt.recipe.fill == hr.recipes.loom.fill
 
 
+@pytest.mark.slow
 def test_nothing_of_others_is_learnt(memory: MemorySync) -> None:
     before = learn_from_feedback(memory, user_id="ann", features=FEATURE)
     with store() as other:

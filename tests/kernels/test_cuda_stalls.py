@@ -68,6 +68,7 @@ def test_a_chunk_of_128_bytes_is_four_products(tool: Path) -> None:
         assert (name, counts[tensor]) == (name, 4)
 
 
+@pytest.mark.slow
 def test_a_test_of_scores_that_is_a_chain_is_found(tool: Path, tmp_path: Path) -> None:
     if shutil.which("nvcc") is None:
         pytest.skip("nvcc is not at hand")

@@ -177,6 +177,7 @@ def test_results_are_few_files_and_one_archive_has_all(tmp_path: Path) -> None:
     assert "left out: tables: not among STEPS" in met.said
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_is_stopped_and_the_archive_is_there_before_the_next(
     tmp_path: Path,
 ) -> None:

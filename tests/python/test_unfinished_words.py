@@ -97,6 +97,7 @@ def test_every_language_with_a_stemmer_has_words() -> None:
     assert STEMMED.keys() == set(Stemmer.algorithms())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["snowball", "unicode"])
 @pytest.mark.parametrize("language", STEMMED)
 def test_every_beginning_of_a_word_finds_its_stem(language: str, family: str) -> None:

@@ -81,6 +81,7 @@ def follow_killed_pushes(kill: Kill, folder: Path, kind: str, n_kills: int) -> i
     return len(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["index", "store"])
 def test_a_follower_of_killed_pushes_never_sees_a_mixture(
     kill: Kill, tmp_path: Path, kind: str, effort: Effort

@@ -257,6 +257,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """The rights that a route needs: by its method, unless it is named."""
 
 
+@pytest.mark.slow
 def test_every_route_needs_its_rights_and_shows_nothing_without_read() -> None:
     rights = [{one} for one in RIGHTS] + [{"read", "write"}]
 

@@ -143,6 +143,7 @@ def slow_clients(service: Served, n: int) -> list[bytes]:
     return told
 
 
+@pytest.mark.slow
 def test_slow_clients_are_closed_and_hinder_nobody(service: Served, effort: Effort) -> None:
     told = slow_clients(service, effort.cases(quick=3, full=125))
     for at, reply in enumerate(told):
@@ -198,6 +199,7 @@ def test_a_length_beside_chunks_ends_the_connection_of_a_real_server(service: Se
     assert reply.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.slow
 def test_an_idle_connection_is_kept_as_long_as_the_option_says(
     service: Served, tmp_path: Path
 ) -> None:

@@ -233,6 +233,7 @@ def test_a_folder_whose_build_has_not_ended_is_not_served(folder: Path, tmp_path
     assert find_folders([saved]).folders == [saved / f"shard-{at}" for at in range(N_SHARDS)]
 
 
+@pytest.mark.slow
 def test_the_command_serves_replicas_and_outlives_a_killed_process(
     folder: Path, one: hr.Index
 ) -> None:

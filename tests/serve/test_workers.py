@@ -181,6 +181,7 @@ def pids(process: subprocess.Popen[str]) -> list[int]:
     return [int(process.stdout.readline()) for _ in range(2)]
 
 
+@pytest.mark.slow
 def test_workers_that_are_stopped_and_killed_are_replaced_and_end_with_the_parent(
     tmp_path: Path,
 ) -> None:
@@ -203,6 +204,7 @@ def test_workers_that_are_stopped_and_killed_are_replaced_and_end_with_the_paren
                 os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_service_ends_if_none_of_its_workers_can_start(tmp_path: Path) -> None:
     with supervised(tmp_path, "broken") as process:
         assert process.wait(120) == 9

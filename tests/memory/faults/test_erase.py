@@ -239,6 +239,7 @@ def test_the_log_is_emptied_when_that_reader_has_left(
         reader.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacts", [True, False])
 def test_a_compaction_after_an_erasure_does_not_replace_what_is_left_to_scrub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool

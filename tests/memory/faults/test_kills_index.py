@@ -90,6 +90,7 @@ FEW = ("before a commit is made", "before the header", "between an erase and its
 MORE = [pytest.param(one, marks=pytest.mark.slow) for one in INDEX_POINTS if one not in FEW]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [*FEW, *MORE])
 def test_killed_at_a_point_of_its_index(
     kill: Kill, tmp_path: Path, point: str, effort: Effort

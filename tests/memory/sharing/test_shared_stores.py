@@ -39,6 +39,7 @@ def test_every_acknowledged_write_is_in_the_next_search_of_another(tmp_path: Pat
         assert reader.get(str(number), user_id=USER) is not None
 
 
+@pytest.mark.slow
 def test_a_killed_owner_is_followed_within_a_second_and_nothing_acknowledged_is_lost(
     tmp_path: Path,
 ) -> None:

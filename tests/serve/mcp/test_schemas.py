@@ -63,6 +63,7 @@ def cases(tool: Any) -> list[tuple[str, Any, bool]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 @pytest.mark.parametrize("recipe", ["default", "hypergraph", "l0", "honeycomb", "hebb"])
 async def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(recipe: str) -> None:

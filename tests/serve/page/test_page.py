@@ -14,6 +14,7 @@ PARTS = """parts => parts.map((part) =>
   [parseFloat(part.style.left), parseFloat(part.style.width)])"""
 
 
+@pytest.mark.slow
 def test_each_hit_has_a_bar_whose_parts_are_what_the_arms_added(
     open_page: Open, memory: MemorySync
 ) -> None:

@@ -79,6 +79,7 @@ def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page:
             assert sum(tag == "a" for tag, _, _ in met) == 4  # the nodes of the drawing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
