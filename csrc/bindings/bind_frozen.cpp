@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
-#include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/reply.hpp"
 #include "bindings/scopes.hpp"
+#include "core/error.hpp"
 #include "engine/recall.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/request/request.hpp"
@@ -58,11 +58,24 @@ struct TextRules {
   }
 };
 
-// What a call came to.
+// What a call came to, without the execution, which takes much more memory than its hits.
 struct Answer {
-  HeldExecution held;
+  std::shared_ptr<BatchRequest> request;
   std::shared_ptr<GivenReply const> reply;
   double planned = 0, counted = 0, fused = 0, fusion = 0;  // seconds of the clock; a duration
+  // By lexical arm, as Execution has them.
+  std::vector<std::vector<std::size_t>> empty, host;
+  std::vector<std::vector<std::pair<std::size_t, int>>> refused;
+
+  void take_texts(Execution const& execution) {
+    for (std::size_t arm = 0; arm < request->lexical.size(); ++arm) {
+      empty.push_back(execution.empty_queries(arm));
+      host.push_back(execution.host_queries(arm));
+      auto& own = refused.emplace_back();
+      for (auto const& [query, why] : execution.refused_queries(arm))
+        own.emplace_back(query, static_cast<int>(why));
+    }
+  }
 };
 
 // The options of recalls, read once, without anything that one of them asked.
@@ -106,13 +119,14 @@ class FrozenRequest {
     auto out = std::make_unique<Answer>();
     NativeRun const run;
     out->planned = seconds_now();
-    auto execution = std::make_unique<Execution>(*snapshot, *request);
+    Execution const execution(*snapshot, *request);
     out->counted = seconds_now();
-    TimedReply made = execution->hits(execution->statistics());
+    TimedReply made = execution.hits(execution.statistics());
     out->fused = seconds_now();
     out->fusion = made.seconds;
     out->reply = std::make_shared<GivenReply>(std::move(made.arrays), request->evidence);
-    out->held = {snapshot, std::move(request), std::move(execution)};
+    out->request = std::move(request);
+    out->take_texts(execution);
     return out;
   }
 
@@ -220,20 +234,25 @@ class FrozenRequest {
 void bind_frozen(py::module_& m) {
   py::class_<Answer>(m, "Answer", "What a recall by a FrozenRequest came to.")
       .def_property_readonly(
-          "execution", [](Answer const& one) -> HeldExecution const& { return one.held; },
-          "What tells about the texts of its queries.")
+          "request", [](Answer const& one) { return one.request; }, "Its request.")
       .def_property_readonly(
-          "request", [](Answer const& one) { return one.held.request; }, "Its request.")
-      .def_property_readonly(
-          "n_queries", [](Answer const& one) { return one.held.request->n_queries; },
+          "n_queries", [](Answer const& one) { return one.request->n_queries; },
           "The number of its queries.")
       .def_property_readonly(
           "n_hits", [](Answer const& one) { return one.reply->arrays.rank.size(); },
           "The number of hits of all queries.")
       .def_property_readonly(
-          "arrays",
-          [](Answer const& one) { return give_reply(one.reply, one.held.request->evidence); },
+          "arrays", [](Answer const& one) { return give_reply(one.reply, one.request->evidence); },
           "The arrays that merge() returns.")
+      .def(
+          "empty_queries", [](Answer const& one, std::size_t arm) { return one.empty.at(arm); },
+          "As those of an Execution.", py::arg("arm"))
+      .def(
+          "refused_queries", [](Answer const& one, std::size_t arm) { return one.refused.at(arm); },
+          "As those of an Execution.", py::arg("arm"))
+      .def(
+          "host_queries", [](Answer const& one, std::size_t arm) { return one.host.at(arm); },
+          "As those of an Execution.", py::arg("arm"))
       .def_property_readonly(
           "times",
           [](Answer const& one) {

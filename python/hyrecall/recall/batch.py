@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -277,14 +277,12 @@ def run_recall(
     return with_groups(reply, shaper)
 
 
-def trace_of(
-    device: str, plan: Plan, execution: _core.Execution, spent: Mapping[str, float]
-) -> Trace:
+def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: Mapping[str, float]) -> Trace:
     """Return how a batch was answered that ran in one piece and has no stages."""
-    notes = {**plan.notes, **_empty_queries(execution, plan, 0)}
+    notes = {**plan.notes, **_empty_queries(answer, plan, 0)}
     if device != "cpu":
-        notes |= _host_queries(execution, plan, 0)
-    refused = _refused_queries(execution, plan, 0)
+        notes |= _host_queries(answer, plan, 0)
+    refused = _refused_queries(answer, plan, 0)
     return _trace(device, plan, None, spent, refused, notes, NOTHING_TOLD, {})
 
 
@@ -327,13 +325,17 @@ def _parts(n_queries: int, device: str, *, is_shaped: bool) -> list[tuple[int, i
     return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
 
 
-def _host_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
+_Texts: TypeAlias = _core.Execution | _core.Answer
+"""What tells about the texts of queries."""
+
+
+def _host_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
     told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
     return _of_texts(execution.host_queries, plan, first_query, told)
 
 
-def _refused_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
+def _refused_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part have a text that asks for too much, and was not searched."""
     told: dict[str, Mapping[int, str] | None] = {}
     for at, arm in enumerate(plan.bases[: plan.n_lexical]):  # of several tables, once
@@ -343,7 +345,7 @@ def _refused_queries(execution: _core.Execution, plan: Plan, first_query: int) -
     return told
 
 
-def _empty_queries(execution: _core.Execution, plan: Plan, first_query: int) -> Notes:
+def _empty_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part have a text without an indexable token."""
     return _of_texts(execution.empty_queries, plan, first_query, "has no indexable token")
 

@@ -63,7 +63,7 @@ class PlainReply(Reply):
             "fusion": fusion,
         }
         frozen = self._frozen
-        return trace_of(frozen.device, self._plan, self._answer.execution, seconds)
+        return trace_of(frozen.device, self._plan, self._answer, seconds)
 
     @cached_property
     def kept_source(self) -> RecallSource:
