@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -64,7 +65,6 @@ OPTIONS: list[dict[str, Any]] = [
     {"depth": 20, "limit": 20},
     {"fusion": hr.RRF()},
     {"fusion": hr.RRF({"text": 2.0})},
-    {"fusion": hr.WeightedSum({"text": 0.0, "embedding": 1.0})},
     {"fusion": hr.Max(), "min_fused": 0.2},
     {"fusion": hr.DBSF()},
     {"bm25": hr.BM25("bm25+")},
@@ -205,6 +205,7 @@ OTHERS: list[dict[str, Any]] = [  # right, but not of the kinds that the short w
     {"recipe": hr.recipes.default, "text": ["n7", '"tea leaf"', " ", "leaf"]},
     {"recipe": hr.recipes.default, "text": ["\u0663x", "\u3000", "tea\u2003n3", "x-1"]},
     {"recipe": [hr.recipes.default] * 4},
+    {"fusion": hr.WeightedSum({"text": 0.0, "embedding": 1.0})},
     {"shaping": hr.MMR(0.5)},
     {"min_score": {"text": 0.1}},
     {"query_keys": [1, 2, 3, 4]},
@@ -301,6 +302,95 @@ def test_threads_that_ask_at_the_same_time_get_their_own_replies(index: hr.Index
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# ---- what teaches an index no options ----
+
+
+def known_after(index: hr.Index, call: dict[str, Any]) -> int:
+    """How many options the index knows after a call."""
+    with forgetting(index):
+        index.recall(**call)
+        return len(index._known._known)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"vectors": {}},
+        {"text": {}},
+        {"vectors": {"embedding": ASKED}},
+        {"fusion": hr.WeightedSum({"text": 0.0, "embedding": 1.0})},
+        {"fusion": hr.WeightedSum({"text": 1.0, "embedding": 0.0})},
+        {"recipe": hr.Recipe(name="d", arms=(Dense(),), fusion=hr.RRF(), on_empty="error")},
+        {"recipe": replace(hr.recipes.default, arms=(Lexical(weight=0.0), Dense()))},
+        {"min_score": type("Above", (hr.Above,), {"__module__": "mine"})(0.1), "text": None},
+        {"text": ["tea"] * 1025, "vectors": np.repeat(ASKED[:1], 1025, 0), "scope": "ann"},
+    ],
+    ids=range(9),
+)
+def test_calls_that_teach_no_options(index: hr.Index, call: dict[str, Any]) -> None:
+    assert known_after(index, call_of({})) == 1
+    assert known_after(index, call_of(call)) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"fusion": hr.RRF()}, {"normalize": True}], ids=str)
+def test_options_of_a_batch_in_pieces_are_those_of_a_small_one(
+    index: hr.Index, options: dict[str, Any]
+) -> None:
+    with forgetting(index):
+        first = index.recall(**call_of(options))
+    with forgetting(index):
+        n = 4100
+        many = {"text": ["tea"] * n, "vectors": np.repeat(ASKED[:1], n, 0), "scope": "ann"}
+        index.recall(**many, **options)
+        assert index.recall(**call_of(options)).to_arrow().equals(first.to_arrow())
+
+
+def test_segments_whose_texts_were_not_checked_yet_are_checked(tmp_path: Path) -> None:
+    def part(user: str, first: int) -> pa.Table:
+        n = 5000  # a column of terms of more than 64 KiB is checked late
+        words = [f"tea w{at * 7919 % 9973}" for at in range(n)]
+        return pa.table({"id": np.arange(first, first + n), "user": [user] * n, "text": words})
+
+    made = hr.Index.build(
+        part("ann", 0), hr.Schema(key="id", cell="user", text="text"), device="cpu"
+    )
+    made.add(part("cy", 5000))
+    made.save(tmp_path / "index")
+    with hr.Index.open(tmp_path / "index", verify="structure", device="cpu") as opened:
+        for scope in ("ann", "cy", "ann"):
+            assert (
+                opened.recall_one(text="tea", scope=scope).keys
+                == made.recall_one(text="tea", scope=scope).keys
+            )
+
+
+def test_a_scope_that_lies_about_equality_changes_nobody_elses_form() -> None:
+    class Other(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            return hash("ann")
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    call = {"text": "tea leaf", "vector": ASKED[0], "recipe": hr.recipes.default}
+    wanted = [hit.explain() for hit in build(threads=True).recall_one(**call, scope="ann")]
+    index = build(threads=True)
+    index.recall_one(**call, scope=Other("zz"))
+    for _ in range(3):
+        hits = index.recall_one(**call, scope="ann")
+        assert [hit.explain() for hit in hits] == wanted
+
+
+def test_the_first_of_two_faults_is_told(index: hr.Index) -> None:
+    call: dict[str, Any] = {"text": "tea", "vector": ASKED[0], "scope": ["ann"], "now": "x"}
+    with forgetting(index):
+        words = refusal(lambda: index.recall_one(**call))
+    index.recall_one(**call | {"scope": "ann", "now": None})
+    assert refusal(lambda: index.recall_one(**call)) == words
 
 
 # ---- planted bugs ----

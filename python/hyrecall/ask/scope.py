@@ -277,6 +277,22 @@ def scope_key(scope: object) -> Hashable:
             return ("object", id(scope))
 
 
+_ATOMS: Final = {str, int, bool, type(None)}
+
+
+def key_of(scope: object) -> Hashable:
+    """Return a key of a scope made of Python's own types, whose equality holds; None: of others."""
+    if type(scope) in _ATOMS:
+        return ((scope,),)
+    if type(scope) is ScopePattern:
+        is_plain = {type(part) for _, part in scope.parts} <= {*_ATOMS, _Any}
+        return ("pattern", scope.parts) if is_plain else None
+    cells = (scope,) if type(scope) is tuple else scope.cells if type(scope) is Scope else None
+    if cells is None or not {type(part) for cell in cells for part in cell} <= _ATOMS:
+        return None
+    return cells
+
+
 def check_no_list(scope: object) -> None:
     """Refuse a list or a column where a single scope is required."""
     if isinstance(scope, list) or _column_values(scope, "query") is not None:

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
-from hyrecall.ask.scope import Scope
+from hyrecall.ask.scope import Scope, key_of
 from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
 from hyrecall.hits.trace import Trace
-from hyrecall.recall.batch import RecallSource, trace_of
+from hyrecall.recall.batch import DEVICE_QUERIES, RecallSource, trace_of
 from hyrecall.recall.on_demand import with_columns
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
@@ -128,9 +128,8 @@ class KnownOptions:
         if forms is None or state is None or "opentelemetry.trace" in sys.modules:
             return None
         found = forms.get(None) or forms.get(_form(state, scope))
-        if found is None:
+        if found is None or state.late_segments:  # texts are checked before they are first read
             return None
-        called = call_time(now)
         programs: Any = None
         if filter is not None:
             programs = _programs(filter, found.shared["facts"].attribute_types)
@@ -144,6 +143,7 @@ class KnownOptions:
             files.check_reads()
         if answer is None:
             return None
+        called = call_time(now)
         reply = _new(PlainReply)
         vars(reply).update(
             found.shared, now=called, _values={}, _gathered={}, _answer=answer,
@@ -170,6 +170,11 @@ class KnownOptions:
         source = reply.kept_source
         if type(source) is not RecallSource or not _is_plain(source.plan, reply, recipe):
             return
+        # In pieces, a batch has its fusion in the pieces alone. What no arm reads is not checked.
+        if reply.n_queries > DEVICE_QUERIES or not _is_read(
+            source.plan, reply.facts, text, vectors
+        ):
+            return
         if not _is_fixed(given):
             return
         form = None
@@ -185,12 +190,9 @@ class KnownOptions:
 def _form(state: State, scope: object) -> bool | None:
     """Say whether scopes hold threads; None: it is not known, or they differ."""
     known = state.threaded_scopes
-    try:
-        if type(scope) is not list:
-            return known.get(scope)
-        found = {known.get(one) for one in scope}
-    except TypeError:  # it has no hash
-        return None
+    if type(scope) is not list:
+        return known.get(key_of(scope))
+    found = {known.get(key_of(one)) for one in scope}
     return found.pop() if len(found) == 1 else None
 
 
@@ -200,6 +202,7 @@ def _programs(
     """Return the programs of filters; None: one of them is of another kind, or wrong."""
     if type(given) is not list:
         return known_program(given, types)
+    given = list(given)  # another thread may change it
     made = [None if one is None else known_program(one, types) for one in given]
     right = all((one is None) == (other is None) for one, other in zip(given, made, strict=True))
     return made if right else None
@@ -239,6 +242,14 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
     )
 
 
+def _is_read(plan: Plan, facts: IndexFacts, text: object, vectors: object) -> bool:
+    """Say whether an arm reads all texts, and one all vectors; a mapping may name some arms."""
+    if isinstance(text, Mapping) or isinstance(vectors, Mapping):
+        return False
+    has_dense = any(arm in facts.vector_arms for arm in plan.bases)
+    return (text is None or plan.n_lexical > 0) and (vectors is None or has_dense)
+
+
 def _is_fixed(value: object) -> bool:
     """Say whether a value can never become another one, with all that it holds."""
     if type(value) in _ATOMS:
@@ -246,8 +257,8 @@ def _is_fixed(value: object) -> bool:
     if type(value) is tuple:
         return all(map(_is_fixed, value))
     made = getattr(type(value), "__dataclass_params__", None)
-    if made is None or not made.frozen:
-        return False
+    if made is None or not made.frozen or not type(value).__module__.startswith("hyrecall."):
+        return False  # a subclass of a caller's may do as it likes
     return all(_is_fixed(getattr(value, one.name)) for one in fields(value))  # type: ignore[arg-type]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Sized
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from hyrecall.ask.queries import All, Boost, Phrase, Prefix, TextQuery
 from hyrecall.ask.queries import Any as AnyOf
 from hyrecall.ask.recipe import Dense, Lexical, Recipe, Tables
 from hyrecall.ask.request import Search
+from hyrecall.ask.scope import key_of
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.trace import Notes
@@ -377,21 +377,22 @@ def _has_no_thread(state: State, thread: str) -> bool:
 
 
 def _remember(state: State, scope: object, *, found: bool) -> None:
+    key = key_of(scope)
+    if key is None:
+        return
     known = state.threaded_scopes
     if len(known) >= MOST_KNOWN:
         known.clear()
-    with suppress(TypeError):  # not hashable
-        known[scope] = found
+    known[key] = found
 
 
 def _holds_thread(facts: IndexFacts, state: State, scope: object, thread: str) -> bool:
     """Say whether a live row of a scope is in a thread; False for a scope that is refused later."""
-    known = state.threaded_scopes
     try:
-        found = known.get(scope)
+        found = state.threaded_scopes.get(key_of(scope))
         if found is None:
             found = count_where(facts, state, scope, Filter(**{thread: NotNull()})) > 0
             _remember(state, scope, found=found)
-    except (HyrecallError, TypeError):  # not hashable
+    except HyrecallError:
         return False
     return found

@@ -242,16 +242,16 @@ class State:
         """Run the delayed checks of text arms; none but after open(verify="structure")."""
         # With ``request``, only in the segments that have a cell of one of its scopes: a search
         # reads no others.
-        if not self._late_segments:
+        if not self.late_segments:
             return
         reached = None if request is None else request.reached(self.snapshot)
-        for at in tuple(self._late_segments):
+        for at in tuple(self.late_segments):
             if reached is None or reached[at]:
                 self.segments[at].check_texts()
-                self._late_segments.discard(at)
+                self.late_segments.discard(at)
 
     @cached_property
-    def _late_segments(self) -> set[int]:
+    def late_segments(self) -> set[int]:
         """The segments whose text arms have not all been checked yet."""
         return {at for at, segment in enumerate(self.segments) if segment.late}
 
