@@ -171,11 +171,11 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from hyrecall.cli import batch_command as batch, batch_output, main\n"
         "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 1, 0.0\n"
-        "answer = batch.Batch.answer\n"
+        "answer = batch.BatchRun.answer\n"
         "def slow(job, some, first):\n"
         "    time.sleep(0.2 if first else 0)\n"
         "    return answer(job, some, first)\n"
-        "batch.Batch.answer = slow\n"
+        "batch.BatchRun.answer = slow\n"
         "main()\n"
     )
     asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl")
