@@ -34,7 +34,7 @@ PYTHON = {
     "table": (2_463, 10),
     "text": (738, 3),
 }
-TESTS = (121_914, 680)
+TESTS = (121_912, 680)
 CSRC = (39_156, 342)
 DEVICE_HALF = 9_613  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

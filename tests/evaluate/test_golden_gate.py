@@ -30,7 +30,6 @@ def test_every_recipe_has_a_baseline(baseline: dict[str, Scores]) -> None:
     assert set(recipes.__all__) - golden_run.PATTERNS <= set(golden_run.NAMES)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", golden_run.NAMES)
 def test_G04_a_recipe_does_not_fall_below_its_baseline(
     name: str, golden: Dataset, golden_indexes: Indexes, baseline: dict[str, Scores]

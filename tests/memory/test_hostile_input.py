@@ -93,7 +93,6 @@ def untyped(method: Callable[..., Any], known: Iterable[str], options: dict[str,
     return []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MEMORY))
 def test_H14_one_odd_value_for_each_argument(memory: MemorySync, name: str) -> None:
     known = MEMORY[name]
