@@ -25,7 +25,7 @@ namespace py = pybind11;
 namespace hyrecall::bindings {
 namespace {
 
-constexpr std::size_t kMostQueries = 1024;  // of a call that runs in one piece, on any device
+constexpr std::size_t kMostQueries = 1024;  // DEVICE_QUERIES of recall/batch.py: more run in pieces
 
 // Seconds of the clock that time.perf_counter() reads.
 double seconds_now() {
@@ -107,7 +107,8 @@ class FrozenRequest {
       if (!take_filters(*request, filter, one)) return nullptr;
     } catch (Error const&) {
       return nullptr;
-    } catch (py::error_already_set const&) {
+    } catch (py::error_already_set& fault) {
+      if (!fault.matches(PyExc_Exception)) throw;  // Ctrl-C
       return nullptr;
     } catch (py::cast_error const&) {
       return nullptr;

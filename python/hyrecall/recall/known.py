@@ -31,7 +31,7 @@ _new = object.__new__
 class Frozen(NamedTuple):
     """The options of a call, read once, and what its replies have in common."""
 
-    given: tuple[object, ...]  # the options, whose addresses are their names
+    given: tuple[object, ...]  # the options; while they are held, no other object has their id()
     native: _core.FrozenRequest
     plan: Plan  # without anything that a call asked
     device: str
@@ -39,7 +39,7 @@ class Frozen(NamedTuple):
 
 
 class PlainReply(Reply):
-    """A reply to such a call. Its arrays, its trace and its source are made when they are read."""
+    """A reply by known options, whose arrays, trace and source are made when they are read."""
 
     _answer: _core.Answer
     _frozen: Frozen
@@ -100,12 +100,11 @@ class PlainReply(Reply):
 
 
 class KnownOptions:
-    """The options with which an index was asked before, by the addresses of their values."""
+    """Remembers the options that an index was asked with, by the id() of each value."""
 
     # Only values that never change are known, and nothing of what was asked with them.
 
     def __init__(self) -> None:
-        """Know none."""
         # By what a recipe asks first: whether the scope holds threads. None: it does not ask.
         self._known: dict[tuple[object, ...], dict[bool | None, Frozen]] = {}
 
