@@ -45,12 +45,13 @@ def tensors_of(reply: ReplyBase, device: str | None) -> dict[str, Tensor]:
 
 def torch_tensors(reply: ReplyBase, device: str | None) -> dict[str, Any]:
     """Return the same as torch tensors. See ``Hits.to_torch``."""
+    where = _read_device(reply, device)  # a wrong device is told before a missing package
     try:
         from torch.utils.dlpack import from_dlpack
     except ImportError:
         wish, got = "torch (pip install 'hyrecall[torch]')", "no package torch"
         raise error(MissingExtraError, "to_torch", wish, got) from None
-    return {name: from_dlpack(one) for name, one in tensors_of(reply, device).items()}
+    return {name: from_dlpack(one) for name, one in tensors_of(reply, where).items()}
 
 
 def key_table(reply: ReplyBase) -> pa.Table:
