@@ -64,9 +64,12 @@ def shifted(array: pa.Array) -> pa.Array:
     kind, types = array.type, pa.types
     children = [array.values] if types.is_list(kind) or types.is_fixed_size_list(kind) else None
     children = [array.field(0)] if types.is_struct(kind) else children
-    return pa.Array.from_buffers(
-        array.type, len(array), array.buffers()[:n_own], array.null_count, -1, children
-    )
+    # pyarrow itself looks at what stands before a buffer, so it is zeros.
+    buffers = [
+        None if one is None else pa.py_buffer(bytes(64) + one.to_pybytes()).slice(64)
+        for one in array.buffers()[:n_own]
+    ]
+    return pa.Array.from_buffers(array.type, len(array), buffers, array.null_count, -1, children)
 
 
 @pytest.mark.parametrize("name", ["id", "c", "x", "k"])
