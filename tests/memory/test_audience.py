@@ -115,10 +115,12 @@ def test_its_cost_does_not_tell_how_many_others_there_are() -> None:
 def test_a_look_at_every_cell_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: everybody's cells are read, and one's own taken from them."""
 
-    def slow(connection: apsw.Connection, cell: Cell) -> dict[int, Cell]:
-        known = cells_of(connection, cell.org, cell.workspace)
-        return {number: one for number, one in known.items() if one == cell}
+    def slow(
+        connection: apsw.Connection, org: str | None, workspace: str | None, user: str | None
+    ) -> dict[int, Cell]:
+        known = cells_of(connection, org, workspace)
+        return {number: one for number, one in known.items() if one.user == user}
 
-    monkeypatch.setattr("hyrecall.memory.recall.audience.find_cells", slow)
+    monkeypatch.setattr("hyrecall.memory.recall.audience.cells_of_user", slow)
     (few,), (many,) = efforts(AskedBy(ORG, WORKSPACE, "ann"))
     assert many > 10 * few

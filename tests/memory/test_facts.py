@@ -376,7 +376,7 @@ def test_pages_join_to_the_whole(memory: MemorySync) -> None:
 def test_facts_of_a_subject_are_found_by_the_index_of_the_database(memory: MemorySync) -> None:
     where = "f.cell IN (SELECT value FROM json_each(?)) AND v.status = 'live' AND f.subject = ?"
     asked: list[str] = []
-    right = fact_rows.rows
+    right = fact_rows.all_rows
 
     def seen(connection: Any, select: str, given: Any) -> Any:
         if where in select:
@@ -385,7 +385,7 @@ def test_facts_of_a_subject_are_found_by_the_index_of_the_database(memory: Memor
         return right(connection, select, given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fact_rows, "rows", seen)
+        patch.setattr(fact_rows, "all_rows", seen)
         assert memory.list_facts(subject="ann", user_id="ann")
     assert "SEARCH f USING INDEX facts_slot (cell=? AND subject=?)" in asked
 

@@ -60,7 +60,7 @@ def together(
         futures: list[Future[Any]] = [pool.submit(works[0])]
         assert gate.began.wait(20)
         futures += [pool.submit(work) for work in works[1:]]
-        while len(joined._waiting) < len(works):  # the first too, until it has its reply
+        while len(joined._waiting) < len(works) - 1:  # the first leads, as nobody else did
             time.sleep(0.001)
         gate.go.set()
         done = [future.exception() or future.result() for future in futures]
@@ -378,16 +378,16 @@ class Scene:
         if self._n_runs == 1:
             if self._first:
                 self._others.begin(2, 3, 4)
-                assert comes(lambda: len(self._joined._waiting) >= 4, 20)
+                assert comes(lambda: len(self._joined._waiting) >= 3, 20)
             else:
                 assert comes(self._is_waited_for, 20)
         return [one * 10 for one in calls]
 
     def _is_waited_for(self) -> bool:
         """Let the others come behind the search of this thread; say whether all are there."""
-        if len(self._joined._waiting) == 2 and len(self._others.threads) == 1:
+        if len(self._joined._waiting) == 1 and len(self._others.threads) == 1:
             self._others.begin(2, 3, 4)
-        return len(self._joined._waiting) == 5 or self._gave_up
+        return len(self._joined._waiting) == 4 or self._gave_up
 
     def _is_interrupted(self) -> bool:
         try:
@@ -423,7 +423,7 @@ def wrongs(*, first: bool, seconds: float, most: int = 1000) -> tuple[int, list[
 @pytest.mark.parametrize("first", [True, False], ids=["idle", "busy"])
 def test_an_interrupt_at_any_line_of_a_search_leaves_nobody_waiting(first: bool) -> None:
     n, wrong = wrongs(first=first, seconds=20)
-    assert n > 50
+    assert n > (10 if first else 50)
     assert wrong == []
 
 

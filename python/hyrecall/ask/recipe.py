@@ -524,10 +524,18 @@ class Recipe:
         named += [] if self.fill is None else [self.fill.column]
         return tuple(dict.fromkeys(named))
 
-    @property
+    @cached_property
     def has_words_alone(self) -> bool:
         """Whether it has text arms but no vector arm."""
         return bool(self.arms) and all(isinstance(arm, Lexical) for arm in self.arms)
+
+    @cached_property
+    def _is_joinable(self) -> bool:
+        return _is_joinable(self)
+
+    @cached_property
+    def _has_graphs(self) -> bool:
+        return has_graphs(self)
 
     @property
     def has_budget(self) -> bool:
@@ -716,6 +724,10 @@ def known_parts() -> dict[str, type[Any]]:
 
 def is_joinable(recipe: Recipe) -> bool:
     """Return whether a query's reply says the same in a batch as alone."""
+    return recipe._is_joinable
+
+
+def _is_joinable(recipe: Recipe) -> bool:
     # Stages and neighbours have the time of the call, and their counts in the trace are those of
     # the whole batch. Where some queries fall back to other arms, the trace names these arms to
     # all. A pattern takes its time in the texts; no other caller's query should wait for it.

@@ -13,7 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.arguments import as_items, as_list, check_keywords, python_scalar, set_fields
+from hyrecall.base.arguments import (
+    as_items,
+    as_list,
+    check_keywords,
+    python_scalar,
+    set_field,
+    set_fields,
+)
 from hyrecall.errors import OptionError, ScopeError, ShapeError, error
 
 
@@ -100,6 +107,13 @@ class Scope:
         ScopePattern(parts=(('agent', hyrecall.ANY), ('tenant', 'acme')))
         """
         return ScopePattern(tuple(sorted(parts.items())))
+
+
+def scope_of_cells(cells: tuple[tuple[object, ...], ...]) -> Scope:
+    """Return the scope of cells that need no check: tuples that an index knows."""
+    made = object.__new__(Scope)
+    set_field(made, "cells", cells)
+    return made
 
 
 @dataclass(frozen=True)
@@ -288,8 +302,9 @@ def key_of(scope: object) -> Hashable:
         is_plain = {type(part) for _, part in scope.parts} <= {*_ATOMS, _Any}
         return ("pattern", scope.parts) if is_plain else None
     cells = (scope,) if type(scope) is tuple else scope.cells if type(scope) is Scope else None
-    if cells is None or not {type(part) for cell in cells for part in cell} <= _ATOMS:
-        return None
+    for cell in cells or ():
+        if not _ATOMS.issuperset(map(type, cell)):
+            return None
     return cells
 
 

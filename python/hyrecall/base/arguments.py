@@ -21,7 +21,7 @@ from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
 
 Args = TypeVarTuple("Args")
-_set = object.__setattr__
+set_field = object.__setattr__
 
 NAME_BYTES = 255
 """The longest name of a file or folder on Linux."""
@@ -36,7 +36,7 @@ PATH_BYTES = 4000
 def set_fields(instance: object, /, **values: object) -> None:
     """Set fields of a frozen instance; only for use by its own class."""
     for name, value in values.items():
-        _set(instance, name, value)
+        set_field(instance, name, value)
 
 
 def convert_field(
@@ -47,7 +47,7 @@ def convert_field(
     *args: *Args,
 ) -> None:
     """Replace a field of a frozen dataclass by the result of ``read(name, value, ...)``."""
-    _set(instance, name, read(name, getattr(instance, name), *args))
+    set_field(instance, name, read(name, getattr(instance, name), *args))
 
 
 def python_scalar(value: Any) -> Any:

@@ -379,7 +379,7 @@ class Pool(Generic[_Given, _Made]):
         self._idle = 0
         self._held = 0
         self._replaced = _FIRST_REPLACED
-        self._closed = False
+        self.is_closed = False
 
     def run(self, given: _Given, seconds: float) -> _Made:
         """Run one call and return its result."""
@@ -399,7 +399,7 @@ class Pool(Generic[_Given, _Made]):
                     self._leave(job)
         if made is not None:
             return made
-        raise PoolClosedError if self._closed else LateError
+        raise PoolClosedError if self.is_closed else LateError
 
     def counts(self) -> dict[str, int]:
         """Return the number of threads, and of those blocked by abandoned calls."""
@@ -409,14 +409,14 @@ class Pool(Generic[_Given, _Made]):
     def close(self) -> None:
         """Refuse further calls and wake all waiting callers; running calls are not stopped."""
         with self._change:
-            self._closed = True
+            self.is_closed = True
             for job in (*self._jobs, *self._at_work):
                 job.done.set()
             self._jobs.clear()
             self._change.notify_all()
 
     def _place(self, job: _Job[_Given, _Made]) -> None:
-        if self._closed:
+        if self.is_closed:
             raise PoolClosedError
         if self._idle <= len(self._jobs) and self._may_start():
             self._live += 1
@@ -470,7 +470,9 @@ class Pool(Generic[_Given, _Made]):
     def _next(self) -> _Job[_Given, _Made] | None:
         """Wait for a job; return None if the thread should end."""
         with self._change:
-            while not self._jobs and not self._closed and self._live - self._held <= self._workers:
+            while (
+                not self._jobs and not self.is_closed and self._live - self._held <= self._workers
+            ):
                 if not self._change.wait(_IDLE_SECONDS):
                     break
             self._idle -= 1

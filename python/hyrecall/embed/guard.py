@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import math
+import os
 import threading
 import time
 from collections import Counter
@@ -126,6 +127,7 @@ Rows = npt.NDArray[np.float32]
 _WAY_BACK = 0.003  # seconds of a budget reserved for waking up and returning
 _HURRY = 0.05  # seconds: with a shorter budget, a timeout says nothing about the embedder
 _CLOSE_SECONDS = 1.0
+_SHORT = 2_000  # characters
 _LATE = (EmbedFault.TIMEOUT, EmbedFault.HUNG)
 _OF_CALLER = frozenset({EmbedFault.REFUSED, EmbedFault.CONFIGURATION})
 """Faults of a text, or of the key: they say nothing about the endpoint."""
@@ -158,11 +160,12 @@ class Off:
 class Guard:
     """Calls an embedder with a time limit; never raises for its errors and never hangs.
 
-    The embedder runs on threads of the guard. The guard does not wait longer than the budget. An
-    exception becomes a fault. After five faults in a row the embedder is not called for 30 seconds;
-    a text or a key that an endpoint refuses does not count, since it says nothing about others.
-    If the last fault may be due to its texts, a plain text is embedded first: if that works, the
-    embedder is well, and the count begins anew. Texts are embedded in NFC.
+    The embedder runs on threads of the guard; where it says ``is_prompt``, a short text runs on the
+    caller's. The guard does not wait longer than the budget. An exception becomes a fault. After
+    five faults in a row the embedder is not called for 30 seconds; a text or a key that an endpoint
+    refuses does not count, since it says nothing about others. If the last fault may be due to its
+    texts, a plain text is embedded first: if that works, the embedder is well, and the count begins
+    anew. Texts are embedded in NFC.
     A caller with a short budget must not cause this for all others: a timeout with a budget below
     50 ms does not count as a fault, and while such a call is running, no other call with a short
     budget is made. A guard is thread-safe.
@@ -219,6 +222,7 @@ class Guard:
         self._dim = dim or getattr(embedder, "dim", None)
         self._breaker = breaker or Breaker(clock=clock)
         self._closes = closes
+        self._is_prompt = getattr(embedder, "is_prompt", False) is True
         self._hurry = min(usual, _HURRY)
         self._pool: Pool[Sequence[str], Rows | NoVectors] = Pool(
             self._call, workers=workers, clock=clock
@@ -273,10 +277,13 @@ class Guard:
         begun = time.monotonic()
         if self.off is not None:
             return NoVectors(EmbedFault.OFF, self.off.detail)
-        asked = [at for at, text in enumerate(texts) if text.strip()]
+        asked, some = [], []
+        for at, text in enumerate(texts):
+            if text.strip():
+                asked.append(at)
+                some.append(text if text.isascii() else composed(text))
         if not asked:
             return np.zeros((len(texts), self._dim or 0), np.float32)
-        some = [composed(texts[at]) for at in asked]
         answer = self._ask(some, begun, budget, waits=waits, is_divided=is_divided)
         if isinstance(answer, NoVectors):
             self._faults[answer.fault] += 1
@@ -456,10 +463,13 @@ class Guard:
     def _ask(
         self, texts: list[str], begun: float, budget: float, *, waits: bool, is_divided: bool
     ) -> Rows | NoVectors:
-        if not self._birth.is_here:
+        if self._birth.pid != os.getpid():
             return NoVectors(EmbedFault.OFF, "made in the process that forked this one")
         until = begun + budget - _WAY_BACK
-        if not self._is_loaded(min(until, self._warming_since + budget) if waits else 0.0):
+        is_loaded = self._warmed.is_set() or self._is_loaded(
+            min(until, self._warming_since + budget) if waits else 0.0
+        )
+        if not is_loaded:
             return NoVectors(EmbedFault.NOT_READY)
         left = until - time.monotonic()
         if not left > 0:
@@ -483,6 +493,9 @@ class Guard:
     def _run(self, texts: list[str], left: float, budget: float) -> Rows | NoVectors:
         self._n_calls += 1
         try:
+            is_short = len(texts) == 1 and len(texts[0]) <= _SHORT
+            if self._is_prompt and is_short and left >= _HURRY and not self._pool.is_closed:
+                return self._answer(texts, time.monotonic() + left)
             return self._pool.run(texts, left)
         except LateError:
             return NoVectors(EmbedFault.TIMEOUT, f"no reply within {budget * 1000:.0f} ms")
@@ -514,10 +527,17 @@ class Guard:
 
     def _is_loaded(self, until: float) -> bool:
         """Wait for the embedder's model until a time; return whether it is loaded."""
-        return self._warmed.is_set() or self._warmed.wait(max(0.0, until - time.monotonic()))
+        return self._warmed.wait(max(0.0, until - time.monotonic()))
 
     def _call(self, texts: Sequence[str], until: float) -> Rows | NoVectors:
-        """Call the embedder and check its reply; runs on a thread of the pool."""
+        """Call the embedder on a thread of the pool, which nothing may end."""
+        try:
+            return self._answer(texts, until)
+        except BaseException as fault:  # SystemExit, say
+            return NoVectors(EmbedFault.CRASHED, type(fault).__name__)
+
+    def _answer(self, texts: Sequence[str], until: float) -> Rows | NoVectors:
+        """Call the embedder and check its reply."""
         embedder = self._embedder
         assert embedder is not None
         within = getattr(embedder, "embed_within", None)
@@ -532,7 +552,7 @@ class Guard:
             return NoVectors(fault.fault, told, fault.said)
         except TimeoutError:
             return NoVectors(EmbedFault.TIMEOUT, "it gave up")
-        except BaseException as fault:  # also SystemExit, which must not end the worker
+        except Exception as fault:
             status = getattr(fault, "status_code", None)  # as clients of endpoints have it
             if isinstance(status, int) and status >= 400:
                 told = f"{type(fault).__name__}, status {status}"

@@ -31,7 +31,8 @@ class Embedder(Protocol):
 
     Optional members are ``warm()``, which loads the model before the first call,
     ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
-    seconds, and ``close()``.
+    seconds, ``close()``, and ``is_prompt = True``, which says that a text of 2,000 characters takes
+    less than a few milliseconds, so that it needs no thread with a time limit.
 
     Examples
     --------
@@ -246,13 +247,16 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
     if given.shape[1] != dim if dim is not None else given.shape[1] == 0:
         wish = "vectors" if dim is None else f"vectors of {dim} numbers"
         raise EmbedError.of(EmbedFault.WRONG_SIZE, wish, f"{given.shape[1]} numbers")
-    with np.errstate(over="ignore"):  # becomes an infinity, which is refused
-        rows = np.ascontiguousarray(given, np.float32)
-    if not np.isfinite(rows).all():
-        at = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise EmbedError.of(EmbedFault.MALFORMED, "finite float32 numbers", f"others in row {at}")
-    found, is_taken = norms(rows)
+    if given.dtype == np.float32:
+        rows = np.ascontiguousarray(given)
+    else:
+        with np.errstate(over="ignore"):  # becomes an infinity, which is refused
+            rows = np.ascontiguousarray(given, np.float32)
+    found, is_taken = norms(rows)  # no number that is not finite has a norm that is taken
     if not is_taken.all():
+        if not (is_finite := np.isfinite(rows).all(axis=1)).all():
+            got = f"others in row {int(np.flatnonzero(~is_finite)[0])}"
+            raise EmbedError.of(EmbedFault.MALFORMED, "finite float32 numbers", got)
         at = int(np.flatnonzero(~is_taken)[0])
         raise EmbedError.of(EmbedFault.MALFORMED, NORMS, f"{found[at]:g} in row {at}")
     return rows

@@ -50,6 +50,8 @@ class StaticEmbedder:
     (2, 256)
     """
 
+    is_prompt = True
+
     def __init__(self) -> None:
         """Find the packaged model."""
         self._files = _model_files()
@@ -115,15 +117,16 @@ class StaticEmbedder:
         rows = np.zeros((len(texts), self.dim), np.float32)
         for first in range(0, len(texts), _TEXTS_AT_ONCE):
             some = texts[first : first + _TEXTS_AT_ONCE]
+            given = []
             for at, text in enumerate(some, start=first):
                 if text is not None and not isinstance(text, str):
                     raise error(DTypeError, f"texts[{at}]", "a str or None", type(text).__name__)
-            encoded = tokenizer.encode_batch(
-                [beginning(text or "") for text in some], add_special_tokens=False
-            )
+                given.append(beginning(text or ""))
+            encoded = tokenizer.encode_batch(given, add_special_tokens=False)
             for at, encoding in enumerate(encoded, start=first):
                 if encoding.ids:
-                    rows[at] = of_tokens[encoding.ids].astype(np.float32).mean(axis=0)
+                    total = np.add.reduce(of_tokens[encoding.ids].astype(np.float32), axis=0)
+                    rows[at] = total / len(encoding.ids)
         return rows
 
     def __repr__(self) -> str:
@@ -178,6 +181,8 @@ class HashEmbedder:
     >>> bool((rows[0] == rows[1]).all()), bool((rows[0] == rows[2]).all()), embedder.model
     (True, False, 'hash-16')
     """
+
+    is_prompt = True
 
     def __init__(self, dim: int = 64) -> None:
         """Check the length."""

@@ -430,7 +430,7 @@ class Hits:
         return self._query(index)
 
     def _query(self, index: int) -> QueryHits:
-        query = position_in(self.trace.n_queries, index, "query")
+        query = position_in(self._reply.n_queries, index, "query")
         return QueryHits(self._reply.part_of(query), query)
 
     @property

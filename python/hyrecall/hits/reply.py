@@ -321,6 +321,11 @@ class Reply(ReplyBase):
         return self.kept_source
 
     @property
+    def state(self) -> State:
+        """The snapshot that was searched."""
+        return self.source.state
+
+    @property
     def n_hits(self) -> int:
         """Hits of all queries together."""
         return len(self.arrays["rank"])
@@ -365,7 +370,7 @@ class Reply(ReplyBase):
             known = list(self.facts.schema.row_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
-            state = self.source.state
+            state = self.state
             with state.reading():
                 gathered = gather_column(
                     state.segments, self.arrays["segment"], self.arrays["row"], name
@@ -392,6 +397,22 @@ class Reply(ReplyBase):
             self.check_arm(arm)
         pairs = zip(self.ran, self.bases, strict=True)
         return [at for at, names in enumerate(pairs) if arm in names]
+
+    def values_of_arms(self) -> tuple[dict[str, tuple[Any, ...]], dict[str, tuple[Any, ...]]]:
+        """Return scores and ranks of every arm that ran, and of those over several tables."""
+        if self.ran != self.bases:
+            names = dict.fromkeys((*self.ran, *self.bases))
+            scores, ranks = (
+                {arm: tuple(self.cached(kind, arm)) for arm in names} for kind in ("score", "rank")
+            )
+            return scores, ranks
+        n, scores, ranks = len(self.ran), {}, {}
+        for kind, found in (("score", scores), ("rank", ranks)):
+            rows, missing = self.arrays[f"arm_{kind}s"].reshape(-1, n), _MISSING[kind]
+            for at, arm in enumerate(self.ran):
+                values = rows[:, at].tolist()
+                found[arm] = tuple([None if one == missing else one for one in values])
+        return scores, ranks
 
     def n_candidates(self, query: int) -> dict[str, int]:
         """Return how many documents each arm that ran put into its list."""

@@ -39,6 +39,7 @@ from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, OpenRepor
 from hyrecall.memory.faces.import_rows import divide
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
+from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
 from hyrecall.memory.recall.recalling import Bounded, Means
 from hyrecall.memory.sharing.client import Connections
@@ -236,11 +237,13 @@ class Store:
             own = getattr(embedder, "timeout", None)
             allowed = float(own) if isinstance(own, int | float) else None
         self.recall_timeout = _first(options.recall_timeout, allowed, RECALL_SECONDS)
+        self._patience = _first(options.recall_timeout, RECALL_SECONDS)
         self.write_timeout = _first(options.write_timeout, allowed, WRITE_SECONDS)
         self.guard = Guard(embedder, dim=options.dim, closes=is_own, usual=self.recall_timeout)
         self._clock = _now if options.clock is None else options.clock
         self._settling = threading.Lock()
         self.joining = JoinedCalls()
+        self.known_searches = KnownSearches()
         with ExitStack() as opened:
             opened.callback(self.guard.close)
             about = about_store(self.recipe, self.layout, self.guard.model, self._known_dim)
@@ -342,12 +345,12 @@ class Store:
             layout=self.layout,
             settle=self.settle,
             budget=self.recall_timeout,
-            patience=_first(self.options.recall_timeout, RECALL_SECONDS),
+            patience=self._patience,
         )
 
     def now(self) -> datetime:
         """Return the time of the handle's clock, in UTC."""
-        return in_utc(self._clock())
+        return datetime.now(UTC) if self._clock is _now else in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:
         """Return the recipe of a call; it must share the index of the store."""

@@ -26,7 +26,7 @@ from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.recall.audience import AskedBy, audience, own_first
-from hyrecall.memory.recall.call import read_ask, read_tags, weighted
+from hyrecall.memory.recall.call import RecallArguments, read_ask, read_tags, weighted
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.sql.codec import FACT_SOURCE, cell_of
 from hyrecall.memory.sql.edge_rows import incident
@@ -69,14 +69,11 @@ class View:
 
     def search(self, query: object, **options: Any) -> Matches:
         """Answer one call of recall; its options are those of :func:`.call.read_ask`."""
-        recipe = self.store.check_recipe(options.pop("recipe", None))
-        recipe = weighted(recipe, options.pop("weights", None))
-        ask = read_ask(query, self.by, recipe, **options)
-        floors, off = options.get("min_score"), self.store.guard.off
-        has_none = ask.vector is None and off is not None and off.is_choice
-        if has_none and isinstance(floors, Mapping) and "cosine" in floors:
-            wish = "an embedder, or vector="
-            raise error(OptionError, "min_score['cosine']", wish, "a store without an embedder")
+        known = self.store.known_searches
+        ask = known.find(query, self.by, options)
+        if ask is None:
+            ask = self._read(query, **options)
+            known.learn(options, ask)
         if ask.touch and self.store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
         with span(MEMORY_RECALL) as made:
@@ -87,6 +84,17 @@ class View:
                     {"hyrecall.matches": len(matches), "hyrecall.degraded": reasons}
                 )
         return matches
+
+    def _read(self, query: object, **options: Any) -> RecallArguments:
+        recipe = self.store.check_recipe(options.pop("recipe", None))
+        recipe = weighted(recipe, options.pop("weights", None))
+        ask = read_ask(query, self.by, recipe, **options)
+        floors, off = options.get("min_score"), self.store.guard.off
+        has_none = ask.vector is None and off is not None and off.is_choice
+        if has_none and isinstance(floors, Mapping) and "cosine" in floors:
+            wish = "an embedder, or vector="
+            raise error(OptionError, "min_score['cosine']", wish, "a store without an embedder")
+        return ask
 
     def scored(self, query: object, **options: Any) -> Matches:
         """Answer one call of ``recall_scored``: by the store's recipe, else by Loom's formula."""

@@ -277,13 +277,27 @@ def run_recall(
     return with_groups(reply, shaper)
 
 
-def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: Mapping[str, float]) -> Trace:
-    """Return how a batch was answered that ran in one piece and has no stages."""
-    notes = {**plan.notes, **_empty_queries(answer, plan, 0)}
+def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: dict[str, float]) -> Trace:
+    """Return how a batch was answered by options that are known."""
+    alone: dict[str, Mapping[int, str] | None] = {}
+    refused: Notes = {}
+    for at in range(plan.n_lexical):  # seldom any: one look instead of three calls
+        if answer.empty_queries(at):
+            alone |= _empty_queries(answer, plan, 0)
+        if answer.refused_queries(at):
+            refused = _refused_queries(answer, plan, 0)
     if device != "cpu":
-        notes |= _host_queries(answer, plan, 0)
-    refused = _refused_queries(answer, plan, 0)
-    return _trace(device, plan, None, spent, refused, notes, NOTHING_TOLD, {})
+        alone |= _host_queries(answer, plan, 0)
+    return Trace(
+        device=device,
+        n_queries=answer.n_queries,
+        arms=tuple(dict.fromkeys(plan.bases)),
+        depth=plan.depth,
+        milliseconds=spent,
+        degraded=tuple(refused),
+        notes=(*plan.notes, *alone),
+        about=_about({**refused, **alone}, None) if refused or alone else {},
+    )
 
 
 def _trace(

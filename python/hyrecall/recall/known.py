@@ -56,14 +56,14 @@ class PlainReply(Reply):
     def trace(self) -> Trace:
         """How the batch was answered."""
         planned, counted, fused, fusion = self._answer.times
-        seconds = {
-            "plan": planned - self._began,
-            "statistics": counted - planned,
-            "candidates": fused - counted - fusion,
-            "fusion": fusion,
+        milliseconds = {
+            "plan": (planned - self._began) * 1e3,
+            "statistics": (counted - planned) * 1e3,
+            "candidates": (fused - counted - fusion) * 1e3,
+            "fusion": fusion * 1e3,
         }
         frozen = self._frozen
-        return trace_of(frozen.device, self._plan, self._answer, seconds)
+        return trace_of(frozen.device, frozen.plan, self._answer, milliseconds)
 
     @cached_property
     def kept_source(self) -> RecallSource:
@@ -78,6 +78,12 @@ class PlainReply(Reply):
         )
 
     # ``only()`` makes replies with arrays of their own.
+
+    @property
+    def state(self) -> State:
+        """The snapshot that was searched."""
+        state: State | None = vars(self).get("_state")
+        return super().state if state is None else state
 
     @property
     def n_queries(self) -> int:
@@ -191,6 +197,8 @@ def _form(state: State, scope: object) -> bool | None:
     known = state.threaded_scopes
     if type(scope) is not list:
         return known.get(key_of(scope))
+    if len(scope) == 1:
+        return known.get(key_of(scope[0]))
     found = {known.get(key_of(one)) for one in scope}
     return found.pop() if len(found) == 1 else None
 

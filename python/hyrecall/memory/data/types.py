@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from hyrecall.base.arguments import check_keywords, check_objects, set_fields, unknown_option
+from hyrecall.base.arguments import check_keywords, check_objects, set_field, unknown_option
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
@@ -201,6 +201,16 @@ class Origin:
     ) -> None:
         """Hold what was ranked."""
         self.ranked, self.place, self.missing = ranked, place, missing
+
+    @classmethod
+    def of_places(cls, ranked: Ranked | None, places: Iterable[int]) -> list[Origin]:
+        """Return the origins of rows at some places, in a loop without a call."""
+        made = []
+        for place in places:
+            one = cls.__new__(cls)
+            one.ranked, one.place = ranked, place
+            made.append(one)
+        return made
 
     def explain(self) -> Explanation:
         """Recompute the score of the match."""
@@ -713,20 +723,22 @@ def _named(
 # ---- Makes models of values that are known to be valid, without checking them again ----
 
 
-def construct(
-    kind: type[Model_], fields: dict[str, Any], private: dict[str, Any] | None = None
-) -> Model_:
-    """Return a model with these fields, which it keeps: all that it has, in their order."""
+def construct_all(
+    kind: type[Model_],
+    fields: Sequence[dict[str, Any]],
+    private: Sequence[dict[str, Any]] | None = None,
+) -> list[Model_]:
+    """Return models with these fields, which they keep: all that each has, in their order."""
     # ``model_construct`` does the same, and looks at each field's alias and default first. A search
-    # makes three models a match.
-    made = kind.__new__(kind)
-    set_fields(
-        made,
-        __dict__=fields,
-        __pydantic_fields_set__=set(fields),
-        __pydantic_extra__=None,
-        __pydantic_private__=private,
-    )
+    # makes three models a match, in loops without a call.
+    new, put, made = kind.__new__, set_field, []
+    for at, own in enumerate(fields):
+        one = new(kind)
+        put(one, "__dict__", own)
+        put(one, "__pydantic_fields_set__", set(own))
+        put(one, "__pydantic_extra__", None)
+        put(one, "__pydantic_private__", None if private is None else private[at])
+        made.append(one)
     return made
 
 

@@ -15,7 +15,14 @@ from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, OptionError, ScopeError, error
 from hyrecall.memory.data.matches import Reading, ReadPolicyFault
 from hyrecall.memory.data.types import check_user
-from hyrecall.memory.sql.codec import Cell, cells_of, find_cells, has_named_users, lookup_order
+from hyrecall.memory.sql.codec import (
+    Cell,
+    cells_of,
+    cells_of_user,
+    find_cells,
+    has_named_users,
+    lookup_order,
+)
 from hyrecall.memory.sql.reading import ReadPolicy, agents_of_group, read_policy
 
 _log = logging.getLogger("hyrecall.memory")
@@ -88,8 +95,11 @@ class Audience:
 
 def read_partition(org: object, workspace: object, user: object) -> AskedBy:
     """Check the names of a partition and a user in it."""
-    names = check_user("org", org), check_user("workspace", workspace)
-    return AskedBy(*names, check_user("user_id", user))
+    return AskedBy(
+        None if org is None else check_user("org", org),
+        None if workspace is None else check_user("workspace", workspace),
+        check_user("user_id", user),
+    )
 
 
 def read_owner(org: object, workspace: object, user: object) -> AskedBy:
@@ -149,7 +159,7 @@ def audience(connection: apsw.Connection, asked: AskedBy) -> Audience:
     org, workspace, user = asked.org, asked.workspace, asked.user
     if user is EVERYONE:
         return Audience(cells_of(connection, org, workspace), (Reading(org, workspace, None),))
-    own = _known(connection, (Cell(org, workspace, user, seen) for seen in ("global", "private")))
+    own = cells_of_user(connection, org, workspace, user)
     if not asked.is_agent:
         named = user is None and has_named_users(connection, org, workspace)
         return Audience(own, (Reading(org, workspace, user),), (), named)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_
 from typing import Any, Final, TypeAlias
 
@@ -246,6 +246,8 @@ Hints: TypeAlias = "Sequence[str] | Mapping[str, float]"
 """Ids that a caller names: best first, or each with a score."""
 
 _MOST: Final = 2**31 - 1  # what a depth may be
+_MOST_KNOWN: Final = 64
+_IMMUTABLE: Final = {type(None), bool, int, float, Recipe}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +280,7 @@ class RecallArguments:
         """Whether there is nothing to search for: a blank query and no vector."""
         return self.vector is None and not self.query.strip()
 
-    @property
+    @cached_property
     def filter(self) -> Filter | None:
         """Kind, time range, tags, validity and the caller's own filter, joined as one."""
         parts: list[Filter] = []
@@ -304,7 +306,7 @@ class RecallArguments:
         own = holds if self.own_filter is None else self.own_filter & holds
         return replace(self, own_filter=own, holds_at=now)
 
-    @property
+    @cached_property
     def uses_vector(self) -> bool:
         """Whether the query's vector affects the reply."""
         if self.is_blank or self.limit == 0:
@@ -314,9 +316,9 @@ class RecallArguments:
     @property
     def wants_session(self) -> bool:
         """Whether the session affects the reply."""
-        stages = self.recipe.shaping
-        has = any(isinstance(stage, SessionSignals) for stage in stages)
-        return self.session_id is not None and has
+        if self.session_id is None:
+            return False
+        return any(isinstance(stage, SessionSignals) for stage in self.recipe.shaping)
 
 
 def holding(now: datetime) -> Filter:
@@ -401,6 +403,53 @@ def read_ask(
         around=read_surrounding("around", around),
         include_ended=flag("include_ended", include_ended),
     )
+
+
+class KnownSearches:
+    """Remembers the options that a store was searched with: numbers, flags and recipes alone."""
+
+    # Nothing of a query, of who asks, or of what may change is remembered.
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], tuple[dict[str, Any], tuple[object, ...]]] = {}
+
+    def find(
+        self, query: object, by: AskedBy, options: Mapping[str, object]
+    ) -> RecallArguments | None:
+        """Return the arguments of a call whose options are known; None: read them."""
+        # Blank texts, and those that may not be valid Unicode, are read with care.
+        if type(query) is not str or not (query.isascii() or query.isprintable()):
+            return None
+        key = _key(options)
+        found = None if key is None else self._known.get(key)
+        if found is None or not query or query.isspace() or by.user is EVERYONE:
+            return None
+        made = object.__new__(RecallArguments)
+        vars(made).update(found[0], query=query, by=by)
+        return made
+
+    def learn(self, options: Mapping[str, object], ask: RecallArguments) -> None:
+        """Remember the options of a call, if they are such as never change."""
+        key = _key(options)
+        if key is None or ask.is_blank:
+            return
+        if len(self._known) >= _MOST_KNOWN:
+            self._known = {}
+        made = {"uses_vector": ask.uses_vector, "filter": ask.filter}
+        own = {name: value for name, value in vars(ask).items() if name not in ("query", "by")}
+        self._known[key] = {**own, **made}, (*options.values(),)
+
+
+def _key(options: Mapping[str, object]) -> tuple[object, ...] | None:
+    """Return what options are known by; None: some of them may change."""
+    key: list[object] = [*options]
+    for value in options.values():
+        kind = type(value)
+        if kind not in _IMMUTABLE:
+            return None
+        # While a recipe is remembered, no other object has its id(). 1, 1.0 and True are equal.
+        key += (kind, id(value) if kind is Recipe else value)
+    return tuple(key)
 
 
 def read_seconds(argument: str, seconds: object) -> float | None:

@@ -11,13 +11,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.expansion import Context, has_graphs
+from hyrecall.ask.expansion import Context
 from hyrecall.ask.recipe import Recipe, is_joinable
-from hyrecall.ask.scope import Scope
+from hyrecall.ask.scope import scope_of_cells
 from hyrecall.embed.protocol import EmbedFault
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import Explanation
 from hyrecall.hits.hits import QueryHits, reply_of
+from hyrecall.hits.reply import Arrays
 from hyrecall.hits.trace import Trace
 from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.derived.follower import Follower
@@ -113,7 +114,16 @@ class JoinedSearch(Generic[Call_, Reply_]):
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
         """Return the reply of a call; blocks."""
-        mine = _WaitingSearch[Call_, Reply_](call)
+        if not self._waiting and not self._leads.locked():  # nobody to join, or to wait for
+            try:
+                with self._leads:
+                    self.joining.n_calls += 1
+                    self.joining.n_batches += 1
+                    return self._run([call])[0]
+            finally:
+                if self._waiting:
+                    self._wake_next()
+        mine: _WaitingSearch[Call_, Reply_] = _WaitingSearch(call)
         try:
             self._waiting[mine] = None
             while not mine.is_settled:
@@ -157,7 +167,7 @@ class JoinedSearch(Generic[Call_, Reply_]):
         others = [one for one in list(self._waiting) if one is not mine and not one.is_settled]
         joined = [one for one in others if may_join(mine.call, one.call)]
         members = [mine, *joined[: self.joining.most - 1]]
-        batch = _Batch[Reply_]()
+        batch: _Batch[Reply_] = _Batch()
         for place, one in enumerate(members):
             one.batch, one.place = batch, place
         self.joining.n_calls += len(members)
@@ -206,41 +216,54 @@ class IndexSearch:
 
     def _search(self, asked: Sequence[_ReadyQuestion]) -> list[FoundRows]:
         """Rank the rows for questions that differ in what is asked and by whom alone."""
-        questions = [one.question for one in asked]
         first, ready = asked[0]
-        vectors = [_vector(one, ready.dim) for one in questions]
+        texts, vectors, scopes, filters, has_filter = [], [], [], [], False
+        for one, _ in asked:
+            vector = one.vector
+            texts.append(one.query)
+            vectors.append(None if vector is None or len(vector) != ready.dim else vector)
+            scopes.append(scope_of_cells(tuple(map(tuple, dict(one.cells).values()))))
+            filters.append(one.filter)
+            has_filter = has_filter or one.filter is not None
         # Questions are joined by whether they have a vector; one of another length is none.
-        if len({vector is None for vector in vectors}) > 1:
+        if len(asked) > 1 and len({vector is None for vector in vectors}) > 1:
             return [self._search([one])[0] for one in asked]
         has_vector = vectors[0] is not None
         # Without a vector alpha has no effect, unless alpha itself excluded vectors.
         recipe = first.recipe if has_vector or first.ranks_words_alone else first.by_words
         has_text = bool(first.query.strip()) or not has_vector
         hits = ready.index.recall(
-            text=[one.query for one in questions] if has_text else None,
+            text=texts if has_text else None,
             vectors=np.array(vectors, np.float32) if has_vector else None,
-            scope=[Scope([tuple(cell) for _, cell in one.cells]) for one in questions],
-            filter=[one.filter for one in questions],
+            scope=scopes,
+            filter=filters if has_filter else None,
             limit=first.limit,
             offset=first.offset,
             recipe=recipe,
             session=first.session,  # a recipe that reads sessions is never joined
-            candidates=_candidates(recipe, [one.candidates for one in questions]),
-            graphs={GRAPH: ready.graph} if has_graphs(recipe) else None,
+            candidates=None if first.candidates is None else _candidates(recipe, asked),
+            graphs={GRAPH: ready.graph} if recipe._has_graphs else None,
             columns=("row",),
             surrounding=first.around,
             now=first.now,
         )
-        return [
-            self._of_question(own, one, hits[at], hits.trace.of_query(at), vectors[at] is not None)
-            for at, (one, own) in enumerate(asked)
-        ]
+        reply, found = reply_of(hits), []
+        for at, (one, own) in enumerate(asked):
+            alone, trace = QueryHits(reply.part_of(at), at), reply.trace.of_query(at)
+            found.append(self._of_question(own, one, alone, trace, has_vector=has_vector))
+        return found
 
     def _of_question(
-        self, ready: Ready, question: IndexQuestion, hits: QueryHits, trace: Trace, has_vector: bool
+        self,
+        ready: Ready,
+        question: IndexQuestion,
+        hits: QueryHits,
+        trace: Trace,
+        *,
+        has_vector: bool,
     ) -> FoundRows:
         """Return what was found for one question, with what the index could not do for it."""
-        if reply_of(hits).n_queries > 1:
+        if hits._reply.n_queries > 1:
             hits = QueryHits(hits._alone(), hits.query)  # others' rows are not kept alive with it
         reasons: list[Degradation] = []
         if ready.behind:
@@ -254,14 +277,9 @@ class IndexSearch:
             is_text = note.endswith(tuple(REFUSALS.values()))
             kind = DegradedReason.QUERY_TOO_LARGE if is_text else DegradedReason.RERANK
             reasons.append(Degradation(kind, note))
-        shows_edges = any(isinstance(one, Context) for one in question.recipe.expansion)
+        expansion = question.recipe.expansion
+        shows_edges = bool(expansion) and any(isinstance(one, Context) for one in expansion)
         return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
-
-
-def _vector(question: IndexQuestion, dim: int) -> npt.NDArray[np.float32] | None:
-    """Return a question's vector if the index can compare it."""
-    vector = question.vector
-    return None if vector is None or len(vector) != dim else vector
 
 
 def _joins(question: IndexQuestion) -> bool:
@@ -302,11 +320,11 @@ class _LocalHits:
 
 
 def _candidates(
-    recipe: Recipe, given: Sequence[Hints | None]
+    recipe: Recipe, asked: Sequence[_ReadyQuestion]
 ) -> dict[str, list[Hints | None]] | None:
     """Return the callers' candidates under the name of the recipe's arm for them."""
     name = hints_arm(recipe)
-    return None if name is None or given[0] is None else {name: list(given)}
+    return None if name is None else {name: [one.question.candidates for one in asked]}
 
 
 def _found(
@@ -318,28 +336,33 @@ def _found(
     shows_edges: bool,
 ) -> FoundRows:
     """Return a query's hits, which are alone in their reply, as plain data."""
-    reply = reply_of(one)
-    arrays, n_rows = reply.arrays, len(one)
-    n_candidates = one.n_candidates
-    tells_edges = shows_edges and EDGES in n_candidates
+    reply = one._reply
+    arrays = reply.arrays
+    n_rows, n_candidates = len(arrays["rank"]), reply.n_candidates(one.query)
     around = reply.around
-    near = () if around is None else around.context[one.query]
+    scores, ranks = reply.values_of_arms()
+    nothing = (None,) * n_rows
+    stages = {name: _plain(arrays[name]) for name in STAGE_COLUMNS if name in arrays}
     return FoundRows(
         rows=tuple(reply.cached("row", "row")),
         scores=tuple(arrays["score"].tolist()),
-        vector_scores=tuple(reply.cached("score", "embedding")),
-        bm25_scores=tuple(reply.cached("score", "text")),
-        stages={name: _plain(arrays[name]) for name in STAGE_COLUMNS if name in arrays},
-        ranks={arm: tuple(reply.cached("rank", arm)) for arm in n_candidates},
-        fills=_flags(arrays.get("from_fill"), n_rows),
-        exact=_flags(arrays.get("exact"), n_rows),
+        vector_scores=scores.get("embedding", nothing),
+        bm25_scores=scores.get("text", nothing),
+        stages=stages,
+        ranks=ranks
+        if len(ranks) == len(n_candidates)
+        else {arm: ranks[arm] for arm in n_candidates},
+        fills=_flags(arrays, "from_fill", n_rows),
+        exact=_flags(arrays, "exact", n_rows),
         n_candidates=_tiers(trace, n_candidates),
         trace=trace,
-        phase=one.phase,
-        related=tuple((tuple(near_by.cell), near_by.key) for near_by in one.related),
-        context=_keys(near, n_rows),
+        phase=None if reply.phases is None else one.phase,
+        related=() if around is None else tuple((tuple(it.cell), it.key) for it in one.related),
+        context=() if around is None else _keys(around.context[one.query], n_rows),
         around=() if around is None else _rows_around(one),
-        edges=tuple(hit.evidence(EDGES) for hit in one) if tells_edges else (),
+        edges=tuple(hit.evidence(EDGES) for hit in one)
+        if shows_edges and EDGES in n_candidates
+        else (),
         reasons=reasons,
         is_behind=is_behind,
         ranked=_LocalHits(one),
@@ -357,12 +380,14 @@ def _plain(column: npt.NDArray[Any]) -> tuple[Any, ...]:
     return tuple(None if value != value else value for value in column.tolist())  # noqa: PLR0124
 
 
-def _flags(column: npt.NDArray[Any] | None, n: int) -> tuple[bool, ...]:
-    return (False,) * n if column is None else tuple(column.astype(np.bool_).tolist())
+def _flags(arrays: Arrays, name: str, n: int) -> tuple[bool, ...]:
+    return tuple(arrays[name].astype(np.bool_).tolist()) if name in arrays else (False,) * n
 
 
 def _tiers(trace: Trace, found: dict[str, int]) -> dict[str, int]:
     """Return the number of candidates of each arm, also of arms that another arm replaced."""
+    if trace.arms == (*found,):
+        return found
     has_tables = {name.rpartition(".")[2] for name in found if name not in trace.arms}
     return {arm: 0 for arm in trace.arms if arm not in has_tables} | found
 

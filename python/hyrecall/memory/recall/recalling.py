@@ -39,7 +39,7 @@ from hyrecall.memory.data.types import (
     IsolationWarning,
     MatchParts,
     Origin,
-    construct,
+    construct_all,
 )
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.recall.audience import AskedBy, Audience, audience
@@ -74,10 +74,12 @@ def matches_of(
 ) -> Matches:
     """Read the episodes of ranked rows at some places."""
     # Those that are damaged or no longer live are left out.
-    rows = [ranked.rows[at] for at in wanted]
+    rows = list(map(ranked.rows.__getitem__, wanted))
     episodes = episodes_of_rows(connection, rows, seen.cells, damaged, shown=True)
-    ends = ends_of(connection, rows, tuple(seen.cells))
-    places = tuple([at for at in wanted if ranked.rows[at] in episodes])
+    ends = ends_of(connection, rows, seen.cells) if has_facts(connection, seen.cells) else {}
+    places = tuple(wanted)
+    if len(episodes) < len(rows):
+        places = tuple([at for at in wanted if ranked.rows[at] in episodes])
     beside = [ranked.context[at] for at in places] if ranked.context else []
     keys = dict.fromkeys(chain(*beside))
     homes: Collection[tuple[int, str]] = [(cell, key) for key in keys for cell in seen.cells]
@@ -86,15 +88,15 @@ def matches_of(
         homes = [one for one in homes if one in held]
         keys = dict.fromkeys(key for _, key in homes)
         beside = [tuple([key for key in near if key in keys][: context.n]) for near in beside]
-    near = _context_of_hit(connection, beside, homes, damaged)
+    near = _context_of_hit(connection, beside, homes, damaged) if keys else ()
     parts = _parts(ranked, places, near)
-    nothing = (None,) * len(ranked.rows)
-    reranked = ranked.stages.get("rerank_score", nothing)
-    matches = [
-        construct(
-            EpisodeMatch,
+    reranked = ranked.stages.get("rerank_score", (None,) * len(ranked.rows))
+    fields = []
+    for at, part in zip(places, parts, strict=True):
+        row = ranked.rows[at]
+        fields.append(
             {
-                "episode": episodes[ranked.rows[at]],
+                "episode": episodes[row],
                 "score": ranked.scores[at],
                 "vector_score": ranked.vector_scores[at],
                 "bm25_score": ranked.bm25_scores[at],
@@ -102,26 +104,25 @@ def matches_of(
                 "parts": part,
                 "is_fill": ranked.fills[at],
                 "is_exact": ranked.exact[at],
-                "valid_to": ends.get(ranked.rows[at]),
-            },
-            {"_origin": Origin(ranked.ranked, at)},
+                "valid_to": ends.get(row),
+            }
         )
-        for at, part in zip(places, parts, strict=True)
-    ]
+    origins = [{"_origin": one} for one in Origin.of_places(ranked.ranked, places)]
+    matches = construct_all(EpisodeMatch, fields, origins)
     found = RecallReport(
         reasons=tuple(dict.fromkeys(reasons)),
         now=now,
         origins=tuple(["fill" if ranked.fills[at] else "hit" for at in places]),
         trace=ranked.trace,
-        related=_related(connection, ranked, seen, damaged),
+        related=_related(connection, ranked, seen, damaged) if ranked.related else (),
         context=near,
-        around=_around(connection, ranked, seen, places),
+        around=_around(connection, ranked, seen, places) if ranked.around else (),
         edges=() if context is None else _edges(connection, ranked, places, matches, near, seen),
         phase=ranked.phase,
         tiers=dict(ranked.n_candidates),
         scopes=seen.readings,
         faults=seen.faults,
-        rows=tuple([ranked.rows[at] for at in places]),
+        rows=tuple(map(ranked.rows.__getitem__, places)),
     )
     return Matches(matches, found, hits=ranked.ranked, places=places)
 
@@ -131,7 +132,7 @@ def ends_of(
 ) -> dict[int, datetime | None]:
     """Return when the facts among some rows end."""
     facts = facts_of_rows(connection, rows, cells) if rows else {}
-    return {row: fact.valid_to for row, fact in facts.items()}
+    return {row: fact.valid_to for row, fact in facts.items()} if facts else {}
 
 
 def _parts(
@@ -140,11 +141,13 @@ def _parts(
     """Return what the scores of the rows at some places are made of."""
     nothing = (None,) * len(ranked.rows)
     stage = ranked.stages.get
-    tiers: list[dict[str, int]] = [{} for _ in ranked.rows]
-    for arm, ranks in ranked.ranks.items():
-        for own, rank in zip(tiers, ranks, strict=True):
-            if rank is not None:
+    tiers: list[dict[str, int]] = []
+    for at in range(len(ranked.rows)):
+        own = {}
+        for arm, ranks in ranked.ranks.items():
+            if (rank := ranks[at]) is not None:
                 own[arm] = rank
+        tiers.append(own)
     related: list[tuple[str, ...]] = [()] * len(ranked.rows)
     for at, near in zip(places, context, strict=False):  # nothing of no row, if none has any
         related[at] = tuple(one.id for one in near)
@@ -165,7 +168,8 @@ def _parts(
         "related": related,
     }
     rows = list(zip(*columns.values(), strict=True))
-    return [construct(MatchParts, dict(zip(columns, rows[at], strict=True))) for at in places]
+    fields = [dict(zip(columns, rows[at], strict=True)) for at in places]
+    return construct_all(MatchParts, fields)
 
 
 def _related(
@@ -186,8 +190,6 @@ def _context_of_hit(
 ) -> tuple[tuple[Episode, ...], ...]:
     """Return the episodes of ids in the cells that the caller may see them in."""
     keys = dict.fromkeys(chain.from_iterable(beside))
-    if not keys:
-        return ()
     wanted = [home for home in homes if home[1] in keys]
     found = episodes_by_id(connection, wanted, damaged)
     known: dict[str, list[Episode]] = {key: [] for key in keys}
@@ -201,8 +203,6 @@ def _around(
     connection: apsw.Connection, ranked: FoundRows, seen: Audience, places: Sequence[int]
 ) -> tuple[tuple[Episode, ...], ...]:
     """Return the episodes around the rows at some places; damaged ones are left out."""
-    if not ranked.around:
-        return ()
     wanted = tuple(dict.fromkeys(chain.from_iterable(ranked.around[at] for at in places)))
     known = episodes_of_rows(connection, wanted, seen.cells, set(), shown=True)
     return tuple(tuple(known[row] for row in ranked.around[at] if row in known) for at in places)
@@ -310,19 +310,21 @@ def recall(means: Means, ask: RecallArguments) -> Matches:
         seen = audience(connection, ask.by)
         if has_facts(connection, seen.cells):
             ask = ask.of_what_holds(now)
-        else:
+        elif ask.include_ended:
             ask = replace(ask, include_ended=False)
     warn_of_isolation(ask.by, seen)
     reasons: list[Degradation] = []
     vector = _vector(means, ask, reasons)
-    session = _session(means, ask, now, reasons)
+    session = None
+    if ask.session_id is not None and ask.wants_session:
+        session = _session(means, ask, now, reasons)
     matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
     reasons = []
-    if ask.wants_session:
+    if ask.session_id is not None and ask.wants_session:
         _record(means, ask, matches, now, reasons)
     if ask.touch and matches:
         means.touch(matches._found.rows, now)
-    return matches.with_reasons(*reasons)
+    return matches.with_reasons(*reasons) if reasons else matches
 
 
 def recall_facts(means: Means, ask: RecallArguments) -> Facts:
@@ -373,13 +375,17 @@ def _ranked(
             damaged: set[int] = set()
             told_of = reasons + ranked.reasons
             with means.database.reading() as connection:
-                places = _page(connection, ranked.rows, ask, seen, now)
+                places: Sequence[int] = range(len(ranked.rows))
+                if ask.include_ended:
+                    places = _page(connection, ranked.rows, ask, seen, now)
                 matches = matches_of(
                     connection, ranked, places, seen, now, told_of, damaged,
                     context=_context(ask), holds_at=ask.holds_at,
                 )  # fmt: skip
             n_read = len(matches) + len(damaged)
             if n_read >= len(places) or ranked.is_behind or not left:
+                if not damaged:
+                    return matches
                 return matches.with_reasons(*Degradation.of_damage(len(damaged)))
             continue
         with means.database.reading() as connection:
@@ -404,7 +410,7 @@ def _question(
         by_words=by_words,
         now=now,
         vector=vector,
-        ranks_words_alone=ask.recipe.has_words_alone and means.guard.off is None,
+        ranks_words_alone=means.guard.off is None and ask.recipe.has_words_alone,
         filter=ask.filter,
         # Which page an ended fact is on, only the whole list tells.
         limit=ask.recipe.depth if ask.include_ended else ask.limit,
@@ -424,15 +430,14 @@ def _page(
     now: datetime,
 ) -> Sequence[int]:
     """Return the places of the rows that a call asks for; an ended fact is behind its successor."""
-    if not ask.include_ended:
-        return range(len(rows))
     places = behind_successors(connection, rows, tuple(seen.cells), now)
     return places[ask.offset : ask.offset + ask.limit]
 
 
 def _context(ask: RecallArguments) -> Context | None:
     """Return how the recipe adds hits' neighbours in the graph, if it does."""
-    return next((one for one in ask.recipe.expansion if isinstance(one, Context)), None)
+    parts = ask.recipe.expansion
+    return next((one for one in parts if isinstance(one, Context)), None) if parts else None
 
 
 def _with_more_context(recipe: Recipe) -> Recipe:
@@ -446,15 +451,12 @@ def _with_more_context(recipe: Recipe) -> Recipe:
 # ---- external components ----
 
 
-def _has_declined(means: Means) -> bool:
-    """Return whether the store was opened without an embedder by choice."""
-    return means.guard.off is not None and means.guard.off.is_choice
-
-
 def _vector(means: Means, ask: RecallArguments, reasons: list[Degradation]) -> Vector | None:
     """Return the query's vector, or the reason why it is missing."""
-    if not ask.uses_vector or ask.vector is not None or _has_declined(means):
-        return ask.vector if ask.uses_vector else None
+    if not ask.uses_vector:
+        return None
+    if ask.vector is not None or (means.guard.off is not None and means.guard.off.is_choice):
+        return ask.vector
     budget = means.budget if ask.embed_timeout is None else ask.embed_timeout
     answer = means.guard.embed([ask.query], budget=budget)
     if isinstance(answer, NoVectors):
@@ -488,8 +490,6 @@ def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) 
 def _session(
     means: Means, ask: RecallArguments, now: datetime, reasons: list[Degradation]
 ) -> Session | None:
-    if not ask.wants_session:
-        return None
     name = _name(ask)
     given = _tracked(means, lambda: means.sessions.session(name, now=now), reasons)
     if given is None:
@@ -538,7 +538,9 @@ def _by_substring(
     damaged: set[int] = set()
     whole = replace(ask, limit=ask.recipe.depth, offset=0) if ask.include_ended else ask
     found, score, cut = answer(connection, means.layout, whole, cells, damaged)
-    rows = [found[at] for at in _page(connection, found, ask, seen, now)]
+    rows = found
+    if ask.include_ended:
+        rows = [found[at] for at in _page(connection, found, ask, seen, now)]
     ends = ends_of(connection, rows, cells)
     episodes = episodes_of_rows(connection, rows, cells, damaged, shown=True)
     kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})

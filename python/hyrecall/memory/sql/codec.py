@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 import apsw.ext
@@ -16,7 +16,7 @@ import xxhash
 
 from hyrecall.base.threads import warn_caller
 from hyrecall.errors import CorruptStoreError, OptionError, ShapeError, error
-from hyrecall.memory.data.types import Episode, construct
+from hyrecall.memory.data.types import Episode, construct_all
 from hyrecall.memory.sql.schema import has_tables, take_sequence
 
 # ---- Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged ----
@@ -29,21 +29,29 @@ class DamageWarning(UserWarning):
 
 def checksum(*values: str | bytes | float | None) -> int:
     """Return the checksum of a row's values, as an integer that SQLite can keep."""
+    return checksums((values,))[0]
+
+
+def checksums(kept: Iterable[Iterable[str | bytes | float | None]]) -> list[int]:
+    """Return the checksums of rows' values."""
     # In one loop, the frequent types first: each row that is read comes by here.
-    parts = [
-        b"None"
-        if value is None
-        else b"text " + value.encode("utf-8", "surrogateescape")
-        if isinstance(value, str)
-        else b"%d" % value
-        if isinstance(value, int)
-        else b"blob " + value
-        if isinstance(value, bytes)
-        else ascii(value + 0.0).encode()  # SQLite gives 0.0 for -0.0
-        for value in values
-    ]
-    digest = xxhash.xxh3_64_digest(b"\0".join(parts))
-    return int.from_bytes(digest, "big", signed=True)
+    found = []
+    for values in kept:
+        parts = []
+        for value in values:
+            if value is None:
+                parts.append(b"None")
+            elif isinstance(value, str):
+                parts.append(b"text " + value.encode("utf-8", "surrogateescape"))
+            elif isinstance(value, int):
+                parts.append(b"%d" % value)
+            elif isinstance(value, bytes):
+                parts.append(b"blob " + value)
+            else:
+                parts.append(ascii(value + 0.0).encode())  # SQLite gives 0.0 for -0.0
+        digest = xxhash.xxh3_64_digest(b"\0".join(parts))
+        found.append(int.from_bytes(digest, "big", signed=True))
+    return found
 
 
 def is_text(*values: object) -> bool:
@@ -72,6 +80,16 @@ def rows(
             n_given += 1
     except UnicodeDecodeError:
         yield from islice(_escaped(connection, select, given), n_given, None)
+
+
+def all_rows(
+    connection: apsw.Connection, select: str, given: tuple[Any, ...] = ()
+) -> list[tuple[Any, ...]]:
+    """Return the same rows as a list, which takes no call a row."""
+    try:
+        return connection.execute(select, given).fetchall()
+    except UnicodeDecodeError:
+        return list(_escaped(connection, select, given))
 
 
 def _escaped(
@@ -127,6 +145,10 @@ _IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
 _IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
 CELLS = "SELECT checksum, cell, org, workspace, user, visibility, source FROM cells"
 """What :func:`is_sound_cell` takes."""
+_EVERY_OF_USER = (
+    f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} "
+    "AND visibility IN ('global', 'private') ORDER BY visibility"
+)
 _OF_USER = f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
 _FIND = f"{_OF_USER} AND {_IS.format('source', 5)}"
 FACT_SOURCE = "memory"
@@ -150,6 +172,23 @@ def find_cell(connection: apsw.Connection, cell: Cell) -> int | None:
 def find_cells(connection: apsw.Connection, cell: Cell) -> dict[int, Cell]:
     """Return the cells of a user with one visibility, whatever their source, by number."""
     return _found(connection, _OF_USER, cell, len(cell) - 1)
+
+
+def cells_of_user(
+    connection: apsw.Connection, org: str | None, workspace: str | None, user: str | None
+) -> dict[int, Cell]:
+    """Return all cells of a user by number, global ones first."""
+    own = (org, workspace, user)
+    kept = all_rows(connection, _EVERY_OF_USER, own)
+    # A source that is null is not in the checksum: see _checksum.
+    covered = [row[1:] if row[-1] is not None else row[1:-1] for row in kept]
+    found = {}
+    for row, seal in zip(kept, checksums(covered), strict=True):
+        if row[0] != seal or row[2:5] != own:  # damaged: look closer
+            both = (find_cells(connection, Cell(*own, one)) for one in ("global", "private"))
+            return {number: cell for cells in both for number, cell in cells.items()}
+        found[row[1]] = tuple.__new__(Cell, row[2:])
+    return found
 
 
 def _found(
@@ -335,6 +374,11 @@ def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return _WRITE(value)
 
 
+def numbers_json(numbers: Iterable[int]) -> str:
+    """Write a list of row or cell numbers for SQL."""
+    return f"[{','.join(map(str, numbers))}]"
+
+
 def from_json(text: str) -> Any:
     """Read what :func:`to_json` wrote."""
     return _READ(text)
@@ -406,36 +450,47 @@ def content_of(checked: Sequence[Any]) -> EpisodeColumns:
     return EpisodeColumns(*checked[N_BEFORE_CONTENT:])
 
 
+KeptEpisode: TypeAlias = "tuple[Cell, str, int, Sequence[Any], object]"
+"""Cell, id, pin, content in the order of ``EPISODE_COLUMNS``, and the time of the first version."""
+
+
 def episode_of(
     cell: Cell, key: str, pinned: int, columns: Sequence[Any], stored: int | None = None
 ) -> Episode:
     """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``."""
-    # It was checked when it was written, and is not checked again.
-    kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
-    time = from_micros(occurred_at)
-    try:
-        stored_at = _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else None
-    except OverflowError:  # no checksum covers it
-        stored_at = None
-    return construct(
-        Episode,
-        {
-            "user_id": cell.user,
-            "org": cell.org,
-            "workspace": cell.workspace,
-            "visibility": cell.visibility,
-            "id": key,
-            "input": given,
-            "output": output,
-            "kind": kind,
-            "source": source,
-            "session_id": session_id,
-            "occurred_at": time,
-            "created_at": time,
-            "stored_at": stored_at,
-            "importance": importance,
-            "pinned": bool(pinned),
-            "tags": () if tags == "[]" else tuple(from_json(tags)),
-            "metadata": {} if metadata == "{}" else from_json(metadata),
-        },
-    )
+    return episodes_of(((cell, key, pinned, columns, stored),))[0]
+
+
+def episodes_of(kept: Iterable[KeptEpisode]) -> list[Episode]:
+    """Return the episodes that are kept in some rows."""
+    # They were checked when they were written, and are not checked again.
+    found = []
+    for cell, key, pinned, columns, stored in kept:
+        kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
+        time = _EPOCH + timedelta(microseconds=occurred_at)
+        try:
+            stored_at = _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else None
+        except OverflowError:  # no checksum covers it
+            stored_at = None
+        found.append(
+            {
+                "user_id": cell[2],
+                "org": cell[0],
+                "workspace": cell[1],
+                "visibility": cell[3],
+                "id": key,
+                "input": given,
+                "output": output,
+                "kind": kind,
+                "source": source,
+                "session_id": session_id,
+                "occurred_at": time,
+                "created_at": time,
+                "stored_at": stored_at,
+                "importance": importance,
+                "pinned": bool(pinned),
+                "tags": () if tags == "[]" else tuple(_READ(tags)),
+                "metadata": {} if metadata == "{}" else _READ(metadata),
+            }
+        )
+    return construct_all(Episode, found)

@@ -74,18 +74,25 @@ def sqlite_named(path: str) -> Iterator[None]:
     """Raise SQLite's errors as errors of the store."""
     try:
         yield
-    except apsw.BusyError as fault:
+    except BaseException as fault:
+        raise_named(fault, path)
+        raise
+
+
+def raise_named(fault: BaseException, path: str) -> None:
+    """Raise an error of SQLite as one of the store; do nothing with another."""
+    if isinstance(fault, apsw.BusyError):
         raise error(WriterBusyError, path, "a database that is not busy", fault) from fault
-    except UnicodeDecodeError as fault:  # readers that expect damage have found it before this
+    if isinstance(fault, UnicodeDecodeError):  # readers that expect damage have found it before
         raise error(CorruptStoreError, path, "texts in UTF-8", "other bytes") from fault
-    except apsw.TooBigError as fault:
+    if isinstance(fault, apsw.TooBigError):
         wish = f"at most {LARGEST_VALUE:,} bytes of texts and metadata"
         raise error(OptionError, "memory", wish, "more") from fault
-    except apsw.SQLError as fault:
+    if isinstance(fault, apsw.SQLError):
         # The statement is from this package, so the schema must be damaged.
         made = error(CorruptStoreError, path, "the tables of a store", fault)
         raise _with_code(made, errno.EIO) from fault
-    except DAMAGING as fault:
+    if isinstance(fault, DAMAGING):
         kind, code, wish = next(
             (made, code, wish) for kind, made, code, wish in _FAULTS if isinstance(fault, kind)
         )

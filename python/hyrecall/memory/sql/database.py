@@ -12,7 +12,6 @@ import itertools
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -38,6 +37,7 @@ from hyrecall.memory.sql.connecting import (
     disk_named,
     inherit,
     problems,
+    raise_named,
     sqlite_named,
 )
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
@@ -91,6 +91,7 @@ class Database:
         self._fixed: dict[apsw.Connection, Shared] = {}
         self._closed = False
         self._noted: Witness | None = None
+        self._sequence: int | None = None  # of the last change, where every change is made here
         self._files = OwnFiles(folder)
         renew_in_children(self)
 
@@ -226,7 +227,7 @@ class Database:
     def demote(self) -> None:
         """Write no more and release the lock, after a :meth:`promote` that led to nothing."""
         with self._writing, Use():
-            self.is_writer = False
+            self.is_writer, self._sequence = False, None
             writer, self._writer = self._writer, None
             lock, self._lock = self._lock, None
             if writer is not None:
@@ -289,6 +290,7 @@ class Database:
                 yield writer
                 state = self._before_commit(writer)
                 writer.execute("COMMIT")
+                self._sequence = state.sequence
                 self._note(state)
                 self._files.note_content(writer)
             except BaseException as fault:
@@ -310,6 +312,7 @@ class Database:
                 outcome.is_sent = True
                 writer.execute("COMMIT")
                 outcome.is_committed = True
+                self._sequence = state.sequence
                 self._note(state)
                 self._files.note_content(writer)
             except BaseException as fault:
@@ -363,6 +366,7 @@ class Database:
 
     def _give_up(self, writer: apsw.Connection, fault: BaseException) -> None:
         """End a transaction that failed, and the connection if nobody knows what it believes."""
+        self._sequence = None
         if not self._birth.is_here:
             return  # the transaction is the parent's
         _end(writer)
@@ -382,26 +386,17 @@ class Database:
         if self.read_only:
             raise error(OptionError, self._name, "a store opened for writing", "read_only=True")
 
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self) -> DatabaseReading:
         """Read the database as it is at the first statement of the block, whatever is written."""
-        with sqlite_named(self._name), Use():
-            reader = self._take_reader()
-            try:
-                reader.execute("BEGIN")
-                yield reader
-            finally:
-                if not self._birth.is_here:  # the block has forked
-                    leave_to_parent(reader)
-                else:
-                    _end(reader)
-                    if reader.txn_state() == apsw.SQLITE_TXN_NONE:
-                        self._give_reader(reader)
-                    else:  # a statement that was left unfinished keeps the state that it reads
-                        self._drop_reader(reader)
+        return DatabaseReading(self)
 
     def sequence(self) -> int:
         """Return the number of the last change that is committed, by whatever process."""
+        known = self._sequence
+        if known is not None and self.is_writer:
+            if self._closed or self._birth.pid != os.getpid():
+                self.check_usable()
+            return known
         with self.reading() as connection:
             return int(meta(connection, "sequence"))
 
@@ -472,13 +467,6 @@ class Database:
             self._writer = writer
         return self._writer
 
-    def _take_reader(self) -> apsw.Connection:
-        self.check_usable()
-        with self._pool:
-            if self._idle:
-                return self._idle.pop()
-        return self._open_reader()
-
     def _give_reader(self, reader: apsw.Connection) -> None:
         with self._pool:
             is_kept = not self._closed and len(self._idle) < IDLE_READERS
@@ -503,6 +491,56 @@ class Database:
         inherit(self._folder, inherited)
 
 
+class DatabaseReading(Use):
+    """A reading of a database: a ``with`` block that gets a connection."""
+
+    # A class, because generators would make a search call ten times as many functions.
+
+    __slots__ = ("_database", "_reader")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reader: apsw.Connection | None = None
+
+    def __enter__(self) -> apsw.Connection:  # type: ignore[override]
+        database = self._database
+        try:
+            Use.__enter__(self)
+            if database._closed or database._birth.pid != os.getpid():
+                database.check_usable()
+            with database._pool:
+                if database._idle:
+                    self._reader = database._idle.pop()
+            if self._reader is None:
+                self._reader = database._open_reader()
+            self._reader.execute("BEGIN")
+        except BaseException as fault:
+            self.__exit__(type(fault), fault, fault.__traceback__)
+            raise
+        return self._reader
+
+    def __exit__(self, *raised: object) -> None:
+        database, reader, fault = self._database, self._reader, raised[1]
+        try:
+            if reader is None:
+                pass
+            elif database._birth.pid != os.getpid():  # the block has forked
+                leave_to_parent(reader)
+            else:
+                _end(reader)
+                if reader.txn_state() == apsw.SQLITE_TXN_NONE:
+                    database._give_reader(reader)
+                else:  # a statement that was left unfinished keeps the state that it reads
+                    database._drop_reader(reader)
+        except BaseException as new:
+            raise_named(new, database._name)
+            raise
+        finally:
+            Use.__exit__(self)
+        if isinstance(fault, BaseException):
+            raise_named(fault, database._name)
+
+
 def _is_sqlite_fault(fault: BaseException | None) -> bool:
     """Return whether an error of SQLite was raised, also if another interrupted its handling."""
     while fault is not None and not isinstance(fault, apsw.Error):
@@ -512,9 +550,11 @@ def _is_sqlite_fault(fault: BaseException | None) -> bool:
 
 def _end(connection: apsw.Connection) -> None:
     """End a transaction, unless SQLite has ended it already."""
-    with contextlib.suppress(apsw.Error):
+    try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+    except apsw.Error:
+        pass
 
 
 # ---- A database in the memory of this process, for a store that ends with its handle ----
@@ -591,12 +631,9 @@ class MemoryDatabase(Database):
         super().check_may_write()
         self._turns.check_may_change()
 
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self) -> DatabaseReading:
         """Read the database when no change is under way."""
-        self.check_usable()
-        with self._turns.reading(), super().reading() as connection:
-            yield connection
+        return _ReadingInTurn(self)
 
     def checkpoint(self, *, wait: float = 5.0) -> bool:
         """Return True: there is no log that could hold anything."""
@@ -615,32 +652,64 @@ class MemoryDatabase(Database):
             return int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
 
 
+class _ReadingInTurn(DatabaseReading):
+    """A reading of a database in memory, which no change meets."""
+
+    __slots__ = ("_thread",)
+    _database: MemoryDatabase
+
+    def __enter__(self) -> apsw.Connection:  # type: ignore[override]
+        self._thread: int | None = None
+        database = self._database
+        if database._closed or database._birth.pid != os.getpid():
+            database.check_usable()
+        try:
+            self._thread = database._turns.begin()
+        except BaseException as fault:
+            self.__exit__(type(fault), fault, fault.__traceback__)
+            raise
+        return DatabaseReading.__enter__(self)
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            DatabaseReading.__exit__(self, *raised)
+        finally:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._database._turns.end(thread)
+
+
 class _ReadersOrWriter:
     """Any number of readings, or one change."""
 
     def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._readers: Counter[int] = Counter()  # thread -> how many readings it is in
+        self._lock = threading.RLock()
+        self._turn = threading.Condition(self._lock)
+        self._readers: dict[int, int] = {}  # thread -> how many readings it is in
         self._changer: int | None = None
         self._n_waiting = 0
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def begin(self) -> int:
+        """Wait for a change that is under way; count a reading of this thread, and return it."""
         me = threading.get_ident()
-        with self._turn:
+        with self._lock:
             if self._changer == me:
                 raise _nested("a reading after the change")
-            if me not in self._readers:  # a reading inside another must not wait for itself
+            n_own = self._readers.get(me, 0)
+            # A reading inside another must not wait for itself.
+            if not n_own and (self._n_waiting or self._changer):
                 self._turn.wait_for(lambda: not (self._n_waiting or self._changer), PATIENCE)
                 self._turn.wait_for(lambda: not self._changer)
-            self._readers[me] += 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._readers[me] -= 1
-                if not self._readers[me]:
-                    del self._readers[me]
+            self._readers[me] = n_own + 1
+        return me
+
+    def end(self, thread: int) -> None:
+        """End a reading of a thread, perhaps in another one."""
+        with self._lock:
+            self._readers[thread] -= 1
+            if not self._readers[thread]:
+                del self._readers[thread]
+                if self._n_waiting:
                     self._turn.notify_all()
 
     def check_may_change(self) -> None:

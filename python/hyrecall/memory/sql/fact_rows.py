@@ -21,6 +21,7 @@ from hyrecall.memory.sql.codec import (
     FACT_SOURCE,
     N_CHECKED,
     Cell,
+    all_rows,
     cell_of,
     cells_by_number,
     checksum,
@@ -30,6 +31,7 @@ from hyrecall.memory.sql.codec import (
     is_sound,
     is_text,
     make_cell,
+    numbers_json,
     rows,
     to_json,
     to_micros,
@@ -253,7 +255,7 @@ def _end_at(
 def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     """Say whether a fact was ever kept in some cells."""
     select = f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {_LISTED})"
-    return bool(connection.execute(select, (to_json(tuple(cells)),)).get)
+    return bool(connection.execute(select, (numbers_json(cells),)).get)
 
 
 def memories_that_hold(
@@ -310,7 +312,7 @@ def facts_of_rows(
     """Return the facts of version rows, by row."""
     # A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
     where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
-    return _read(connection, where, (to_json(tuple(numbers)), to_json(tuple(cells))), cells)
+    return _read(connection, where, (numbers_json(numbers), numbers_json(cells)), cells)
 
 
 def facts_by_id(
@@ -352,8 +354,10 @@ def _read(
     connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
 ) -> dict[int, Fact]:
     select = f"SELECT {_IS_HIGHEST}, {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
-    kept = list(rows(connection, select, given))
-    homes = cells_by_number(connection, cells) if kept else {}
+    kept = all_rows(connection, select, given)
+    if not kept:
+        return {}
+    homes = cells_by_number(connection, cells)
     found, n_bad = {}, 0
     for is_highest, *columns in kept:
         fact = read_fact(homes.get(columns[1]), columns)

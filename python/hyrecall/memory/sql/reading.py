@@ -16,13 +16,17 @@ from hyrecall.memory.sql.codec import (
     EPISODE_COLUMNS,
     N_BEFORE_CONTENT,
     Cell,
+    all_rows,
     cells_by_number,
     checksum,
+    checksums,
     content_of,
     episode_of,
+    episodes_of,
     from_micros,
     is_sound,
     is_text,
+    numbers_json,
     rows,
     to_columns,
     to_json,
@@ -51,6 +55,15 @@ STORED = f"(SELECT min(w.recorded_at) FROM versions w WHERE {KEPT_NOW})"
 """When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
 
 _LISTED = "(SELECT value FROM json_each(?))"
+# The document may be missing only because the id in the row is damaged. One that points to a
+# version below the highest is damaged itself.
+_OF_ROWS = (
+    f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
+    "FROM versions v LEFT JOIN documents d "
+    "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
+    f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
+)
+_N_BEFORE = 5  # of these columns before those that are checked
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
 
 
@@ -94,32 +107,31 @@ def episodes_of_rows(
     # if it is not its document's live version (any more), or lies in none of the cells: nothing of
     # it but that is looked at. One that is damaged is left out and put into ``damaged``; without
     # that, a warning tells how many were.
-    # The document may be missing only because the id in the row is damaged. One that points to a
-    # version below the highest is damaged itself.
-    select = (
-        f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
-        "FROM versions v LEFT JOIN documents d "
-        "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
-        f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
-    )
-    given = (to_json(tuple(numbers)), to_json(tuple(cells)))
-    homes = cells if isinstance(cells, Mapping) else cells_by_number(connection, cells)
+    given = (numbers_json(numbers), numbers_json(cells))
+    homes = cells if isinstance(cells, dict) else cells_by_number(connection, cells)
     room = ROOM.get() if shown else None
-    found, bad = {}, set()
-    for row, pinned, head, highest, stored, *checked in rows(connection, select, given):
-        _, cell, key, _, status, *_ = checked
-        if not is_sound(checked) or head not in (None, highest):
-            bad.add(row)
+    if room is None:
+        kept = all_rows(connection, _OF_ROWS, given)
+    else:
+        kept = []
+        for row in rows(connection, _OF_ROWS, given):
+            _take_room(room, row[_N_BEFORE:])
+            kept.append(row)
+    places, live, bad = [], [], set()
+    seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
+    for row, seal in zip(kept, seals, strict=True):
+        number, pinned, head, highest, stored, found, cell, key, _, status, *_ = row
+        if seal != found or head not in (None, highest):
+            bad.add(number)
         elif head is not None and status == "live" and cell in homes:
-            columns = checked[N_BEFORE_CONTENT:]
-            if room is not None:
-                _take_room(room, checked)
-            found[row] = episode_of(homes[cell], key, pinned, columns, stored)
+            places.append(number)
+            content = row[_N_BEFORE + N_BEFORE_CONTENT :]
+            live.append((homes[cell], key, pinned, content, stored))
     if damaged is None:
         warn_of_damage(len(bad))
     else:
         damaged |= bad
-    return found
+    return dict(zip(places, episodes_of(live), strict=True))
 
 
 def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
