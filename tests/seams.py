@@ -313,6 +313,7 @@ NAMES = {
     "hyrecall.parts.spreading": "Share joined_alone sum_shares widest_runs",
     "hyrecall.recall.arms": "ArmQueries Batch FoundDocs newest_rows",
     "hyrecall.recall.batch": "RecallSource Steps",
+    "hyrecall.recall.grouping": "shown_threads",
     "hyrecall.recall.known": "PlainReply",
     "hyrecall.recall.exact": "exact_text",
     "hyrecall.recall.plan": "Plan",

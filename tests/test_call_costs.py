@@ -85,16 +85,27 @@ def index() -> hr.Index:
             "id": np.arange(40),
             "user": ["ann", "bob"] * 20,
             "year": [1, 1, 2, 2] * 10,
+            "talk": [f"t{at // 4}" for at in range(40)],
             "text": [f"tea number {at}" for at in range(40)],
         }
     )
     rows = rng.normal(size=(40, 8)).astype(np.float32)
-    schema = hr.Schema(key="id", cell="user", text="text", vector="embedding", attributes="year")
+    schema = hr.Schema(
+        key="id", cell="user", text="text", vector="embedding", attributes="year", thread="talk"
+    )
     return hr.Index.build(table, schema, vectors={"embedding": rows}, device="cpu")
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"recipe": hr.recipes.default}, {"filter": hr.Filter(year=1)}], ids=str
+    "options",
+    [
+        {},
+        {"recipe": hr.recipes.default},
+        {"recipe": hr.recipes.conversation},
+        {"filter": hr.Filter(year=1)},
+        {"group": "thread"},
+    ],
+    ids=str,
 )
 def test_one_hybrid_query_calls_few_python_functions(
     index: hr.Index, options: dict[str, Any]

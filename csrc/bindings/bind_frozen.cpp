@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "engine/recall.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/request/request.hpp"
+#include "engine/shaping/groups.hpp"
 #include "kernels/settings.hpp"
 
 namespace py = pybind11;
@@ -62,7 +64,9 @@ struct TextRules {
 struct Answer {
   std::shared_ptr<BatchRequest> request;
   std::shared_ptr<GivenReply const> reply;
+  ThreadMembers members;                                   // of hits that are grouped
   double planned = 0, counted = 0, fused = 0, fusion = 0;  // seconds of the clock; a duration
+  double grouped = 0;                                      // another one
   // By lexical arm, as Execution has them.
   std::vector<std::vector<std::size_t>> empty, host;
   std::vector<std::vector<std::pair<std::size_t, int>>> refused;
@@ -83,13 +87,15 @@ class FrozenRequest {
  public:
   FrozenRequest(BatchRequest const& like, std::optional<std::uint64_t> host_postings,
                 std::vector<std::string> kinds, py::object scope_type,
-                std::vector<std::uint32_t> dims, bool blank, bool exact)
+                std::vector<std::uint32_t> dims, bool blank, bool exact,
+                std::optional<std::array<std::size_t, 3>> group)
       : options_(like.slice(0, 0)),
         host_postings_(host_postings),
         kinds_(std::move(kinds)),
         scope_type_(std::move(scope_type)),
         dims_(std::move(dims)),
         rules_{blank, exact} {
+    if (group) group_ = GroupParams{(*group)[0], (*group)[1], (*group)[2]};
     require(options_.listed.empty() && options_.tables.empty(), "arms of the index alone");
     require(options_.dense.size() == dims_.size() && dims_.size() <= 1, "one vector arm at most");
     for (DenseRequest& arm : options_.dense) arm = {arm.column, arm.name, {}, arm.floor};
@@ -125,6 +131,10 @@ class FrozenRequest {
     TimedReply made = execution.hits(execution.statistics());
     out->fused = seconds_now();
     out->fusion = made.seconds;
+    if (group_) {
+      out->members = group_by_thread(*snapshot, *group_, made.arrays);
+      out->grouped = seconds_now() - out->fused;
+    }
     out->reply = std::make_shared<GivenReply>(std::move(made.arrays), request->evidence);
     out->request = std::move(request);
     out->take_texts(execution);
@@ -228,6 +238,7 @@ class FrozenRequest {
   py::object scope_type_;
   std::vector<std::uint32_t> dims_;
   TextRules rules_;
+  std::optional<GroupParams> group_;
 };
 
 }  // namespace
@@ -257,18 +268,32 @@ void bind_frozen(py::module_& m) {
       .def_property_readonly(
           "times",
           [](Answer const& one) {
-            return py::make_tuple(one.planned, one.counted, one.fused, one.fusion);
+            return py::make_tuple(one.planned, one.counted, one.fused, one.fusion, one.grouped);
           },
           "When the options and queries were read, statistics counted and hits found, in seconds "
-          "of time.perf_counter(); and how many seconds the fusion took.");
+          "of time.perf_counter(); and how many seconds fusion and grouping took.")
+      .def_property_readonly(
+          "members",
+          [](Answer const& one) {
+            ThreadMembers const& held = one.members;
+            auto const n = static_cast<py::ssize_t>(held.row.size());
+            return py::make_tuple(held.offsets,
+                                  py::array_t<std::uint32_t>(n, held.segment.data()),
+                                  py::array_t<Row>(n, held.row.data()), held.score);
+          },
+          "The best rows of the threads of hits that are grouped: offsets, segments, rows, "
+          "scores.");
   py::class_<FrozenRequest>(m, "FrozenRequest", "The options of a recall, without its queries.")
       .def(py::init<BatchRequest const&, std::optional<std::uint64_t>, std::vector<std::string>,
-                    py::object, std::vector<std::uint32_t>, bool, bool>(),
+                    py::object, std::vector<std::uint32_t>, bool, bool,
+                    std::optional<std::array<std::size_t, 3>>>(),
            "Keep the options of a request with arms of the index alone. kinds, scope_type: as in "
            "Scopes; dims: of its vector arm; blank, exact: whether blank texts, and texts that "
-           "are an identifier or quoted, are for others to answer.",
+           "are an identifier or quoted, are for others to answer; group: offset, limit and the "
+           "rows shown of a thread, where each thread has one hit.",
            py::kw_only(), py::arg("like"), py::arg("host_postings"), py::arg("kinds"),
-           py::arg("scope_type"), py::arg("dims"), py::arg("blank"), py::arg("exact"))
+           py::arg("scope_type"), py::arg("dims"), py::arg("blank"), py::arg("exact"),
+           py::arg("group") = py::none())
       .def("ask", &FrozenRequest::ask,
            "Search for the given queries: a str, a float32 array and a scope, or with one=False "
            "lists of str, of scopes and of filters, or a scope or filter for all, and an array of "

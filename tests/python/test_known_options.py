@@ -15,7 +15,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.recipe import Dense, Lexical
-from seams import PlainReply, known_options
+from seams import PlainReply, known_options, shown_threads
 
 N, DIM = 60, 8
 RNG = np.random.default_rng(5)
@@ -145,6 +145,62 @@ def test_known_options_answer_as_unknown_ones(index: hr.Index, options: dict[str
         assert hits.to_arrow().equals(alone.to_arrow())
         assert said(hits.trace) == said(alone.trace)
         assert [hit.explain() for hit in hits] == [hit.explain() for hit in alone]
+
+
+GROUPED: list[dict[str, Any]] = [
+    {},
+    {"limit": 2, "offset": 1},
+    {"recipe": hr.recipes.conversation},
+    {"fusion": hr.RRF(), "filter": hr.Filter(year=(1, 5))},
+    {"vectors": None, "limit": 20},
+    {"text": None, "min_score": 0.0},
+    {"scope": hr.Scope([])},
+]
+
+
+@pytest.fixture(scope="module")
+def threaded() -> hr.Index:
+    """An index of threads whose rows lie in three segments, some of them deleted."""
+    index = build(threads=True)
+    for first in (N, 2 * N):
+        index.add(rows(first), vectors={"embedding": np.roll(VECTORS, first, axis=1)})
+    index.delete([3, N + 6, N + 9], scope=["ann"] * 3)
+    assert index.stats()["n_segments"] == 3
+    return index
+
+
+def shown(hits: hr.Hits) -> list[Any]:
+    """The threads that hits stand for."""
+    return [(hit.key, hit.thread_rows, hit.surrounding) for one in hits for hit in one]
+
+
+@pytest.mark.parametrize("options", GROUPED, ids=str)
+def test_known_options_group_as_unknown_ones(threaded: hr.Index, options: dict[str, Any]) -> None:
+    call = call_of({"group": "thread"} | options)
+    with forgetting(threaded):
+        first = threaded.recall(**call)
+    threaded.recall(**call)
+    again = threaded.recall(**call)
+    assert type(again._reply) is PlainReply
+    alike(first, again)
+    assert shown(again) == shown(first)
+    assert shown(pickle.loads(pickle.dumps(again))) == shown(first)
+
+
+def test_members_of_another_page_are_caught(
+    threaded: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Askew(PlainReply):
+        @property
+        def around(self) -> Any:
+            begins, *columns = self._answer.members
+            members = ([0, *(one - 1 for one in begins[1:])], *columns)
+            offsets = self.arrays["offsets"]
+            return shown_threads(self.facts, self._state, members, offsets)
+
+    monkeypatch.setattr(known_options, "PlainReply", Askew)
+    with pytest.raises(AssertionError):
+        test_known_options_group_as_unknown_ones(threaded, {})
 
 
 def refusal(call: Callable[[], object]) -> tuple[type, str]:

@@ -103,6 +103,10 @@ MOST_AROUND = 100
 """Rows on either side of a hit."""
 
 
+MOST_IN_THREAD = 5
+"""Rows of a thread that are listed with its hit."""
+
+
 class Grouping(NamedTuple):
     """How hits are shown: one a thread or one a row, and how many rows on either side of each."""
 

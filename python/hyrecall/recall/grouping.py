@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.request import Grouping
+from hyrecall.ask.request import MOST_IN_THREAD, Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.shaping import Budget, Stage
 from hyrecall.ask.shaping.choice import token_counts
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
 
 
-MOST_IN_THREAD = 5
-"""Rows of a thread that are listed with its hit."""
-
 SMALL_CELL = 4096
 """Up to so many rows of a cell, all of its threads are ordered at once."""
+
+Members = tuple[list[int], npt.NDArray[np.uint32], npt.NDArray[np.uint32], list[float]]
+"""Where the members of each hit begin, and their segments, rows and scores."""
 
 Place = tuple[int, int]
 """A row: its segment, and its number there."""
@@ -61,6 +61,21 @@ def with_groups(reply: Reply, grouper: Grouper) -> Reply:
     nothing = [()] * reply.n_queries
     around = reply.around or AroundHits(nothing, nothing)
     return replace(reply, around=replace(around, near=grouper.around, threads=grouper.threads))
+
+
+def shown_threads(
+    facts: IndexFacts, state: State, members: Members, offsets: npt.NDArray[np.int64]
+) -> AroundHits:
+    """Return what hits show that the engine has grouped."""
+    begins, segments, rows, scores = members
+    with state.reading():
+        keys = python_values(gather_column(state.segments, segments, rows, facts.schema.key))
+    shown = [ThreadRow(key, score) for key, score in zip(keys, scores, strict=True)]
+    of_hits = [tuple(shown[begin:end]) for begin, end in pairwise(begins)]
+    pages = [slice(begin, end) for begin, end in pairwise(offsets.tolist())]
+    nothing = [()] * len(pages)
+    near = [((),) * (page.stop - page.start) for page in pages]
+    return AroundHits(nothing, nothing, near, [tuple(of_hits[page]) for page in pages])
 
 
 class Grouper:

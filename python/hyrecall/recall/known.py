@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
+from hyrecall.ask.request import MOST_IN_THREAD
 from hyrecall.ask.scope import Scope, key_of
 from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
@@ -20,6 +21,9 @@ from hyrecall.recall.batch import DEVICE_QUERIES, RecallSource, trace_of
 from hyrecall.recall.on_demand import with_columns
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
+
+if TYPE_CHECKING:
+    from hyrecall.hits.around import AroundHits
 
 MOST_KNOWN: Final = 64
 """Sets of options that an index remembers."""
@@ -55,7 +59,7 @@ class PlainReply(Reply):
     @cached_property
     def trace(self) -> Trace:
         """How the batch was answered."""
-        planned, counted, fused, fusion = self._answer.times
+        planned, counted, fused, fusion, grouped = self._answer.times
         milliseconds = {
             "plan": (planned - self._began) * 1e3,
             "statistics": (counted - planned) * 1e3,
@@ -63,7 +67,19 @@ class PlainReply(Reply):
             "fusion": fusion * 1e3,
         }
         frozen = self._frozen
+        if frozen.plan.grouping is not None:
+            milliseconds["shaping"] = grouped * 1e3
         return trace_of(frozen.device, frozen.plan, self._answer, milliseconds)
+
+    @cached_property
+    def around(self) -> AroundHits | None:  # type: ignore[override]
+        """The best rows of the threads of hits that are grouped."""
+        if self._frozen.plan.grouping is None:
+            return None
+        from hyrecall.recall.grouping import shown_threads
+
+        facts, state, answer = self.facts, self._state, self._answer
+        return shown_threads(facts, state, answer.members, self.arrays["offsets"])
 
     @cached_property
     def kept_source(self) -> RecallSource:
@@ -219,7 +235,7 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
     """Say whether the engine alone answers all calls with the options of a plan."""
     facts = reply.facts
     if (
-        plan.is_shaped
+        (plan.is_shaped and not _is_grouped(plan))
         or plan.exact is not None
         or plan.feedback is not None
         or plan.searches is not None
@@ -229,7 +245,7 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
         or plan.blank_queries
         or plan.graphs
         or any(plan.sessions)
-        or reply.around is not None
+        or (reply.around is not None and plan.grouping is None)
         or reply.phases is not None
         or reply.query_keys is not None
         or any(alone is not None for alone in plan.notes.values())
@@ -247,6 +263,13 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
         or getattr(arm, "max_terms", None) is not None
         for arm in recipe.arms
     )
+
+
+def _is_grouped(plan: Plan) -> bool:
+    """Say whether all that happens to a fused list is that its threads have one hit each."""
+    how = plan.grouping
+    is_alone = not (plan.stages or plan.tie_break or plan.fill)
+    return is_alone and how is not None and how.by_thread and not how.n_around
 
 
 def _is_read(plan: Plan, facts: IndexFacts, text: object, vectors: object) -> bool:
@@ -281,12 +304,13 @@ def _freeze(
         dims=[facts.dims[arm] for arm in plan.bases if arm in facts.vector_arms],
         blank=recipe is not None,
         exact=recipe is not None and bool(recipe.exact),
+        group=None if plan.grouping is None else (plan.offset, plan.limit, MOST_IN_THREAD),
     )
     kept: Any = None
     shared = {
         "facts": facts, "arms": reply.arms, "columns": reply.columns, "query_keys": None,
         "ran": reply.ran, "bases": reply.bases, "fusion": reply.fusion,
-        "normalize": reply.normalize, "phases": None, "around": None,
+        "normalize": reply.normalize, "phases": None,
     }  # fmt: skip
     own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
     return Frozen(given, native, own, device, shared)
