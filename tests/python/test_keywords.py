@@ -31,7 +31,7 @@ MODULES = (
     *(
         "hyrecall",
         "hyrecall.arms",
-        "hyrecall.ask.shaping",
+        "hyrecall.stages",
         "hyrecall.recipe",
         "hyrecall.embed",
     ),

@@ -19,12 +19,13 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
-    from hyrecall.ask.session import Session
-    from hyrecall.ask.shaping import Feedback, Stage
     from hyrecall.recall.arms import FoundDocs, Searches
-    from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
+    from hyrecall.stages.evidence import Evidence
+    from hyrecall.stages.feedback import Feedback
+    from hyrecall.stages.session import Session
+    from hyrecall.stages.stage import Stage
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
