@@ -164,7 +164,7 @@ def _is_short(request: Request) -> bool:
     recipe = request.given["recipe"]
     recipes = recipe if isinstance(recipe, list) else [] if recipe is None else [recipe]
     shapings = [request.given["shaping"], *(one.shaping for one in recipes)]
-    return not any(one.may_wait for some in shapings for one in check_stages(some))
+    return not any(one._may_wait for some in shapings for one in check_stages(some))
 
 
 def answers_of(

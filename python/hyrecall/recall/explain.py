@@ -146,7 +146,7 @@ def _steps(
             reply.facts, state, plan, execution, here.query, now=reply.now,
             reaches=Reaches(plan.graphs, plan.scope),
         ),
-        _donor_score=donor_score,
+        donor_score=donor_score,
     )  # fmt: skip
     return tuple(run(hit, fused, plan.stages))
 

@@ -231,7 +231,7 @@ def make_plan(
     snapshot, how = state.snapshot, ranking.how
     candidates: Any = request.candidates
     stages = _stages(how.shaping)
-    feedback: Any = next((stage for stage in stages if stage.acts == "queries"), None)
+    feedback: Any = next((stage for stage in stages if stage._acts == "queries"), None)
     others = _call_arms(facts, how.more, candidates)
     texts = read_texts(facts, ranking.text, () if others is None else others.readers)
     given = name_vectors(facts, ranking.vectors)
@@ -342,7 +342,7 @@ def _read_evidence(
     facts: IndexFacts, ranking: Ranking, stages: tuple[Stage, ...]
 ) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
     """Return what comes right behind the fusion, the stages after it, and notes for the trace."""
-    rest = tuple(stage for stage in stages if stage.acts == "lists")
+    rest = tuple(stage for stage in stages if stage._acts == "lists")
     if len(rest) == len(stages):
         return None, rest, ()
     from hyrecall.stages.evidence import Evidence

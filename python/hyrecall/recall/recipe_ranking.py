@@ -212,7 +212,7 @@ def _fusion(
     """Return the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
-    fuses_one = recipe.fuse_one_arm or any(one.fuses(facts.schema) for one in recipe.shaping)
+    fuses_one = recipe.fuse_one_arm or any(one._fuses(facts.schema) for one in recipe.shaping)
     is_alone = len(chosen) + len(recipe.more) < 2 and not fuses_one
     if is_alone and all(weight > 0 for weight in given.values()):
         return None

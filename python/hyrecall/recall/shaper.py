@@ -78,9 +78,9 @@ def stage_call(
         first_query=first_query,
         texts=texts,
         sessions=plan.sessions,
+        seqs=seqs,
+        reach=reaches.of,
         _gather=gather,
-        _seqs=seqs,
-        _reach=reaches.of,
         _results=CallableResults() if results is None else results,
         _known=known,
     )
@@ -253,7 +253,7 @@ class Shaper:
         # ``known``: what callables returned before, for one query that is shaped again; None: they
         # are called, and ``results`` keeps what they return.
         self._facts, self._state, self._plan = facts, state, plan
-        self._given = {"now": now, "texts": texts, "reaches": reaches, "known": known}
+        self._now, self._texts, self._reaches, self._known = now, texts, reaches, known
         self.grouper = grouper
         self.results = CallableResults()
         self.exact = plan.unfound
@@ -272,8 +272,10 @@ class Shaper:
 
     def call(self, execution: _core.Execution, first_query: int) -> StageCall:
         """Return what the stages get for a piece of the batch."""
-        given = (self._facts, self._state, self._plan, execution, first_query)
-        return stage_call(*given, results=self.results, **self._given)
+        return stage_call(
+            self._facts, self._state, self._plan, execution, first_query, now=self._now,
+            reaches=self._reaches, texts=self._texts, results=self.results, known=self._known,
+        )  # fmt: skip
 
     def run(
         self,
@@ -288,8 +290,8 @@ class Shaper:
         before = pool
         for number, stage in enumerate(plan.stages):
             started = time.perf_counter()
-            n_in = len(pool)
-            pool = stage.run(pool, replace(call, _noted=(noted := {})))
+            n_in, noted = len(pool), dict[str, dict[int, str]]()
+            pool = stage.run(pool, replace(call, _noted=noted))
             milliseconds = (time.perf_counter() - started) * 1e3
             trace = self._traces[number].plus(n_in, len(pool), milliseconds, None)
             for note, alone in noted.items():

@@ -21,7 +21,17 @@ from hyrecall.base.options import (
 from hyrecall.base.times import age_seconds, importances
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.lists import Floats, FusedLists, by_value, lead
-from hyrecall.stages.stage import Stage, StageCall, StagePlan, operand, shown, weighted_sum
+from hyrecall.stages.stage import (
+    Factors,
+    Scored,
+    Stage,
+    StageCall,
+    StagePlan,
+    check_time,
+    operand,
+    shown,
+    weighted_sum,
+)
 
 _DAY = 86_400.0  # seconds
 
@@ -86,9 +96,8 @@ class Recency(Stage):
         return tuple((v, read_duration("half_lives", d)) for v, d in dict(self.half_lives).items())
 
     def check(self, plan: StagePlan) -> None:
-        """Check that the column has times."""
         super().check(plan)
-        plan.check_time("Recency.column", self.column)
+        check_time("Recency.column", self.column, plan)
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Multiply each score by what its age leaves of it."""
@@ -102,10 +111,7 @@ class Recency(Stage):
             return scored
         return lead(scored.take(found["ordered"]))
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Compute the factor again."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         age, half_life, each = self._ages(hit, call)
         half_life = float(each[0]) if len(each) else half_life
         factor = float(_core.shaping.recency_factors(age, half_life, self.exponent)[0])
@@ -115,9 +121,7 @@ class Recency(Stage):
         }  # fmt: skip
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the product, and how the age became a factor."""
-        del after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         factor = shown(factors["factor"])
         return [f" = {operand(before)} x {factor}", _decay("factor", factors)]
 
@@ -184,13 +188,12 @@ class Composite(Stage):
             convert_field(self, name, number, low, 1e6, wish)
 
     def check(self, plan: StagePlan) -> None:
-        """Check that the columns have times and numbers."""
         super().check(plan)
         kind = plan.row_types[self.rating]
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             got = f"{self.rating!r} of {kind}"
             raise error(DTypeError, "Composite.rating", "a numeric column", got)
-        plan.check_time("Composite.time", self.time)
+        check_time("Composite.time", self.time, plan)
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Replace each score by the weighted mean."""
@@ -209,10 +212,7 @@ class Composite(Stage):
         )
         return lead(scored.take(found["ordered"]))
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Compute the mean again."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         native: Any = _core.shaping
         age, half_life, rated = self._given(hit, call)
         recency, importance = float(native.recency_factors(age, half_life, 1.0)[0]), float(rated[0])
@@ -228,9 +228,7 @@ class Composite(Stage):
         }  # fmt: skip
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the mean, and how the age became the recency."""
-        del before, after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         names = ("recency", "importance", "relevance")
         weights = [factors[f"{name}_weight"] for name in names]
         if not sum(weights):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -16,16 +16,21 @@ from hyrecall.base.options import arm_name, column_name, integer
 from hyrecall.errors import DTypeError, ShapeError, error
 from hyrecall.stages.lists import Floats, FusedLists
 from hyrecall.stages.stage import (
+    Factors,
+    Scored,
     Stage,
     StageCall,
     StagePlan,
     TextStage,
     Why,
+    WhyOf,
     beyond,
     operand,
     row_cosine,
     shown,
     texts_of,
+    vector_arm,
+    vector_number,
 )
 
 Estimate: TypeAlias = "Callable[[list[str]], Sequence[int]]"
@@ -59,7 +64,7 @@ class Budget(TextStage):
     """
 
     phase: ClassVar[float] = 4
-    beside = ("MMR",)
+    _beside = ("MMR",)
 
     tokens: int | None
     column: str | None = field(default=None, kw_only=True)
@@ -83,16 +88,11 @@ class Budget(TextStage):
         """Keep what fits; with MMR, that stage does."""
         return lists if MMR.among(call.stages) else _choose(lists, call, self, None)
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Return the score as it is, and the tokens."""
-        del call
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         tokens = hit.arrays.get("token_estimate")
         return score, {} if tokens is None else {"tokens": float(tokens[0])}
 
-    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> Callable[[int], Why]:
-        """Tell the tokens that were left, or the limit."""
+    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> WhyOf:
         return _not_chosen(self, None, before, after, call)
 
 
@@ -126,7 +126,7 @@ class MMR(Stage):
     """
 
     phase: ClassVar[float] = 4
-    beside = ("Budget",)
+    _beside = ("Budget",)
 
     relevance_weight: float
     relevance: Literal["max", "minmax", "raw"] = field(default="max", kw_only=True)
@@ -139,21 +139,16 @@ class MMR(Stage):
         arm_name(self.vector)
 
     def check(self, plan: StagePlan) -> None:
-        """Check the vector arm."""
-        plan.vector_arm(self, self.vector)
+        vector_arm(self, plan)
 
     def reads(self, plan: StagePlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the vector arm."""
-        return (), (plan.vector_arm(self, self.vector),)
+        return (), (vector_arm(self, plan),)
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Choose among the documents, within the budget if there is one."""
         return _choose(lists, call, Budget.among(call.stages), self)
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Compute the value again, beside the nearest that was chosen before."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         arrays = hit.arrays
         high, low = float(arrays["mmr_high"][0]), float(arrays["mmr_low"][0])
         relevance = scaled_relevance(self.relevance, score, high, low)
@@ -164,7 +159,7 @@ class MMR(Stage):
                 for of in ("mmr_nearest_", "")
             ]
             similarity = _core.shaping.row_cosine(
-                call.execution, call.vector_number(self, self.vector), 0, *places
+                call.execution, vector_number(self, call), 0, *places
             )
         factors = {"relevance_weight": self.relevance_weight, "relevance": relevance}
         factors |= {} if self.relevance == "raw" else {"high": high}
@@ -172,14 +167,11 @@ class MMR(Stage):
         factors["similarity"] = similarity
         return _core.shaping.mmr_value(self.relevance_weight, relevance, similarity), factors
 
-    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> Callable[[int], Why]:
-        """Tell the tokens that were left, or the value at the last choice."""
+    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> WhyOf:
         return _not_chosen(Budget.among(call.stages), self, before, after, call)
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the value and the relevance."""
-        del after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         weight, relevance = shown(factors["relevance_weight"]), factors["relevance"]
         similarity, high, low = factors["similarity"], factors.get("high"), factors.get("low")
         lines = [
@@ -237,7 +229,7 @@ def _choose(
     found = _core.shaping.diversify(
         lists.native,
         call.execution,
-        None if mmr is None else call.vector_number(mmr, mmr.vector),
+        None if mmr is None else vector_number(mmr, call),
         1.0 if mmr is None else mmr.relevance_weight,
         "raw" if mmr is None else mmr.relevance,
         n_wanted,
@@ -297,7 +289,7 @@ def _not_chosen(
 def _outranked(mmr: MMR, before: FusedLists, after: FusedLists, entry: int, call: StageCall) -> Why:
     """Say what the value of an entry was when the last one was chosen."""
     chosen = after.arrays["entry"].tolist()
-    column = call.vector_number(mmr, mmr.vector)
+    column = vector_number(mmr, call)
     similarity = 0.0
     for one in chosen[:-1]:
         similarity = max(similarity, row_cosine(call, column, before, one, entry))
@@ -355,7 +347,7 @@ class _Choice:
 
     def __init__(self, pool: FusedLists, call: StageCall, query: int, mmr: MMR | None) -> None:
         self._pool, self._call = pool, call
-        self._column = None if mmr is None else call.vector_number(mmr, mmr.vector)
+        self._column = None if mmr is None else vector_number(mmr, call)
         self._begin, self._end = (int(at) for at in pool.offsets[query : query + 2])
         self._weight = 1.0 if mmr is None else mmr.relevance_weight
         scores: Floats = pool.score[self._begin : self._end]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +13,17 @@ from hyrecall.base.arguments import check_keywords, convert_field, number, one_o
 from hyrecall.base.options import arm_name, column_name, plain_values
 from hyrecall.errors import OptionError, error
 from hyrecall.stages.lists import FusedLists, by_value, others
-from hyrecall.stages.stage import Stage, StageCall, StagePlan, Why, row_cosine
+from hyrecall.stages.stage import (
+    Scored,
+    Stage,
+    StageCall,
+    StagePlan,
+    Why,
+    WhyOf,
+    row_cosine,
+    vector_arm,
+    vector_number,
+)
 
 
 @check_keywords
@@ -79,31 +89,23 @@ class Dedup(Stage):
         return (1.0 + float(np.float32(2.0 * self.threshold - 1.0))) / 2.0
 
     def check(self, plan: StagePlan) -> None:
-        """Check the vector arm too."""
         super().check(plan)
-        plan.vector_arm(self, self.vector)
+        vector_arm(self, plan)
 
     def reads(self, plan: StagePlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the column that decides, and the vector arm."""
-        return self.columns, (plan.vector_arm(self, self.vector),)
+        return self.columns, (vector_arm(self, plan),)
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Keep one document of each cluster."""
         found = clusters(self, lists, call)
         return lists.take(found["kept"]).with_arrays(n_duplicates=found["duplicates"])
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Return the score as it is, and how many the document stands for."""
-        del call
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         return score, {"duplicates": float(hit.arrays["n_duplicates"][0])}
 
-    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> Callable[[int], Why]:
-        """Name the document that stays, or the member of its cluster that is alike."""
-        del after
+    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> WhyOf:
         kept_for = clusters(self, before, call)["kept_for"]
-        column = call.vector_number(self, self.vector)
+        column = vector_number(self, call)
 
         def similarity(one: int, other: int) -> float:
             cosine = row_cosine(call, column, before, min(one, other), max(one, other))
@@ -130,7 +132,7 @@ def clusters(stage: Dedup, lists: FusedLists, call: StageCall) -> Any:
         ranks = by_value(values, pairs, last, stage.keep)
         # A copy that does not hold what was asked for stands for none that does.
         preference = ranks.astype(np.int64) + others(lists) * (len(stage.prefer) + 1)
-    column = call.vector_number(stage, stage.vector)
+    column = vector_number(stage, call)
     return _core.shaping.dedup(
         lists.native, call.execution, column, stage.limit, stage.scale == "unit", preference
     )

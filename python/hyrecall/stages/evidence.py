@@ -15,7 +15,7 @@ from hyrecall.base.arguments import check_keywords, convert_field, number, set_f
 from hyrecall.base.options import column_name, plain_pairs
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.lists import FusedLists
-from hyrecall.stages.stage import Stage, StageCall, Step, operand
+from hyrecall.stages.stage import Factors, Stage, StageCall, Step, operand
 from hyrecall.table.schema import Schema
 
 MOST_DISTANCES = 8
@@ -25,12 +25,10 @@ MOST_VALUES = 4096
 class _Beside(Stage):
     """What both stages share: they add to fused scores in the native merge."""
 
-    acts = "fusion"
+    _acts = "fusion"
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the sum."""
-        del after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         if not factors:
             return [" as before: nothing in its thread changes it"]
         names = ", ".join(name.replace("_", " ") for name in factors)
@@ -105,13 +103,11 @@ class Around(_Beside):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """What each distance, the thread and the length add."""
         parts = ("addend", "segment", "row")
         near = [f"near_{at}_{part}" for at in range(len(self.neighbours)) for part in parts]
         return (*near, "thread_evidence", "length_evidence")
 
-    def fuses(self, schema: Schema) -> bool:
-        """Return whether the schema has threads."""
+    def _fuses(self, schema: Schema) -> bool:
         return schema.thread is not None
 
 
@@ -180,11 +176,9 @@ class Prior(_Beside):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """What the value adds."""
         return ("prior_evidence",)
 
-    def fuses(self, schema: Schema) -> bool:
-        """Return whether there is a column to read."""
+    def _fuses(self, schema: Schema) -> bool:
         return self.column is not None or schema.speaker is not None
 
 
@@ -215,8 +209,8 @@ class Evidence:
     ) -> tuple[Evidence | None, tuple[str, ...]]:
         """Return those among stages that have an effect, and notes on the others for the trace."""
         notes, kept = [], []
-        for stage in (one for one in stages if one.acts == "fusion"):
-            if stage.fuses(schema):
+        for stage in (one for one in stages if one._acts == "fusion"):
+            if stage._fuses(schema):
                 kept.append(stage)
                 continue
             lacks, wish, got = _LACKS[type(stage)]
@@ -275,7 +269,6 @@ class Evidence:
         return arrays
 
     def explain(self, hit: FusedLists, fused: float, call: StageCall) -> Step:
-        """Add the evidence to a hit's fused score again; name the rows that spoke by distance."""
         factors: dict[str, float] = {}
         keys: dict[str, Any] = {}
 

@@ -66,7 +66,7 @@ class Feedback(Stage):
     """
 
     phase: ClassVar[float] = -4
-    acts = "queries"
+    _acts = "queries"
     over_shards = "it searches twice"
 
     rows: int = 3

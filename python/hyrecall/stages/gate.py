@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hyrecall.base.arguments import check_keywords, convert_field, number
 from hyrecall.stages.lists import FusedLists
-from hyrecall.stages.stage import Stage, StageCall, Why
+from hyrecall.stages.stage import Scored, Stage, StageCall, Why, WhyOf
 
 
 @check_keywords
@@ -38,17 +37,10 @@ class Gate(Stage):
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Keep the entries whose score reaches the floor."""
-        del call
         return lists.keep(lists.score >= self.min_score)
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Return the score as it is, and the floor."""
-        del hit, call
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         return score, {"min_score": self.min_score}
 
-    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> Callable[[int], Why]:
-        """Tell a score below the floor."""
-        del after, call
+    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> WhyOf:
         return lambda entry: Why("floor", float(before.score[entry]), self.min_score)

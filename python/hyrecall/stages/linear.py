@@ -20,7 +20,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.evidence import Around, Prior
 from hyrecall.stages.lists import Floats, FusedLists, is_value, order_codes
 from hyrecall.stages.provenance import Provenance
-from hyrecall.stages.stage import Stage, StageCall, StagePlan, operand
+from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, StagePlan, check_time, operand
 from hyrecall.table.attributes import tag_attribute
 
 FeatureKind: TypeAlias = Literal[
@@ -157,11 +157,9 @@ class Linear(Stage):
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """The addends."""
         return ("linear_addends",)
 
     def check(self, plan: StagePlan) -> None:
-        """Check that the index and the other stages have what the features read."""
         for kind in (Prior, Provenance):
             told, is_there = kind.__name__.lower(), kind.among(plan.stages) is not None
             if is_there and told not in self.names:
@@ -185,11 +183,9 @@ class Linear(Stage):
             if feature.kind == "shared":
                 tag_attribute(argument, feature.of, plan)
             if feature.kind == "age":
-                plan.check_time(argument, feature.of)
+                check_time(argument, feature.of, plan)
 
     def reads(self, plan: StagePlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the columns of features, and of threads where a feature looks beside a row."""
-        del plan
         return tuple(one.of for one in self.features if one.kind not in _OF_ARMS), ()
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
@@ -197,19 +193,13 @@ class Linear(Stage):
         addends = _addends(self, lists, call)
         return call.ordered(lists.with_arrays(linear_addends=addends, score=sum_addends(addends)))
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Add up the addends again."""
-        del score, call
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         addends = hit.arrays["linear_addends"]
         factors = dict(zip(self.names, addends[0].tolist(), strict=True))
         return float(sum_addends(addends)[0]), factors
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the sum."""
-        del before, after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         return [f" = {' + '.join(map(operand, factors.values()))}: {', '.join(factors)}"]
 
 

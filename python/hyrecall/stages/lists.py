@@ -11,12 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import DTypeError, error
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
+@check_keywords
 @dataclass(frozen=True, eq=False)
 class FusedLists:
     """The lists of a batch back to back: query q has the entries offsets[q] to offsets[q + 1].

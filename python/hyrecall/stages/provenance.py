@@ -10,7 +10,7 @@ from hyrecall import _core
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.base.options import column_name, plain_pairs
 from hyrecall.stages.lists import Floats, FusedLists, by_value, lead
-from hyrecall.stages.stage import Stage, StageCall, operand
+from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, operand
 
 
 @check_keywords
@@ -65,17 +65,12 @@ class Provenance(Stage):
         )
         return lead(scored.take(found["ordered"]))
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Multiply by the weight again."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         weight = float(self._weights(hit, call)[0])
         return weight * score, {"weight": weight}
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the product."""
-        del after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         weight = operand(factors["weight"])
         return [f" = {operand(before)} x {weight}, the weight of its source"]
 

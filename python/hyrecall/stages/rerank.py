@@ -6,7 +6,7 @@ import inspect
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -25,29 +25,36 @@ from hyrecall.base.options import (
 from hyrecall.base.threads import AllHungError, LateError, Pool
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.lists import Floats, FusedLists, others
-from hyrecall.stages.stage import DONOR, Stage, StageCall, StagePlan, TextStage, shown, texts_of
+from hyrecall.stages.stage import (
+    DONOR,
+    Factors,
+    Scored,
+    Stage,
+    StageCall,
+    StagePlan,
+    TextStage,
+    shown,
+    texts_of,
+    vector_arm,
+)
 
 Scores: TypeAlias = "Sequence[float] | npt.NDArray[np.floating]"
 Reranker: TypeAlias = "Callable[[str, list[str]], Scores | Awaitable[Scores]]"
 
 
+@check_keywords
 class _Reranking(Stage):
     """What both stages share: documents change their places, and a place keeps its score."""
 
     window: int
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Return the score of the document that held the place first."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         given = float(hit.arrays["rerank_score"][0])
         factors = {} if math.isnan(given) else {"rerank_score": given}
         return call.donor_score(self, hit), factors
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Say that the score belongs to the place."""
-        del before, after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         given = factors.get("rerank_score")
         told = "not reranked" if given is None else f"reranked by {shown(given)}"
         return [f", which belongs to its place: {told}"]
@@ -102,15 +109,14 @@ class Rerank(_Reranking):
         arm_name(self.vector)
 
     def check(self, plan: StagePlan) -> None:
-        """Check that the vector arm runs."""
-        arm = plan.vector_arm(self, self.vector)
+        arm = vector_arm(self, plan)
         if not plan.places(arm):
             wish = f"an arm that runs ({list(plan.arms)} do)"
             raise error(OptionError, "Rerank.vector", wish, repr(arm))
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Order the window by the arm's scores."""
-        places = call.places(call.vector_arm(self, self.vector))
+        places = call.places(vector_arm(self, call))
         scores = lists.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
         scores = np.where(np.isneginf(scores), np.nan, scores)
         return self._permuted(lists, scores, call)
@@ -150,7 +156,7 @@ class RerankBy(_Reranking, TextStage):
     """
 
     phase: ClassVar[float] = 1
-    may_wait = True
+    _may_wait = True
 
     function: Reranker
     window: int = 50

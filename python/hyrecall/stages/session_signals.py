@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
@@ -17,7 +17,7 @@ from hyrecall.base.options import Duration, integer, plain_duration, read_durati
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.stages.lists import Floats, FusedLists
 from hyrecall.stages.session import Session
-from hyrecall.stages.stage import Stage, StageCall, operand, shown, weighted_sum
+from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, operand, shown, weighted_sum
 from hyrecall.table.attributes import RowTypes, read_keys
 
 MOST_HOPS = 16
@@ -153,10 +153,7 @@ class SessionSignals(Stage):
         )
         return call.ordered(scored)
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
-        """Compute the signals again."""
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         best = float(hit.arrays["general_best"][0])
         general = score / best if best > 0 else 0.0
         own = call.sessions[call.first_query :][:1]
@@ -170,9 +167,7 @@ class SessionSignals(Stage):
         }  # fmt: skip
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Write out the sum, and how the general signal was scaled."""
-        del after
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
         names = ("general", "topical", "session")
         general, best = f"general {shown(factors['general'])}", factors["best"]
         how = f" = {operand(before)} / {shown(best)}, the best score"
@@ -243,7 +238,8 @@ def _signals(
         return np.zeros(len(session)), session
     hot = [_hot(stage, warm) for warm in warmth]
     sources = [list(one) for one in hot]
-    near = call.reach(stage.graph, len(sources), sources, stage.hops)
+    first = call.first_query
+    near = call.reach(stage.graph, first, first + len(sources), sources, stage.hops)
     hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", sources)
     scores = np.array([score for one in hot for score in one.values()], np.float64)
     topical = near.adjacency.spread(hot_offsets, hot_keys, scores, lists.offsets, keys, stage.hops)

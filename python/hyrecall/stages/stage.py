@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,14 @@ class Why(NamedTuple):
     via: int | None = None
 
 
+Factors: TypeAlias = Mapping[str, float]
+Scored: TypeAlias = tuple[float, dict[str, float]]
+"""A score, and the numbers that it is made of."""
+
+WhyOf: TypeAlias = Callable[[int], Why]
+"""Says of an entry of a list why it was dropped."""
+
+
 @dataclass(frozen=True)
 class Step:
     """How a shaping stage changed a hit's score."""
@@ -74,6 +82,7 @@ class CallableResults:
         raise KeyError(query)
 
 
+@check_keywords
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StagePlan:
     """What a stage may check: the index, and the arms and stages of a call.
@@ -116,63 +125,8 @@ class StagePlan:
         pairs = zip(self.arms, self.bases, strict=True)
         return [at for at, names in enumerate(pairs) if arm in names]
 
-    def vector_arm(self, stage: Stage, named: str | None) -> str:
-        """Return the vector arm that a stage reads: the one it names, or the only one.
 
-        Parameters
-        ----------
-        stage : Stage
-        named : str or None
-            The stage's option ``vector``.
-
-        Returns
-        -------
-        str
-
-        Raises
-        ------
-        OptionError
-            No arm of this name, or none is named and there are none or several.
-        """
-        arms = list(self.schema.vector_arms)
-        argument = f"{stage.name}.vector"
-        if named is None and len(arms) != 1:
-            wish = f"one of {arms}" if arms else "an index with a vector arm"
-            raise error(OptionError, argument, wish, "None" if arms else "one without")
-        if named is not None and named not in arms:
-            raise error(OptionError, argument, f"one of {arms}", repr(named))
-        return named or arms[0]
-
-    def vector_number(self, stage: Stage, named: str | None) -> int:
-        """Return the number of that arm among the index's, for native code.
-
-        Parameters
-        ----------
-        stage : Stage
-        named : str or None
-
-        Returns
-        -------
-        int
-        """
-        return list(self.schema.vector_arms).index(self.vector_arm(stage, named))
-
-    def check_time(self, argument: str, column: str) -> None:
-        """Refuse a column that has neither timestamps nor dates.
-
-        Parameters
-        ----------
-        argument, column : str
-
-        Raises
-        ------
-        DTypeError
-        """
-        kind = self.row_types[column]
-        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            raise error(DTypeError, argument, "a timestamp or date column", f"{column!r} of {kind}")
-
-
+@check_keywords
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StageCall(StagePlan):
     """What a call gives to its stages, for some of its queries.
@@ -193,6 +147,14 @@ class StageCall(StagePlan):
         Likewise, ``session=``.
     execution : object
         The search in native code, for ``hyrecall._core.shaping``.
+    seqs : callable
+        ``seqs(lists)`` returns the insertion number of every entry.
+    reach : callable
+        ``reach(graph, begin, end, sources, hops)`` returns a graph's connections near the sources
+        of the queries [begin, end) of the batch.
+    donor_score : callable
+        ``donor_score(stage, hit)`` returns, in an explanation, the score of the document that held
+        a hit's place before a rerank.
     """
 
     now: datetime
@@ -202,13 +164,13 @@ class StageCall(StagePlan):
     first_query: int
     texts: Sequence[str | None]
     sessions: Sequence[Session | None]
+    seqs: Callable[[FusedLists], Array]
+    reach: Callable[..., Any]
     _gather: Callable[[FusedLists, str], pa.Array]
-    _seqs: Callable[[FusedLists], Array]
-    _reach: Callable[..., Any]
     _results: CallableResults
     _known: CallableResults | None
-    _donor_score: Callable[[Stage, FusedLists], float] | None = None
     _noted: dict[str, dict[int, str]] = field(default_factory=dict)
+    donor_score: Any = None
 
     def column(self, lists: FusedLists, name: str) -> pa.Array:
         """Return a key, cell, attribute or stored column of every entry.
@@ -223,19 +185,6 @@ class StageCall(StagePlan):
         pyarrow.Array
         """
         return self._gather(lists, name)
-
-    def seqs(self, lists: FusedLists) -> Array:
-        """Return the insertion number of every entry, which decides last between equal scores.
-
-        Parameters
-        ----------
-        lists : FusedLists
-
-        Returns
-        -------
-        ndarray of int64
-        """
-        return self._seqs(lists)
 
     def ordered(self, lists: FusedLists) -> FusedLists:
         """Return each list ordered by its scores.
@@ -276,34 +225,6 @@ class StageCall(StagePlan):
         self._results.keep(stage, self.first_query, lists.offsets, values)
         return values
 
-    def reach(self, graph: object, n: int, sources: Sequence[Sequence[Any]], hops: int) -> Any:
-        """Return a graph's connections within some hops of the sources of the lists' n queries.
-
-        Parameters
-        ----------
-        graph : Graph
-        n, hops : int
-        sources : sequence
-            The keys of each query's sources.
-        """
-        return self._reach(graph, self.first_query, self.first_query + n, sources, hops)
-
-    def donor_score(self, stage: Stage, hit: FusedLists) -> float:
-        """Return the score of the document that held a hit's place before a rerank.
-
-        Parameters
-        ----------
-        stage : Stage
-            The rerank.
-        hit : FusedLists
-
-        Returns
-        -------
-        float
-        """
-        assert self._donor_score is not None, "only an explanation knows it"
-        return self._donor_score(stage, hit)
-
     def note(self, told: str, alone: Mapping[int, str] | None = None) -> None:
         """Tell in ``hits.trace`` what the stage could not do.
 
@@ -321,7 +242,7 @@ class Stage:
     """A step of a recall that scores, orders or cuts the fused lists. Subclass it for your own.
 
     A stage is a frozen object of options. It has a number in the order of stages and a method
-    ``run``; all other methods have a default. ``check_keywords`` and dataclasses are not needed.
+    ``run``; all other methods have a default.
 
     Attributes
     ----------
@@ -334,18 +255,13 @@ class Stage:
         Why it is refused in a recall over shards; None: it runs where the shards' lists are merged.
     column_options : tuple of str
         Those of its options that name a column. The columns are checked, and shards send them.
-    beside : tuple of str
-        Names of stages that may have the same number.
-    acts : {"lists", "fusion", "queries"}
-        Where it acts; "lists" for a stage of your own.
-    may_wait : bool
-        Whether it calls a function that may take long.
 
     Notes
     -----
     A stage gives the same reply for a query whatever else the batch asks, and a shorter ``limit``
     gives the beginning of a longer one's list. So it looks at no other query's entries, and keeps
-    at least ``call.n_wanted`` of the entries that it would keep.
+    at least ``call.n_wanted`` of the entries that it would keep. Arrays that it adds are always
+    added.
 
     Examples
     --------
@@ -360,9 +276,10 @@ class Stage:
     phase: ClassVar[float]
     over_shards: ClassVar[str | None] = None
     column_options: ClassVar[tuple[str, ...]] = ()
-    beside: ClassVar[tuple[str, ...]] = ()
-    acts: ClassVar[Literal["queries", "fusion", "lists"]] = "lists"
-    may_wait: ClassVar[bool] = False
+
+    _acts: ClassVar[Literal["queries", "fusion", "lists"]] = "lists"
+    _beside: ClassVar[tuple[str, ...]] = ()  # stages that may have the same number
+    _may_wait: ClassVar[bool] = False  # for a function that may take long
 
     @property
     def name(self) -> str:
@@ -394,18 +311,8 @@ class Stage:
         """
         return next((one for one in stages if isinstance(one, cls)), None)
 
-    def fuses(self, schema: Schema) -> bool:
-        """Return whether a single arm is fused, too, because the stage adds to fused scores.
-
-        Parameters
-        ----------
-        schema : Schema
-
-        Returns
-        -------
-        bool
-        """
-        del schema
+    def _fuses(self, schema: Schema) -> bool:
+        """Say whether a single arm is fused, too, because the stage adds to fused scores."""
         return False
 
     def check(self, plan: StagePlan) -> None:
@@ -438,7 +345,6 @@ class Stage:
         -------
         tuple
         """
-        del plan
         return self.columns, ()
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
@@ -456,9 +362,7 @@ class Stage:
         """
         raise NotImplementedError
 
-    def explain(
-        self, hit: FusedLists, score: float, call: StageCall
-    ) -> tuple[float, dict[str, float]]:
+    def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         """Return a hit's score after the stage, recomputed, and the numbers that it is made of.
 
         Parameters
@@ -475,10 +379,9 @@ class Stage:
         tuple
             Default: the score before and nothing.
         """
-        del hit, call
         return score, {}
 
-    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> Callable[[int], Why]:
+    def why(self, before: FusedLists, after: FusedLists, call: StageCall) -> WhyOf:
         """Return a function that tells why an entry was dropped.
 
         Parameters
@@ -492,29 +395,20 @@ class Stage:
         -------
         callable
         """
-        del after, call
         return lambda entry: Why("dropped", float(before.score[entry]))
 
     @staticmethod
-    def _told(factors: Mapping[str, float], before: float, after: float) -> list[str]:
-        """Return an explanation in words: the rest of the line with the score, and lines below it.
-
-        Parameters
-        ----------
-        factors : mapping of str to float
-            What :meth:`explain` returned.
-        before, after : float
-            The hit's scores.
-
-        Returns
-        -------
-        list of str
-        """
+    def _told(factors: Factors, before: float, after: float) -> list[str]:
+        """Explain in words: the rest of the line with the score, and lines below it."""
         how = " as before" if before == after else f" after {shown(before)}"
         told = ", ".join(f"{name.replace('_', ' ')} {shown(one)}" for name, one in factors.items())
         return [f"{how}{': ' if told else ''}{told}"]
 
 
+# ---- What stages share ----
+
+
+@check_keywords
 class TextStage(Stage):
     """A stage that reads texts: those of its option ``column``, or ``hit.text``."""
 
@@ -547,6 +441,30 @@ def text_columns(stage: TextStage, plan: RowTypes) -> tuple[str, ...]:
 def texts_of(stage: TextStage, lists: FusedLists, call: StageCall) -> pa.Array:
     """Return the text of each entry."""
     return join_texts([call.column(lists, name) for name in text_columns(stage, call)])
+
+
+def vector_arm(stage: Stage, plan: StagePlan) -> str:
+    """Return the vector arm that a stage reads: the one it names, or the only one."""
+    arms, named = list(plan.schema.vector_arms), getattr(stage, "vector", None)
+    argument = f"{stage.name}.vector"
+    if named is None and len(arms) != 1:
+        wish = f"one of {arms}" if arms else "an index with a vector arm"
+        raise error(OptionError, argument, wish, "None" if arms else "one without")
+    if named is not None and named not in arms:
+        raise error(OptionError, argument, f"one of {arms}", repr(named))
+    return named or arms[0]
+
+
+def vector_number(stage: Stage, plan: StagePlan) -> int:
+    """Return the number of that arm among the index's."""
+    return list(plan.schema.vector_arms).index(vector_arm(stage, plan))
+
+
+def check_time(argument: str, column: str, plan: StagePlan) -> None:
+    """Refuse a column that has neither timestamps nor dates."""
+    kind = plan.row_types[column]
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise error(DTypeError, argument, "a timestamp or date column", f"{column!r} of {kind}")
 
 
 def shown(number: float, digits: int = 6) -> str:
@@ -597,8 +515,11 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
         if not isinstance(stage, Stage):
             wish = f"a sequence of stages ({', '.join(STAGES)})"
             raise error(OptionError, "shaping", wish, repr(stage))
+        if not isinstance(getattr(stage, "phase", None), int | float):
+            wish = "a number: the place of the stage among others"
+            raise error(DTypeError, f"{stage.name}.phase", wish, "none")
     for earlier, later in pairwise(stages):
-        pair = later.name in earlier.beside
+        pair = later.name in earlier._beside
         if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):
             wish = f"at most one of each stage, in the order {_ORDER}"
             raise error(OptionError, "shaping", wish, [stage.name for stage in stages])

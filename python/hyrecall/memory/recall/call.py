@@ -90,7 +90,8 @@ def _reading_texts(recipe: Recipe) -> Recipe:
     """Return a recipe whose rerankers and budgets read the column of whole texts."""
     for stage in recipe.shaping:
         if isinstance(stage, TextStage) and stage.column is None:
-            recipe = with_stage(recipe, replace(stage, column=TEXT))
+            options: Any = stage
+            recipe = with_stage(recipe, replace(options, column=TEXT))
     return recipe
 
 
