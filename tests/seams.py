@@ -347,6 +347,7 @@ NAMES = {
     "hyrecall.serve.workers": "Supervisor listen run_workers",
     "hyrecall.stages.age": "Composite",
     "hyrecall.stages.feedback": "SecondLook",
+    "hyrecall.stages.registry": "STAGES",
     "hyrecall.stages.session": "ask_Session=Session",
     "hyrecall.stages.session_signals": "Phase SessionSignals",
     "hyrecall.stages.stage": "Stage",
