@@ -43,7 +43,7 @@ NOT_IMPORTED = {
     *("hyrecall.parts.part", "hyrecall.parts.request", "hyrecall.parts.shard"),
     *("hyrecall.recall.arms", "hyrecall.recall.exact"),
     *("hyrecall.recall.explain", "hyrecall.recall.explain_dropped"),
-    *("hyrecall.recall.grouping", "hyrecall.recall.recipe_answer", "hyrecall.recall.second_look"),
+    *("hyrecall.recall.grouping", "hyrecall.recall.recipe_answer"),
     *("hyrecall.recall.shaper", "hyrecall.recipe"),
     *("hyrecall.stages.evidence", "hyrecall.stages.feedback", "hyrecall.stages.lists"),
     *("hyrecall.stages.session", "hyrecall.stages.session_signals", "hyrecall.stages.stage"),

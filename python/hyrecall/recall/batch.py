@@ -215,8 +215,7 @@ def run_recall(
         state.check_texts(plan.request)  # before they are read
     parts = _parts(plan.n_queries, device, is_shaped=whole)
     plan, known, looks, looking = _look_twice(facts, state, plan, parts)
-    reaches = _reaches(plan) if whole or expansion else None
-    shaper = _make_shaper(facts, state, plan, request, reaches) if whole and reaches else None
+    reaches, shaper = _shaper(facts, state, plan, request, expands=bool(expansion), shapes=whole)
     spent = {"plan": time.perf_counter() - started - (looking or 0.0)}
     if looking is not None:
         spent["feedback"] = looking
@@ -295,15 +294,9 @@ def _look_twice(
     """Search with each part of a batch first, if a stage acts on its queries."""
     if plan.feedback is None:
         return plan, {}, {}, None
-    from hyrecall.recall.second_look import look_twice
+    from hyrecall.recall.shaper import look_twice
 
     return look_twice(facts, state, plan, plan.feedback, parts)
-
-
-def _reaches(plan: Plan) -> Reaches:
-    from hyrecall.recall.reach import Reaches
-
-    return Reaches(plan.graphs, plan.scope)
 
 
 def _expanded(
@@ -323,16 +316,24 @@ def _expanded(
     return replace(reply, around=around)
 
 
-def _make_shaper(
-    facts: IndexFacts, state: State, plan: Plan, request: Search, reaches: Reaches
-) -> Shaper:
-    """Return what shapes the lists of a call; ``reaches`` are those of the call."""
+def _shaper(
+    facts: IndexFacts, state: State, plan: Plan, request: Search, *, expands: bool, shapes: bool
+) -> tuple[Reaches | None, Shaper | None]:
+    """Return the graphs' connections for a call, and what shapes its lists."""
+    if not (expands or shapes):
+        return None, None
+    from hyrecall.recall.reach import Reaches
+
+    reaches = Reaches(plan.graphs, plan.scope)
+    if not shapes:
+        return reaches, None
     from hyrecall.recall.grouping import make_grouper
     from hyrecall.recall.shaper import Shaper
 
-    return Shaper(
-        facts, state, plan, now=request.now, texts=_texts(facts, plan, request.text),
-        reaches=reaches, grouper=make_grouper(facts, state, plan, request.columns),
+    return reaches, Shaper(
+        facts, state, plan, now=request.now, reaches=reaches,
+        texts=_texts(facts, plan, request.text),
+        grouper=make_grouper(facts, state, plan, request.columns),
     )  # fmt: skip
 
 

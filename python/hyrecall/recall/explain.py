@@ -15,7 +15,7 @@ from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import QUERY_ARRAYS, Reply
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.shaper import stage_call
+from hyrecall.recall.shaper import Shaper
 from hyrecall.segments.segments import State
 from hyrecall.stages.lists import FusedLists
 from hyrecall.stages.stage import DONOR, Stage, Step
@@ -141,13 +141,9 @@ def _steps(
             steps.append(Step(stage.name, score, factors))
         return steps
 
-    call = replace(
-        stage_call(
-            reply.facts, state, plan, execution, here.query, now=reply.now,
-            reaches=Reaches(plan.graphs, plan.scope),
-        ),
-        donor_score=donor_score,
-    )  # fmt: skip
+    reaches = Reaches(plan.graphs, plan.scope)
+    shaper = Shaper(reply.facts, state, plan, now=reply.now, reaches=reaches)
+    call = replace(shaper.call(execution, here.query), donor_score=donor_score)
     return tuple(run(hit, fused, plan.stages))
 
 

@@ -53,7 +53,7 @@ class _Again:
         self._candidates = execution.candidates(execution.statistics())
         self._arrays = self._merged(request)
         self._shaper = Shaper(
-            self._facts, state, plan, now=reply.now, texts=(),
+            self._facts, state, plan, now=reply.now,
             reaches=Reaches(plan.graphs, plan.scope), known=results,
         )  # fmt: skip
         self._call = self._shaper.call(execution, query)

@@ -121,11 +121,6 @@ class Plan(NamedTuple):
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))
 
-    def places(self, arm: str) -> list[int]:
-        """Return where an arm stands among those that run: once for each table, or once."""
-        pairs = zip(self.arms, self.bases, strict=True)
-        return [at for at, names in enumerate(pairs) if arm in names]
-
     def in_table(self, at: int, values: pa.Array) -> npt.NDArray[np.bool_]:
         """Say of rows, by their values in the column of tables, which of them an arm may see."""
         if self.tables is None or self.arms[at] == self.bases[at]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.reply import QUERY_ARRAYS
+from hyrecall.hits.reply import QUERY_ARRAYS, only_queries
 from hyrecall.hits.trace import StageTrace
-from hyrecall.recall.arms import newest_rows
+from hyrecall.recall.arms import FoundDocs, newest_rows
 from hyrecall.recall.grouping import Grouper
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather_column, seqs_of
+from hyrecall.stages.feedback import Feedback, SecondLook, asked_again, look, without_effect
 from hyrecall.stages.lists import Array, FusedLists, lead, order_codes, tie_ranks
 from hyrecall.stages.session_signals import Phase, phases_of
 from hyrecall.stages.stage import CallableResults, StageCall, StagePlan
@@ -47,45 +48,6 @@ def stage_plan(facts: IndexFacts, plan: Plan) -> StagePlan:
     )
 
 
-def stage_call(
-    facts: IndexFacts,
-    state: State,
-    plan: Plan,
-    execution: _core.Execution,
-    first_query: int = 0,
-    *,
-    now: datetime,
-    reaches: Reaches,
-    texts: Sequence[str | None] = (),
-    results: CallableResults | None = None,
-    known: CallableResults | None = None,
-) -> StageCall:
-    """Return what stages get of a call; ``known`` has what its callables returned before."""
-
-    def gather(lists: FusedLists, name: str) -> pa.Array:
-        segment, row = lists.arrays["segment"], lists.arrays["row"]
-        return gather_column(state.segments, segment, row, name)
-
-    def seqs(lists: FusedLists) -> Array:
-        return seqs_of(state.segments, lists.arrays["segment"], lists.arrays["row"])
-
-    return StageCall(
-        **vars(stage_plan(facts, plan)),
-        now=now,
-        n_wanted=plan.offset + plan.limit,
-        is_grouped=plan.grouping is not None,
-        execution=execution,
-        first_query=first_query,
-        texts=texts,
-        sessions=plan.sessions,
-        seqs=seqs,
-        reach=reaches.of,
-        _gather=gather,
-        _results=CallableResults() if results is None else results,
-        _known=known,
-    )
-
-
 def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     """Check that an index and a plan can answer the stages; before anything is computed."""
     known = facts.schema.row_columns
@@ -97,6 +59,50 @@ def check_shaping(facts: IndexFacts, plan: Plan) -> None:
     seen = stage_plan(facts, plan)
     for stage in plan.stages:
         stage.check(seen)
+
+
+# ---- Searches twice where a stage acts on queries: the first search, and the plan of the second
+
+
+class SecondSearch(NamedTuple):
+    """The plan of the second search of a batch, and what the first one found."""
+
+    plan: Plan
+    found: Mapping[int, dict[str, FoundDocs]]
+    looks: Mapping[int, SecondLook]
+    seconds: float | None
+
+
+def look_twice(
+    facts: IndexFacts,
+    state: State,
+    plan: Plan,
+    feedback: Feedback,
+    parts: Sequence[tuple[int, int]],
+) -> SecondSearch:
+    """Search with each part [begin, end) of a batch; put what the best rows add to its queries."""
+    began = time.perf_counter()
+    bases = plan.bases[plan.n_lexical :]
+    dense = [arm for arm in bases if arm not in plan.extra]
+    told = list(without_effect(feedback, plan.n_lexical, len(dense)))
+    plan = plan._replace(notes={**plan.notes, **dict.fromkeys(told)})
+    if len(told) == (feedback.dense > 0) + (feedback.terms > 0):
+        return SecondSearch(plan, {}, {}, None)
+    found: dict[int, dict[str, FoundDocs]] = {}
+    looks = []
+    for begin, end in parts:
+        request = plan.request.slice(begin, end, feedback.rows)
+        found[begin] = plan.complete(request, begin, is_first=True)
+        execution = _core.Execution(state.snapshot, request)
+        arrays, _ = execution.hits(execution.statistics())
+        if plan.blank_queries:
+            is_blank = np.isin(np.arange(begin, begin + request.n_queries), plan.blank_queries)
+            arrays = only_queries(arrays, ~is_blank)
+        rows = arrays["segment"], arrays["row"]
+        keys = gather_column(state.segments, *rows, facts.schema.key)
+        looks.append(look(feedback, execution, arrays, keys))
+    again, added = asked_again(plan.request, looks, plan.arms, plan.arms[plan.n_lexical :])
+    return SecondSearch(plan._replace(request=again), found, added, time.perf_counter() - began)
 
 
 # ---- Fills a list that is too short with the newest documents of the query's scope ----
@@ -244,8 +250,8 @@ class Shaper:
         plan: Plan,
         *,
         now: datetime,
-        texts: Sequence[str | None],
         reaches: Reaches,
+        texts: Sequence[str | None] = (),
         known: CallableResults | None = None,
         grouper: Grouper | None = None,
     ) -> None:
@@ -272,10 +278,29 @@ class Shaper:
 
     def call(self, execution: _core.Execution, first_query: int) -> StageCall:
         """Return what the stages get for a piece of the batch."""
-        return stage_call(
-            self._facts, self._state, self._plan, execution, first_query, now=self._now,
-            reaches=self._reaches, texts=self._texts, results=self.results, known=self._known,
-        )  # fmt: skip
+        plan, segments = self._plan, self._state.segments
+
+        def gather(lists: FusedLists, name: str) -> pa.Array:
+            return gather_column(segments, lists.arrays["segment"], lists.arrays["row"], name)
+
+        def seqs(lists: FusedLists) -> Array:
+            return seqs_of(segments, lists.arrays["segment"], lists.arrays["row"])
+
+        return StageCall(
+            **vars(stage_plan(self._facts, plan)),
+            now=self._now,
+            n_wanted=plan.offset + plan.limit,
+            is_grouped=plan.grouping is not None,
+            execution=execution,
+            first_query=first_query,
+            texts=self._texts,
+            sessions=plan.sessions,
+            seqs=seqs,
+            reach=self._reaches.of,
+            _gather=gather,
+            _results=self.results,
+            _known=self._known,
+        )
 
     def run(
         self,

@@ -26,6 +26,7 @@ class _Beside(Stage):
     """What both stages share: they add to fused scores in the native merge."""
 
     _acts = "fusion"
+    _lacks: ClassVar[tuple[str, str, str]]  # what a schema lacks, and how a plain call is told
 
     @staticmethod
     def _told(factors: Factors, before: float, after: float) -> list[str]:
@@ -81,6 +82,10 @@ class Around(_Beside):
     """
 
     phase: ClassVar[float] = -3
+    _lacks = (
+        "thread", "a schema with thread= (the rows around a hit are those of its thread)",
+        "one without",
+    )  # fmt: skip
 
     neighbours: Sequence[float] = (0.3, 0.15)
     thread: float = 0.25
@@ -153,6 +158,7 @@ class Prior(_Beside):
     """
 
     phase: ClassVar[float] = -2
+    _lacks = ("speaker", "the name of a column, or a schema with speaker=", "None, and one without")
     column_options = ("column",)
 
     column: str | None
@@ -209,11 +215,11 @@ class Evidence:
     ) -> tuple[Evidence | None, tuple[str, ...]]:
         """Return those among stages that have an effect, and notes on the others for the trace."""
         notes, kept = [], []
-        for stage in (one for one in stages if one._acts == "fusion"):
+        for stage in (one for one in stages if isinstance(one, _Beside)):
             if stage._fuses(schema):
                 kept.append(stage)
                 continue
-            lacks, wish, got = _LACKS[type(stage)]
+            lacks, wish, got = stage._lacks
             if not is_recipe:
                 raise error(OptionError, stage.name, wish, got)
             notes.append(f"{stage.name} has no effect: the schema has no {lacks}")
@@ -293,18 +299,3 @@ class Evidence:
             total += value
         name = " and ".join(stage.name for stage in self.stages)
         return Step(name, total + 0.0, factors, keys)
-
-
-_LACKS: dict[type[Stage], tuple[str, str, str]] = {
-    Around: (
-        "thread",
-        "a schema with thread= (the rows around a hit are those of its thread)",
-        "one without",
-    ),
-    Prior: (
-        "speaker",
-        "the name of a column, or a schema with speaker=",
-        "None, and one without",
-    ),
-}
-"""What a schema lacks for which a stage has no effect, and how a call without a recipe is told."""

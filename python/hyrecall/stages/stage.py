@@ -250,7 +250,7 @@ class Stage:
         Its place among the stages of a call. Those of this package have whole numbers: Feedback -4,
         Around -3, Prior -2, Provenance -1, Linear 0, Rerank and RerankBy 1, Dedup 2, Recency,
         Composite and SessionSignals 3, Budget and MMR 4, Gate 5. A call has at most one stage of a
-        number.
+        number. A stage of your own gets the fused lists, whatever its number.
     over_shards : str or None
         Why it is refused in a recall over shards; None: it runs where the shards' lists are merged.
     column_options : tuple of str
