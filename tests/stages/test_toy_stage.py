@@ -60,6 +60,33 @@ class Alone(Halved):
     over_shards = "it is a toy"
 
 
+class Asked(Stage):
+    """Adds what a function says of each text, and keeps it for explanations."""
+
+    phase = 0.5
+
+    def __init__(self, function: Callable[[list[str]], list[float]]) -> None:
+        self.function = function
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return ("said",)
+
+    def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
+        texts = call.column(lists, "text").to_pylist()
+        said = call.once(self, lists, lambda: np.array(self.function(texts), np.float64))
+        if (said == 0).any():
+            empty = np.unique(lists.query[said == 0]) + call.first_query
+            call.note("said nothing", {int(query): "said nothing of yours" for query in empty})
+        return call.ordered(lists.with_arrays(said=said, score=lists.score + said))
+
+    def explain(
+        self, hit: FusedLists, score: float, call: StageCall
+    ) -> tuple[float, dict[str, float]]:
+        said = float(hit.arrays["said"][0])
+        return score + said, {"said": said}
+
+
 TABLE = pa.table(
     {
         "id": [1, 2, 3, 4, 5],
@@ -102,6 +129,25 @@ def test_its_scores_are_explained_to_the_last_bit(index: hr.Index) -> None:
             assert [step.stage for step in made.steps] == ["Halved", "Rerank", "Cap", "MMR"]
             assert made.steps[0].score == made.fused / 2
             assert f"Cap: score {made.steps[2].score:.6g} as before: most 1" in str(made)
+
+
+def test_what_it_keeps_explains_rows_that_a_rerank_has_moved(index: hr.Index) -> None:
+    asked: list[int] = []
+
+    def lengths(texts: list[str]) -> list[float]:
+        asked.append(len(texts))
+        return [len(text) / 10 if "milk" not in text else 0.0 for text in texts]
+
+    hits = index.recall(**ASKED, shaping=(Asked(lengths), hr.Rerank(4), hr.MMR(0.5)), limit=3)
+    assert hits[0].keys != index.recall(**ASKED, shaping=Asked(lengths), limit=3)[0].keys
+    for hit in (*hits[0], *hits[1]):
+        assert hit.explain().score == hit.score
+    told = hits.trace
+    assert told.degraded == told.stages[0].notes == ("said nothing",)
+    assert hits[1].trace.degraded == ("said nothing of yours",)
+    n_asked = len(asked)
+    assert hits[0].explain_dropped().n_dropped == 2
+    assert len(asked) == n_asked  # its function is not called again
 
 
 def test_it_says_why_it_drops_a_row(index: hr.Index) -> None:
