@@ -1,4 +1,4 @@
-"""Carries out the stages of a call on the fused lists of a batch, a stage at a time."""
+"""Carries out the stages of a call: a second search, each stage on the lists, fill and page."""
 
 from __future__ import annotations
 

@@ -49,6 +49,7 @@ class _Reranking(Stage):
     window: int
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
+        assert call.donor_score is not None
         given = float(hit.arrays["rerank_score"][0])
         factors = {} if math.isnan(given) else {"rerank_score": given}
         return call.donor_score(self, hit), factors

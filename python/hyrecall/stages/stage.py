@@ -166,11 +166,11 @@ class StageCall(StagePlan):
     sessions: Sequence[Session | None]
     seqs: Callable[[FusedLists], Array]
     reach: Callable[..., Any]
+    donor_score: Callable[[Stage, FusedLists], float] | None = None
     _gather: Callable[[FusedLists, str], pa.Array]
     _results: CallableResults
     _known: CallableResults | None
     _noted: dict[str, dict[int, str]] = field(default_factory=dict)
-    donor_score: Any = None
 
     def column(self, lists: FusedLists, name: str) -> pa.Array:
         """Return a key, cell, attribute or stored column of every entry.
