@@ -44,6 +44,7 @@ from hyrecall.errors import (
 from hyrecall.hits.hits import Hit, Hits, QueryHits
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.index import Index
+from hyrecall.stages.registry import HOMES as _HOMES
 from hyrecall.table.schema import Schema, Text, Vector
 from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
 from hyrecall.text.bm25 import BM25
@@ -52,24 +53,6 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall import arms, recipes
     from hyrecall.ask.expansion import Context, SharedTags
-    from hyrecall.ask.session import Session
-    from hyrecall.ask.shaping import (
-        MMR,
-        Around,
-        Budget,
-        Composite,
-        Dedup,
-        Feedback,
-        Gate,
-        Linear,
-        Phase,
-        Prior,
-        Provenance,
-        Recency,
-        Rerank,
-        RerankBy,
-        SessionSignals,
-    )
     from hyrecall.graph.graph import Graph, GraphSchema
     from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
     from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
@@ -77,6 +60,17 @@ if TYPE_CHECKING:
     from hyrecall.memory import Episode as Episode
     from hyrecall.memory import EpisodeMatch as EpisodeMatch
     from hyrecall.recipe import Recipe
+    from hyrecall.stages.age import Composite, Recency
+    from hyrecall.stages.choice import MMR, Budget
+    from hyrecall.stages.dedup import Dedup
+    from hyrecall.stages.evidence import Around, Prior
+    from hyrecall.stages.feedback import Feedback
+    from hyrecall.stages.gate import Gate
+    from hyrecall.stages.linear import Linear
+    from hyrecall.stages.provenance import Provenance
+    from hyrecall.stages.rerank import Rerank, RerankBy
+    from hyrecall.stages.session import Session
+    from hyrecall.stages.session_signals import Phase, SessionSignals
 
 __all__ = [
     "ANY",
@@ -170,21 +164,18 @@ __all__ = [
 
 _LATER = {
     "ask.expansion": ("Context", "SharedTags"),
-    "ask.session": ("Session",),
-    "ask.shaping": (
-        *("MMR", "Around", "Budget", "Composite", "Dedup", "Feedback", "Gate", "Linear", "Phase"),
-        *("Prior", "Provenance", "Recency", "Rerank", "RerankBy", "SessionSignals"),
-    ),
     "graph.graph": ("Graph", "GraphSchema"),
     "hits.around": ("NearRow", "Neighbour", "ThreadRow"),
     "hits.dropped": ("Dropped", "DroppedRow", "StageDrops"),
     "hits.explain_text": ("Explanation",),
     "memory": ("Episode", "EpisodeMatch"),  # they need the extra [memory]
     "recipe": ("Recipe",),
+    "stages.session": ("Session",),
+    **{f"stages.{home}": names for home, names in _HOMES.items()},
 }
 
 if not TYPE_CHECKING:  # a type checker knows these names by the imports above, and no others
-    __getattr__ = _lazily(__name__, _LATER, modules=("arms", "recipe", "recipes"))
+    __getattr__ = _lazily(__name__, _LATER, modules=("arms", "recipe", "recipes", "stages"))
 
 
 def __dir__() -> list[str]:

@@ -16,16 +16,12 @@ from hyrecall.ask.scoring import (
     Above,
     Max,
 )
-from hyrecall.ask.shaping import (
-    MMR,
-    Around,
-    Composite,
-    Dedup,
-    Phase,
-    Provenance,
-    Recency,
-    SessionSignals,
-)
+from hyrecall.stages.age import Composite, Recency
+from hyrecall.stages.choice import MMR
+from hyrecall.stages.dedup import Dedup
+from hyrecall.stages.evidence import Around
+from hyrecall.stages.provenance import Provenance
+from hyrecall.stages.session_signals import Phase, SessionSignals
 from hyrecall.text.bm25 import BM25
 
 __all__ = [

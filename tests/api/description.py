@@ -1,7 +1,8 @@
 """Describes the public API of modules as text: one line for each name, method, property and field.
 
 Only names that a module lists in ``__all__`` are read. The text does not show in which module a
-name is defined, which base class brings a method, and how types are annotated: code may move.
+name is defined, which base class brings a method, and how types are annotated: code may move. What
+a public base class has just so is told there alone.
 """
 
 import enum
@@ -60,7 +61,14 @@ def _of_name(name: str, thing: Any, public: set[type]) -> Iterator[str]:
         yield f"module {name}"
     elif inspect.isclass(thing):
         yield f"class {name}{_bases(thing, public)}"
-        yield from sorted(f"    {line}" for line in _members(name, thing))
+        known = {
+            line
+            for base in thing.__mro__[1:]
+            if base in public
+            for line in _members(base.__name__, base)
+            if not line.startswith(("new", "field"))
+        }
+        yield from sorted(f"    {line}" for line in _members(name, thing) if line not in known)
     elif inspect.isroutine(thing):
         yield _function("function", name, thing)
     else:

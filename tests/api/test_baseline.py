@@ -18,7 +18,8 @@ from api.description import describe, load
 
 BASELINE = Path(__file__).parent / "baseline.txt"
 MODULES = (
-    *("hyrecall", "hyrecall.arms", "hyrecall.recipe", "hyrecall.recipes", "hyrecall.memory"),
+    *("hyrecall", "hyrecall.arms", "hyrecall.recipe", "hyrecall.recipes", "hyrecall.stages"),
+    "hyrecall.memory",
     *(
         "hyrecall.memory.backends",
         "hyrecall.embed",

@@ -89,13 +89,12 @@ def untyped_check(column: pa.ChunkedArray, *_: object) -> None:
 
 PLANTED: dict[str, tuple[dict[str, object], int]] = {
     "wrapped ages": (
-        {"hyrecall.recall.shaper.age_seconds": wrapped_ages,
-         "hyrecall.recall.explain_stages.age_seconds": wrapped_ages},
+        {"hyrecall.stages.age.age_seconds": wrapped_ages},
         5,
     ),
     "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 2),
     "batch-wide importances": (
-        {"hyrecall.recall.shaper.importances": batch_wide_importances},
+        {"hyrecall.stages.age.importances": batch_wide_importances},
         19,
     ),
     "the least count is no time": ({"hyrecall.table.arrow_values.NAT": None}, 2),

@@ -13,7 +13,7 @@ from hyrecall import recipes
 from oracle import dropped as oracle
 from oracle import shaping as definition
 from oracle.dropped import Drop
-from seams import DroppedRow, Plan, RecallSource, Shaper, explain_dropped, reply_of
+from seams import DroppedRow, Plan, RecallSource, choice, dedup, reply_of
 from seams import recall_batch_module as batch
 from several_recipes import RECIPES, Ask, World, asks, world
 from shaped_corpus import Corpus, corpus, preference, tokens
@@ -308,23 +308,23 @@ def test_a_row_of_another_tenant_would_be_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_wrong_kept_row_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    clusters = Shaper.clusters
+    clusters = dedup.clusters
 
-    def wrong(self: Shaper, *given: Any) -> Any:
-        found = dict(clusters(self, *given))
+    def wrong(*given: Any) -> Any:
+        found = dict(clusters(*given))
         found["kept_for"] = np.maximum(found["kept_for"] - 1, 0)
         return found
 
     stage, expect = CHOICES[0]
-    monkeypatch.setattr(Shaper, "clusters", wrong)
+    monkeypatch.setattr(dedup, "clusters", wrong)
     with pytest.raises(AssertionError):
         check_stages(stage, expect)
 
 
 def test_a_wrong_reason_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        explain_dropped._Again, "_not_chosen",
-        lambda self, budget, mmr, before, after: lambda at: self._beyond(before, at, before, None),
+        choice, "_not_chosen",
+        lambda budget, mmr, before, *_: lambda at: choice.beyond(before, at, before, None),
     )  # fmt: skip
     stage, expect = CHOICES[3]
     with pytest.raises(AssertionError):

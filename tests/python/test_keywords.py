@@ -31,7 +31,7 @@ MODULES = (
     *(
         "hyrecall",
         "hyrecall.arms",
-        "hyrecall.ask.shaping",
+        "hyrecall.stages",
         "hyrecall.recipe",
         "hyrecall.embed",
     ),
@@ -81,6 +81,7 @@ MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}
 # What hands its options to a memory of any kind, or takes names that the caller chose.
 OPEN = {
     *("AutoExtract", "Lazy", "RecallOnly", "default_recall_scored", "grid"),
+    "FusedLists.with_arrays",
     *("Filter.__init__", "Scope.matching"),
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.memory import Episode, Memory, MemorySync
+from hyrecall.stages import StageCall
 from rerank.models import make_folder, overlap
 from seams import DegradedReason
 
@@ -160,16 +161,14 @@ def scope_after_rerank(index: hr.Index, stage: hr.RerankBy) -> None:
 
 def neighbours_text(index: hr.Index, stage: hr.RerankBy) -> None:
     """Planted: the text of the next row of the segment is read."""
-    from seams import Shaper
-
-    column = Shaper.column
+    column = StageCall.column
 
     def next_row(self: Any, pool: Any, name: str) -> Any:
         rows = (pool.arrays["row"] + 1) % len(index)
         return column(self, pool.with_arrays(row=rows), name)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shaper, "column", next_row)
+        patch.setattr(StageCall, "column", next_row)
         scoped(index, stage)
 
 

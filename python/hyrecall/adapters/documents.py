@@ -27,7 +27,6 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import Above, Fusion
-from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import (
     as_int,
     as_items,
@@ -48,6 +47,7 @@ from hyrecall.errors import (
 )
 from hyrecall.index import Index
 from hyrecall.recipe import Recipe
+from hyrecall.stages.stage import Stage
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25

@@ -15,11 +15,11 @@ from hyrecall.adapters.documents import DocumentIndex, FoundDocument, open_docum
 from hyrecall.adapters.extras import check_arms, needs_extra, text_of
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
-from hyrecall.ask.shaping import MMR
 from hyrecall.base.arguments import as_int, check_keywords, one_of
 from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
+from hyrecall.stages.choice import MMR
 
 with needs_extra("langchain"):
     from langchain_core.callbacks import (

@@ -28,11 +28,11 @@ from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import RRF, Fusion
-from hyrecall.ask.shaping import MMR
 from hyrecall.base.arguments import as_int
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
+from hyrecall.stages.choice import MMR
 
 with needs_extra("llama-index"):
     from llama_index.core.base.base_retriever import BaseRetriever

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm as Arm
     from hyrecall.ask.expansion import Expansion as Expansion
     from hyrecall.ask.filter_json import FilterLike as FilterLike
-    from hyrecall.ask.graphs import GraphLike as GraphLike
     from hyrecall.ask.recipe import Recipe as Recipe
-    from hyrecall.ask.session import Session as Session
-    from hyrecall.ask.shaping import Phase as Phase
-    from hyrecall.ask.shaping import Stage as Stage
+    from hyrecall.base.graphs import GraphLike as GraphLike
+    from hyrecall.stages.session import Session as Session
+    from hyrecall.stages.session_signals import Phase as Phase
+    from hyrecall.stages.stage import Stage as Stage
 else:
     __getattr__ = lazily(
         __name__,
@@ -26,9 +26,10 @@ else:
             "arms": ("Arm",),
             "expansion": ("Expansion",),
             "filter_json": ("FilterLike",),
-            "graphs": ("GraphLike",),
+            "hyrecall.base.graphs": ("GraphLike",),
             "recipe": ("Recipe",),
-            "session": ("Session",),
-            "shaping": ("Phase", "Stage"),
+            "hyrecall.stages.session": ("Session",),
+            "hyrecall.stages.session_signals": ("Phase",),
+            "hyrecall.stages.stage": ("Stage",),
         },
     )

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from hyrecall.ask.graphs import GraphLike
-from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.arguments import check_keywords, check_objects, convert_field, is_one_of, one_of
+from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import integer
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Checks arguments of arms' constructors ----

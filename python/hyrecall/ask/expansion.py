@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from hyrecall.ask.arms import EdgeLexical, Edges, Regex
-from hyrecall.ask.graphs import GraphLike
-from hyrecall.ask.shaping import SessionSignals
-from hyrecall.ask.shaping.checks import column_name, integer
 from hyrecall.base.arguments import check_keywords, convert_field
+from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import column_name, integer
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.stages.stage import Stage
 
 MOST_BESIDE = 1000
 
@@ -167,8 +167,8 @@ def graphs_of(part: object) -> Iterator[tuple[str, object]]:
             for column in part.columns:
                 if isinstance(column, Edges):
                     yield f"{part.name}.columns", column.graph
-        case SessionSignals() if part.graph is not None:
-            yield "SessionSignals.graph", part.graph
+        case Stage() if (graph := getattr(part, "graph", None)) is not None:
+            yield f"{part.name}.graph", graph
         case Context():
             yield "Context.graph", part.graph
 

@@ -20,12 +20,15 @@ from hyrecall.ask.expansion import (
     put_graphs,
     read_expansion,
 )
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
-from hyrecall.ask.shaping import MMR, Around, Budget, Stage, check_stages
-from hyrecall.ask.shaping.checks import boolean, column_name, integer, names, plain_values, text
 from hyrecall.base.arguments import check_keywords, convert_field, number, one_of, set_fields
+from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import boolean, column_name, integer, names, plain_values, text
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.stages.choice import MMR, Budget
+from hyrecall.stages.evidence import Around
+from hyrecall.stages.registry import built_in
+from hyrecall.stages.stage import Stage, check_stages
 from hyrecall.text.bm25 import BM25
 
 # ---- Recipes and their parts as plain data for JSON, and as text ----
@@ -329,7 +332,7 @@ class WithThreads:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if not isinstance(self.around, Around):
+        if Around.among((self.around,)) is None:
             raise error(DTypeError, "around", "an hr.Around", repr(self.around))
         if self.bm25 is not None and not isinstance(self.bm25, BM25):
             raise error(DTypeError, "bm25", "an hr.BM25, or None", repr(self.bm25))
@@ -514,8 +517,7 @@ class Recipe:
         """The attribute and stored columns that the recipe reads, each once."""
         named = [tie.column for tie in self.tie_break]
         for stage in self.shaping:
-            options = ("column", "by", "keep", "time", "rating")
-            named += [getattr(stage, one) for one in options if getattr(stage, one, None)]
+            named += [column for column in stage.columns if column]
         with_column = Tags | Newest | SharedTags
         for part in (*self.more, *self.on_no_match, *self.expansion):
             named += [part.column] if isinstance(part, with_column) else []
@@ -540,7 +542,8 @@ class Recipe:
     @property
     def has_budget(self) -> bool:
         """Whether a token budget limits its lists, so that ``fill`` does nothing."""
-        return any(isinstance(stage, Budget) and stage.bounds for stage in self.shaping)
+        budget = Budget.among(self.shaping)
+        return budget is not None and budget.bounds
 
     def replace(self, **changes: Unpack[RecipeSettings]) -> Recipe:
         """Return the recipe with some settings changed.
@@ -581,7 +584,7 @@ class Recipe:
     @cached_property
     def _threaded(self) -> Recipe:
         how = self.with_threads
-        if how is None or self.normalize or any(isinstance(one, Around) for one in self.shaping):
+        if how is None or self.normalize or Around.among(self.shaping) is not None:
             return self
         arms = tuple(
             replace(arm, bm25=how.bm25)
@@ -688,9 +691,6 @@ def _check_part(name: str, part: object, kind: type[Any]) -> None:
 
 def known_parts() -> dict[str, type[Any]]:
     """Return the kinds of parts of recipes and calls that are plain data, by name."""
-    from hyrecall.ask import shaping
-
-    stages = {name: getattr(shaping, name) for name in shaping.__all__ if name[0].isupper()}
     kinds = (
         Recipe,
         Lexical,
@@ -714,9 +714,7 @@ def known_parts() -> dict[str, type[Any]]:
         DBSF,
         Above,
     )
-    known = {kind.__name__: kind for kind in kinds} | stages
-    # Functions are not data.
-    return {name: kind for name, kind in known.items() if isinstance(kind, type)}
+    return {kind.__name__: kind for kind in kinds} | built_in()
 
 
 # ---- Says whether queries by a recipe may be searched together with others' queries ----

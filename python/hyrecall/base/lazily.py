@@ -13,7 +13,9 @@ def lazily(
 ) -> Callable[[str], Any]:
     """Return the function ``__getattr__`` of a package."""
     # A type checker must know the same names by imports of its own, under ``TYPE_CHECKING``.
-    home_of = {name: f"{package}.{home}" for home, names in homes.items() for name in names}
+    # A home is a module of the package, or any by its full name.
+    full = {home: home if home.startswith("hyrecall.") else f"{package}.{home}" for home in homes}
+    home_of = {name: full[home] for home, names in homes.items() for name in names}
 
     def give(name: str) -> Any:
         if name in modules:

@@ -21,7 +21,6 @@ from rich.progress import Progress as Bar
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Composite
 from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.options import read_filter, read_recipe
@@ -29,6 +28,7 @@ from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import say
 from hyrecall.embed import choose
 from hyrecall.errors import OptionError, StoreMismatchError, StoreNotFoundError, error
+from hyrecall.stages.age import Composite
 
 if TYPE_CHECKING:
     from hyrecall.ask.filters import Filter
@@ -111,13 +111,13 @@ def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
         for name in ("recency", "importance", "relevance")
         if f"weight_{name}" in settings
     }
-    if not weights or not any(isinstance(stage, Composite) for stage in recipe.shaping):
+    composite = Composite.among(recipe.shaping)
+    if not weights or composite is None:
         return recipe
-    weighed = (
-        replace(stage, **weights) if isinstance(stage, Composite) else stage
-        for stage in recipe.shaping
+    weighed = replace(composite, **weights)
+    return recipe.replace(
+        shaping=tuple(weighed if stage is composite else stage for stage in recipe.shaping)
     )
-    return recipe.replace(shaping=tuple(weighed))
 
 
 def opening_options(recipe: str | None, settings: dict[str, Any]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bar
 
-from hyrecall.ask.shaping.checks import read_duration
 from hyrecall.base.arguments import home_path
+from hyrecall.base.options import read_duration
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.cli.memory_options import AsJson, store_path
 from hyrecall.cli.settings import read_settings

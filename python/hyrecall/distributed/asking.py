@@ -19,11 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.expansion import check_graphs, graphs_of, name_graphs, names_in, parts_of
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions
-from hyrecall.ask.shaping import RerankBy, check_stages
 from hyrecall.base.forks import renew_in_children
+from hyrecall.base.graphs import GraphLike
 from hyrecall.distributed.channel import SMALL_BYTES
 from hyrecall.distributed.shards import (
     AskedAlone,
@@ -54,6 +53,7 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import tell_edges
 from hyrecall.segments.segments import IndexFacts, State
+from hyrecall.stages.stage import check_stages
 
 N_ = TypeVar("N_", bound=Named)
 S_ = TypeVar("S_")
@@ -164,7 +164,7 @@ def _is_short(request: Request) -> bool:
     recipe = request.given["recipe"]
     recipes = recipe if isinstance(recipe, list) else [] if recipe is None else [recipe]
     shapings = [request.given["shaping"], *(one.shaping for one in recipes)]
-    return not any(isinstance(one, RerankBy) for some in shapings for one in check_stages(some))
+    return not any(one._may_wait for some in shapings for one in check_stages(some))
 
 
 def answers_of(

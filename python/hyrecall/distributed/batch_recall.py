@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import Floors
     from hyrecall.ask.scoring import Above, Fusion
-    from hyrecall.ask.shaping import Stage
+    from hyrecall.stages.stage import Stage
     from hyrecall.text.bm25 import BM25
 
 

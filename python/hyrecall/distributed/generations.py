@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.base.forks import renew_in_children
+from hyrecall.base.graphs import GraphLike
 from hyrecall.distributed.asking import (
     NO_GRAPHS,
     Graphs,

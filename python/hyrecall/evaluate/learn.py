@@ -19,7 +19,6 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
-from hyrecall.ask.shaping import Around, Feedback, Linear, Prior, Provenance
 from hyrecall.base.arguments import check_objects
 from hyrecall.embed import EmbedError, NoVectors
 from hyrecall.errors import OptionError, error
@@ -29,6 +28,10 @@ from hyrecall.evaluate.run import Indexes, Setting, read_setting, what_is_asked
 from hyrecall.evaluate.tune import Study, ablate
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
+from hyrecall.stages.evidence import Around, Prior
+from hyrecall.stages.linear import Linear
+from hyrecall.stages.provenance import Provenance
+from hyrecall.stages.stage import Stage
 
 if TYPE_CHECKING:
     from hyrecall.memory import MemorySync
@@ -230,8 +233,8 @@ def fit_weights(
 
 def _weights(recipe: Recipe) -> dict[str, float]:
     """Return the weights of the recipe's Linear; none if it has no such stage."""
-    found = [dict(stage.weights) for stage in recipe.shaping if isinstance(stage, Linear)]
-    return found[0] if found else {}
+    found = Linear.among(recipe.shaping)
+    return {} if found is None else dict(found.weights)
 
 
 def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
@@ -239,7 +242,8 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     recipe = setting.options.get("recipe")
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
-    columns = [one.column for one in recipe.shaping if isinstance(one, Prior | Provenance)]
+    found = (kind.among(recipe.shaping) for kind in (Prior, Provenance))
+    columns = [one.column for one in found if one is not None]
     if None in columns:
         raise error(OptionError, "base", "a recipe whose Prior names its column", recipe.name)
     if setting.thread is not None:
@@ -256,10 +260,9 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     return replace(made, attributes=attributes)
 
 
-def _before(recipe: Recipe) -> tuple[Feedback | Around | Prior | Provenance, ...]:
+def _before(recipe: Recipe) -> tuple[Stage, ...]:
     """Return the stages that run before Linear."""
-    kinds = Feedback | Around | Prior | Provenance
-    return tuple(one for one in recipe.shaping if isinstance(one, kinds))
+    return tuple(one for one in recipe.shaping if one.phase < Linear.phase)
 
 
 def _features(recipe: Recipe, setting: Setting) -> list[str]:
@@ -269,15 +272,14 @@ def _features(recipe: Recipe, setting: Setting) -> list[str]:
     ]
     names = ["fused", "agreement"] if len(arms) > 1 else ["fused"]
     names += [f"{arm}_score" for arm in arms]
-    for stage in recipe.shaping:
-        if isinstance(stage, Prior | Provenance):
-            names.append(type(stage).__name__.lower())
-        if isinstance(stage, Around) and setting.thread is not None:
-            names += [f"neighbour_{at + 1}" for at in range(len(stage.neighbours))]
-            names += ["thread", "length"]
-            sides = [(side, at + 1) for side in ("before", "after") for at in range(N_BESIDE)]
-            names += [f"{arm}_{side}_{at}" for arm in arms for side, at in sides]
-    return names
+    around = Around.among(recipe.shaping)
+    if around is not None and setting.thread is not None:
+        names += [f"neighbour_{at + 1}" for at in range(len(around.neighbours))]
+        names += ["thread", "length"]
+        sides = [(side, at + 1) for side in ("before", "after") for at in range(N_BESIDE)]
+        names += [f"{arm}_{side}_{at}" for arm in arms for side, at in sides]
+    kinds = (Prior, Provenance)
+    return names + [one.__name__.lower() for one in kinds if one.among(recipe.shaping) is not None]
 
 
 def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:

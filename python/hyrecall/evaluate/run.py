@@ -21,18 +21,18 @@ from hyrecall.ask.arms import Arm
 from hyrecall.ask.expansion import Expansion
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.predicates import AnyOf, Equal, Predicate
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import Floors
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import Stage
 from hyrecall.base.arguments import check_objects, set_fields, unknown_option
+from hyrecall.base.graphs import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.index import Index
+from hyrecall.stages.session import Session
+from hyrecall.stages.stage import Stage
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25

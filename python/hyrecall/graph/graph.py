@@ -25,11 +25,12 @@ from hyrecall.hits.reply import Reply
 from hyrecall.index import Index
 from hyrecall.parts.lookups import cell_column
 from hyrecall.recall.answer import answer_by_options
-from hyrecall.recall.arms import read_keys, scope_request
+from hyrecall.recall.arms import scope_request
 from hyrecall.recall.graph_views import EdgeCredits, Matches
 from hyrecall.recall.reach import Keys, Reach, check_surroundings, find_neighbours
 from hyrecall.segments.segments import IndexFacts, State, gather, one_array, segment_from_parts
 from hyrecall.table.arrow_values import check_column
+from hyrecall.table.attributes import read_keys
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25

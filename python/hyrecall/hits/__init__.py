@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from hyrecall.hits.around import NearRow as NearRow
     from hyrecall.hits.around import Neighbour as Neighbour
     from hyrecall.hits.around import Related as Related
-    from hyrecall.hits.around import SecondLook as SecondLook
     from hyrecall.hits.around import ThreadRow as ThreadRow
     from hyrecall.hits.dropped import Dropped as Dropped
     from hyrecall.hits.explain_text import Explanation as Explanation
+    from hyrecall.stages.feedback import SecondLook as SecondLook
 else:
     __getattr__ = lazily(
         __name__,
         {
-            "around": ("NearRow", "Neighbour", "Related", "SecondLook", "ThreadRow"),
+            "around": ("NearRow", "Neighbour", "Related", "ThreadRow"),
             "dropped": ("Dropped",),
             "explain_text": ("Explanation",),
+            "hyrecall.stages.feedback": ("SecondLook",),
         },
     )

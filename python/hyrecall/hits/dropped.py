@@ -33,7 +33,8 @@ class DroppedRow:
         "floor": its score is too low. "duplicate": a document of its cluster stays instead.
         "budget": its tokens did not fit when it was its turn, or, with ``MMR``, before the last
         document was chosen. "surrounding": it is shown around a hit. "group": its thread has a hit
-        already. "limit": enough others came before it. "offset": it is on an earlier page.
+        already. "limit": enough others came before it. "offset": it is on an earlier page. A
+        stage of your own may have a word of its own; "dropped" if it tells nothing.
     value : float
         The number that decided: the score; of "duplicate" the cosine, in the scale of the stage;
         of "budget" its tokens. Of "limit" in ``MMR``, its value at the last choice.
@@ -65,7 +66,7 @@ class DroppedRow:
     @property
     def why(self) -> str:
         """The reason in words, with its numbers."""
-        return _REASONS[self.reason](self)
+        return _REASONS.get(self.reason, _other)(self)
 
 
 @check_keywords
@@ -231,6 +232,11 @@ def _limit(row: DroppedRow) -> str:
 
 def _offset(row: DroppedRow) -> str:
     return f"on an earlier page, score {row.value:.6g}"
+
+
+def _other(row: DroppedRow) -> str:
+    bound = "" if row.bound is None else f", compared with {row.bound:.6g}"
+    return f"{row.reason}, {row.value:.6g}{bound}"
 
 
 _REASONS = {

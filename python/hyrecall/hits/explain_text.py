@@ -5,13 +5,17 @@ A line is its depth and its text. Numbers have six digits; ``x`` is times, ``^``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import TextLine, clean, wrap
-from hyrecall.hits.around import SecondLook
+from hyrecall.stages.feedback import SecondLook
+from hyrecall.stages.registry import kind_named
+from hyrecall.stages.stage import Stage, Step
+from hyrecall.stages.stage import operand as _p
+from hyrecall.stages.stage import shown as _n
 from hyrecall.text.bm25 import BM25
 
 # ---- The parts of a hit's score as plain data ----
@@ -66,16 +70,6 @@ class Component:
 
 
 @dataclass(frozen=True)
-class Step:
-    """How a shaping stage changed a hit's score."""
-
-    stage: str
-    score: float
-    factors: dict[str, float]
-    keys: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Explained:
     """The data of an :class:`hyrecall.Explanation`, which describes it."""
 
@@ -92,8 +86,6 @@ class Explained:
 
 
 # ---- An explanation as text: every number of the score, in equations that a calculator can follow
-
-_DAY = 86_400.0  # seconds
 
 
 def fusion_text(fusion: Fusion | None) -> str:
@@ -145,17 +137,6 @@ def _of_score(made: Explained) -> list[tuple[int, str]]:
         lines += _step(step, before)
         before = step.score
     return lines
-
-
-def _n(number: float, digits: int = 6) -> str:
-    """Show a number with so many digits."""
-    return f"{number + 0.0:.{digits}g}"
-
-
-def _p(number: float, digits: int = 6) -> str:
-    """Show a number as part of an equation: a negative one in parentheses."""
-    shown = _n(number, digits)
-    return f"({shown})" if shown.startswith("-") else shown
 
 
 def _joined(made: Explained) -> list[str]:
@@ -330,111 +311,11 @@ def _idf(term: Term, variant: str, n_docs: int) -> str:
 
 
 def _step(step: Step, before: float) -> list[tuple[int, str]]:
-    write = _STAGES.get(step.stage, _unchanged)
-    head, *more = write(step.factors, before, step.score)
+    evidence = kind_named(step.stage.partition(" and ")[0])
+    head, *more = getattr(evidence, "_told", Stage._told)(step.factors, before, step.score)
     for name, key in step.keys.items():
         more.append(f"{name.replace('_', ' ')} is row {clean(str(key))}")
     return [(1, f"{step.stage}: score {_n(step.score)}{head}"), *((2, one) for one in more)]
-
-
-_Factors = dict[str, float]
-
-
-def _unchanged(factors: _Factors, before: float, after: float) -> list[str]:
-    told = ", ".join(f"{name.replace('_', ' ')} {_n(value)}" for name, value in factors.items())
-    return [f" as before{': ' if told else ''}{told}"]
-
-
-def _provenance(factors: _Factors, before: float, after: float) -> list[str]:
-    return [f" = {_p(before)} x {_p(factors['weight'])}, the weight of its source"]
-
-
-def _around(factors: _Factors, before: float, after: float) -> list[str]:
-    if not factors:
-        return [" as before: nothing in its thread changes it"]
-    names = ", ".join(name.replace("_", " ") for name in factors)
-    return [f" = {_p(before)} + {' + '.join(map(_p, factors.values()))}: {names}"]
-
-
-def _rerank(factors: _Factors, before: float, after: float) -> list[str]:
-    given = factors.get("rerank_score")
-    told = "not reranked" if given is None else f"reranked by {_n(given)}"
-    return [f", which belongs to its place: {told}"]
-
-
-def _decay(name: str, factors: _Factors) -> str:
-    """Write out how an age became a factor."""
-    age, half_life, power = factors["age"], factors["half_life"], factors.get("exponent", 1.0)
-    unit, per = ("days", _DAY) if half_life >= _DAY else ("seconds", 1.0)
-    factor = factors["factor" if "factor" in factors else "recency"]
-    if not age > 0:  # or it is NaN
-        return f"{name} {_n(factor)}: no time, or none that is past"
-    ages = f"{_n(age / per)} / {_n(half_life / per)}"
-    exponent = ages if power == 1 else f"{_n(power)} x {ages}"
-    return f"{name} {_n(factor)} = 0.5 ^ ({exponent}): age / half-life in {unit}"
-
-
-def _recency(factors: _Factors, before: float, after: float) -> list[str]:
-    return [f" = {_p(before)} x {_n(factors['factor'])}", _decay("factor", factors)]
-
-
-def _weighted(factors: _Factors, names: tuple[str, ...]) -> str:
-    return " + ".join(f"{_n(factors[f'{one}_weight'])} x {_p(factors[one])}" for one in names)
-
-
-def _composite(factors: _Factors, before: float, after: float) -> list[str]:
-    names = ("recency", "importance", "relevance")
-    weights = [factors[f"{name}_weight"] for name in names]
-    if not sum(weights):
-        return [": all weights are 0"]
-    total = " + ".join(map(_n, weights))
-    return [
-        f" = ({_weighted(factors, names)}) / ({total}): weights x recency, importance, relevance",
-        _decay("recency", factors),
-    ]
-
-
-def _signals(factors: _Factors, before: float, after: float) -> list[str]:
-    names = ("general", "topical", "session")
-    general = f"general {_n(factors['general'])}"
-    best = factors["best"]
-    how = f" = {_p(before)} / {_n(best)}, the best score" if best > 0 else ": no score is above 0"
-    return [f" = {_weighted(factors, names)}: weights x {', '.join(names)}", general + how]
-
-
-def _mmr(factors: _Factors, before: float, after: float) -> list[str]:
-    weight, relevance = _n(factors["relevance_weight"]), factors["relevance"]
-    similarity, high, low = factors["similarity"], factors.get("high"), factors.get("low")
-    lines = [
-        f" = {weight} x {_p(relevance)} - (1 - {weight}) x {_p(similarity)}: relevance, "
-        "likeness to a hit above"
-    ]
-    shown = f"relevance {_n(relevance)}"
-    if high is not None and low is not None and high > low:
-        given, least, most = (_p(one, 9) for one in (before, low, high))
-        lines.append(f"{shown} = ({given} - {least}) / ({most} - {least}): min-max of the list")
-    elif high is not None and low is None and high > 0:
-        lines.append(f"{shown} = {_p(before)} / {_n(high)}, the list's best score")
-    return lines
-
-
-def _linear(factors: _Factors, before: float, after: float) -> list[str]:
-    return [f" = {' + '.join(map(_p, factors.values()))}: {', '.join(factors)}"]
-
-
-_STAGES: dict[str, Callable[[_Factors, float, float], list[str]]] = {
-    "Around": _around,
-    "Prior": _around,
-    "Around and Prior": _around,
-    "Linear": _linear,
-    "Provenance": _provenance,
-    "Rerank": _rerank,
-    "RerankBy": _rerank,
-    "Recency": _recency,
-    "Composite": _composite,
-    "SessionSignals": _signals,
-    "MMR": _mmr,
-}
 
 
 # ---- An explanation: a hit's score and its parts, which can be shown as text ----

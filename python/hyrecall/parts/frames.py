@@ -24,10 +24,10 @@ from hyrecall.ask.predicates import AllOf, AnyOf, Between, Equal, IsNull, NoneOf
 from hyrecall.ask.recipe import from_data, known_parts, to_data
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
-from hyrecall.ask.session import Session
 from hyrecall.base.arguments import as_list, check_hashes, python_scalar
 from hyrecall.base.malformed import MALFORMED, is_compressed
 from hyrecall.errors import DTypeError, OptionError, UnknownOptionError, error
+from hyrecall.stages.session import Session
 
 VERSION = 1
 """Increased by each change of the bytes; a reader refuses another one."""

@@ -19,12 +19,12 @@ from hyrecall import _core
 from hyrecall.ask.expansion import MOST_BESIDE
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import read_scopes
-from hyrecall.ask.shaping.checks import integer
+from hyrecall.base.options import integer
 from hyrecall.errors import OptionError, ShapeError, StaleStatisticsError, error
 from hyrecall.parts.frames import decode, encode, pack, pack_table, reading, unpack, unpack_table
 from hyrecall.parts.part import hash_of
-from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import IndexFacts, State, gather_column, seqs_of
+from hyrecall.table.attributes import tag_attribute
 from hyrecall.text.analyzer import Analyzer
 
 KIND = "hyrecall lookup"

@@ -30,7 +30,6 @@ from hyrecall.parts.runs import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request, search_newest
 from hyrecall.recall.batch import Ran, Steps
-from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
 from hyrecall.recall.recipe_answer import bind_recipes
 from hyrecall.segments.segments import (
@@ -45,13 +44,14 @@ from hyrecall.segments.segments import (
 from hyrecall.table.attributes import attribute_column
 
 if TYPE_CHECKING:
-    from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Search
-    from hyrecall.hits.around import Related, SecondLook
+    from hyrecall.base.graphs import GraphLike
+    from hyrecall.hits.around import Related
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
-    from hyrecall.recall.shaper import CallableResults
+    from hyrecall.stages.feedback import SecondLook
+    from hyrecall.stages.stage import CallableResults
     from hyrecall.table.schema import Schema
     from hyrecall.text.bm25 import BM25
 
@@ -654,7 +654,8 @@ class _RunSteps(Steps):
             raise error(OptionError, "parts", "arrays that fit each other", "others") from fault
         reads = _core.Execution(_core.Snapshot([], None), request)
         started = time.perf_counter()
-        arrays = with_columns(_core.merge(request, pools), plan.evidence)
+        arrays = _core.merge(request, pools)
+        arrays = arrays if plan.evidence is None else plan.evidence.with_columns(arrays)
         fused = time.perf_counter()
         scope = plan.scope
         own = scope[first_query:end] if isinstance(scope, list) else scope

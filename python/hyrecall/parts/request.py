@@ -19,7 +19,6 @@ from hyrecall.ask.expansion import HasParts, graphs_of, names_in, parts_of, read
 from hyrecall.ask.recipe import Recipe, to_data
 from hyrecall.ask.request import CallOptions, Floors, Search, Texts, read_query_keys
 from hyrecall.ask.scope import scope_entries
-from hyrecall.ask.shaping import Feedback, check_stages
 from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.base.times import call_time
 from hyrecall.errors import OptionError, ShapeError, error
@@ -30,14 +29,15 @@ from hyrecall.recall.graph_views import BoundGraphs, EdgeCredits, Matches
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.lookup import read_columns
 from hyrecall.segments.segments import IndexFacts
+from hyrecall.stages.stage import check_stages
 from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm
     from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.scoring import Above, Fusion
-    from hyrecall.ask.session import Session
-    from hyrecall.ask.shaping import Stage
+    from hyrecall.stages.session import Session
+    from hyrecall.stages.stage import Stage
     from hyrecall.text.bm25 import BM25
 
 
@@ -411,9 +411,10 @@ def _check_parts(given: Mapping[str, Any], *, may_ask: bool) -> None:
             raise error(
                 OptionError, "expansion", wish, repr(how.expansion), "replace(expansion=())"
             )
-        if any(isinstance(one, Feedback) for one in check_stages(how.shaping)):
-            wish = "no Feedback in a recall over parts of an index (it searches twice)"
-            raise error(OptionError, "shaping", wish, "Feedback")
+        for one in check_stages(how.shaping):
+            if one.over_shards is not None:
+                wish = f"no {one.name} in a recall over parts of an index ({one.over_shards})"
+                raise error(OptionError, "shaping", wish, one.name)
 
 
 # ---- Graphs of a request in one shard: what their edges say was found outside, and came with it

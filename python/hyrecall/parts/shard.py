@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
@@ -20,8 +19,7 @@ from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, s
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.recipe_ranking import sees_threads
-from hyrecall.recall.session_signals import check_shaping, text_columns, vector_arm
-from hyrecall.recall.shaper import newest_in_order
+from hyrecall.recall.shaper import check_shaping, newest_in_order, stage_plan
 from hyrecall.segments.segments import State, gather, seqs_of
 
 if TYPE_CHECKING:
@@ -32,9 +30,6 @@ if TYPE_CHECKING:
 
 
 Rows = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
-
-_OF_ARMS = ("score", "beside", "rank")
-"""Kinds of features of :class:`hyrecall.Linear` that name an arm, not a column."""
 
 
 def statistics_of(facts: IndexFacts, state: State, version: str, request: Request) -> Statistics:
@@ -233,15 +228,11 @@ class _Found:
         facts, schema = self._facts, self._facts.schema
         named: set[str | None] = {tie.column for tie in plan.tie_break}
         named |= set(self._call.asked.columns)
+        seen = stage_plan(facts, plan)
         for stage in plan.stages:
-            options = ("column", "by", "keep", "time", "rating")
-            named |= {getattr(stage, one, None) for one in options}
-            if isinstance(stage, RerankBy | Budget):
-                named |= set(text_columns(facts, stage))
-            if isinstance(stage, Linear):
-                named |= {one.of for one in stage.features if one.kind not in _OF_ARMS}
-            if isinstance(stage, Dedup | MMR):
-                self._compared.add(vector_arm(facts, stage))
+            columns, vectors = stage.reads(seen)
+            named |= set(columns)
+            self._compared |= set(vectors)
         self._stored |= {name for name in schema.stored_columns if name in named}
 
     def _newest(self, plan: Plan) -> Rows:

@@ -12,9 +12,9 @@ from hyrecall.hits.around import Related
 from hyrecall.hits.reply import Reply
 from hyrecall.parts.lookups import QUERY, Ask, Lookup, cell_column, sound_rows
 from hyrecall.parts.request import Request
-from hyrecall.recall.arms import tag_attribute
 from hyrecall.recall.related import Array, tags_of_rows
 from hyrecall.segments.segments import seqs_of
+from hyrecall.table.attributes import tag_attribute
 
 _TAGS = {QUERY: pa.int64(), "tag": pa.large_string()}
 _NUMBERS = dict.fromkeys((QUERY, "shared", "seq"), pa.int64())

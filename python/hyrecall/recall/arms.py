@@ -32,6 +32,7 @@ from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs, Matches
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather, seqs_of
+from hyrecall.table.attributes import ordered_attribute, read_keys, tag_attribute
 from hyrecall.text.analyzer import Analyzer
 
 # ---- What an arm is asked and reads, and what it gives: documents with scores, per query ----
@@ -266,21 +267,6 @@ def _score(argument: str, score: Any) -> float:
     return float(score)
 
 
-def read_keys(argument: str, keys: Sequence[Any], facts: IndexFacts) -> pa.Array:
-    """Take keys of the index's kind as one Arrow array."""
-    kind = facts.row_types[facts.schema.key]
-    is_text = pa.types.is_large_string(kind)
-    plain = [key.item() if isinstance(key, np.generic) else key for key in keys]
-    for at, key in enumerate(plain):
-        if not isinstance(key, str if is_text else int) or isinstance(key, bool):
-            wish = f"{'str' if is_text else 'int64'} keys"
-            raise error(DTypeError, argument, wish, f"{type(key).__name__} {key!r} at {at}")
-    try:
-        return pa.array(plain, kind)
-    except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
-        raise error(OptionError, argument, "keys that the index can hold", fault) from None
-
-
 def read_newest(arm: Newest, facts: IndexFacts) -> ArmQueries:
     """Check the column; the queries ask nothing more."""
     _newest_attribute(arm, facts)
@@ -311,19 +297,6 @@ def newest_rows(
     audience = _core.arms.Audience(state.snapshot, request)
     offsets, segment, row, _ = audience.newest(attribute, n, with_missing=True)
     return offsets, segment, row
-
-
-def ordered_attribute(argument: str, column: str, facts: IndexFacts) -> int:
-    """Return the number of an attribute column of numbers, dates or times."""
-    known = list(facts.schema.attributes)
-    if column not in known:
-        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
-    kind = facts.row_types[column]
-    types = pa.types
-    tests = (types.is_integer, types.is_floating, types.is_temporal)
-    if not any(test(kind) for test in tests):
-        raise error(DTypeError, argument, "a column of numbers, dates or times", kind)
-    return known.index(column)
 
 
 # ---- Searches texts by patterns, for :class:`hyrecall.arms.Regex`: RE2, as Arrow brings it ----
@@ -587,19 +560,6 @@ def text_bytes(text: str) -> bytes:
 
 def _attribute(arm: Tags, facts: IndexFacts) -> int:
     return tag_attribute(f"{arm.name}.column", arm.column, facts)
-
-
-def tag_attribute(argument: str, column: str, facts: IndexFacts) -> int:
-    """Return the number of an attribute column of strings or lists of strings."""
-    known = list(facts.schema.attributes)
-    if column not in known:
-        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
-    kind = facts.row_types[column]
-    types = pa.types
-    inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
-    if not (types.is_string(inner) or types.is_large_string(inner)):
-        raise error(DTypeError, argument, "a column of strings or lists of strings", kind)
-    return known.index(column)
 
 
 # ---- The arms of a call: read once, searched for a part of its queries at a time ----

@@ -12,39 +12,30 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.request import Search
+from hyrecall.ask.queries import first_words
+from hyrecall.ask.request import Search, is_empty
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.on_demand import (
-    check_shaping,
-    expanded,
-    find_exact,
-    look_twice,
-    make_shaper,
-    phases_of,
-    reaches_of,
-    read_expansion,
-    shaped,
-    with_columns,
-    with_groups,
-)
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.planning import make_plan
 from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
-    from hyrecall.ask.expansion import SharedTags
+    from hyrecall.ask.expansion import Expansion, SharedTags
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
-    from hyrecall.hits.around import Related, SecondLook
+    from hyrecall.hits.around import Related
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
     from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.exact import Exact, ExactTexts
-    from hyrecall.recall.shaper import CallableResults, Shaper
+    from hyrecall.recall.reach import Reaches
+    from hyrecall.recall.shaper import Shaper
+    from hyrecall.stages.feedback import SecondLook
+    from hyrecall.stages.stage import CallableResults
     from hyrecall.text.bm25 import BM25
 
 
@@ -74,8 +65,7 @@ class RecallSource(NamedTuple):
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
-        from hyrecall.recall.explain import explain
-        from hyrecall.recall.explain_stages import CallAndReply
+        from hyrecall.recall.explain import CallAndReply, explain
 
         with self.state.reading():
             made = explain(CallAndReply(self.plan, self.state, reply), query, at)
@@ -129,6 +119,10 @@ class Steps:
         depth: int,
     ) -> Exact | None:
         """Look up the rows that hold whole what a batch asks for."""
+        if not wanted:
+            return None
+        from hyrecall.recall.exact import find_exact
+
         return find_exact(facts, state, request, wanted, bm25, n_queries, depth)
 
     def run(
@@ -155,7 +149,8 @@ class Steps:
             "candidates": (started - began) + (ranked - counted),
             "fusion": fusion,
         }
-        return Ran(execution, execution, with_columns(hits, plan.evidence), found, seconds)
+        hits = hits if plan.evidence is None else plan.evidence.with_columns(hits)
+        return Ran(execution, execution, hits, found, seconds)
 
     def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
         """Return the documents near the hits of each query by their tags."""
@@ -209,19 +204,18 @@ def run_recall(
 ) -> Reply:
     """Answer a batch on one state; what is read later is read from that state too."""
     started = time.perf_counter()
-    expansion = read_expansion(ranking.how.expansion)
+    expansion = _expansion(ranking.how.expansion)
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
         plan = make_plan(facts, state, request, ranking, graphs, steps.find_exact)
     is_shaped = plan.is_shaped
     if is_shaped:
-        check_shaping(facts, plan)
+        _check_shaping(facts, plan)
     whole = is_shaped or plan.has_leading
     if plan.n_lexical or whole or plan.evidence or plan.feedback:
         state.check_texts(plan.request)  # before they are read
     parts = _parts(plan.n_queries, device, is_shaped=whole)
-    plan, known, looks, looking = look_twice(facts, state, plan, parts)
-    reaches = reaches_of(plan) if whole or expansion else None
-    shaper = make_shaper(facts, state, plan, request, reaches) if whole and reaches else None
+    plan, known, looks, looking = _look_twice(facts, state, plan, parts)
+    reaches, shaper = _shaper(facts, state, plan, request, expands=bool(expansion), shapes=whole)
     spent = {"plan": time.perf_counter() - started - (looking or 0.0)}
     if looking is not None:
         spent["feedback"] = looking
@@ -244,7 +238,7 @@ def run_recall(
                 arrays = only_queries(arrays, ~is_blank)
             if shaper is not None:
                 merged = time.perf_counter()
-                arrays = shaped(shaper, arrays, execution, part, begin)
+                arrays = shaper.run(arrays, execution, part, begin)
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             refused |= _refused_queries(reads, plan, begin)
@@ -267,14 +261,86 @@ def run_recall(
         bases=plan.bases,
         fusion=plan.fusion,
         normalize=plan.normalize,
-        phases=phases_of(plan),
+        phases=None if shaper is None else shaper.phases,
         kept_source=steps.source(
             plan.answered(listed), state, None if shaper is None else shaper.results, looks
         ),
     )
     if expansion and reaches:
-        reply = expanded(reply, expansion, plan, request.text, reaches, steps.related)
-    return with_groups(reply, shaper)
+        reply = _expanded(reply, expansion, plan, request.text, reaches, steps)
+    return reply if shaper is None or shaper.grouper is None else shaper.grouper.shown(reply)
+
+
+# ---- Parts that few calls have, imported by these calls ----
+
+
+def _expansion(given: object) -> tuple[Expansion, ...]:
+    if is_empty(given):
+        return ()
+    from hyrecall.ask.expansion import read_expansion
+
+    return read_expansion(given)
+
+
+def _check_shaping(facts: IndexFacts, plan: Plan) -> None:
+    from hyrecall.recall.shaper import check_shaping
+
+    check_shaping(facts, plan)
+
+
+def _look_twice(
+    facts: IndexFacts, state: State, plan: Plan, parts: Sequence[tuple[int, int]]
+) -> tuple[Plan, Mapping[int, Mapping[str, FoundDocs]], Mapping[int, SecondLook], float | None]:
+    """Search with each part of a batch first, if a stage acts on its queries."""
+    if plan.feedback is None:
+        return plan, {}, {}, None
+    from hyrecall.recall.shaper import look_twice
+
+    return look_twice(facts, state, plan, plan.feedback, parts)
+
+
+def _expanded(
+    reply: Reply,
+    parts: Sequence[Expansion],
+    plan: Plan,
+    text: object,
+    reaches: Reaches,
+    steps: Steps,
+) -> Reply:
+    """Return the reply with neighbours and related documents, and the time that it took."""
+    from hyrecall.recall.reach import expand
+
+    began, texts = time.perf_counter(), _texts(reply.facts, plan, text)
+    around = expand(parts, reply, plan.scope, texts, reaches, steps.related, plan.sessions)
+    reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
+    return replace(reply, around=around)
+
+
+def _shaper(
+    facts: IndexFacts, state: State, plan: Plan, request: Search, *, expands: bool, shapes: bool
+) -> tuple[Reaches | None, Shaper | None]:
+    """Return the graphs' connections for a call, and what shapes its lists."""
+    if not (expands or shapes):
+        return None, None
+    from hyrecall.recall.reach import Reaches
+
+    reaches = Reaches(plan.graphs, plan.scope)
+    if not shapes:
+        return reaches, None
+    from hyrecall.recall.grouping import make_grouper
+    from hyrecall.recall.shaper import Shaper
+
+    return reaches, Shaper(
+        facts, state, plan, now=request.now, reaches=reaches,
+        texts=_texts(facts, plan, request.text),
+        grouper=make_grouper(facts, state, plan, request.columns),
+    )  # fmt: skip
+
+
+def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
+    """Return the queries' own words, for rerankers; None where there are none to hand over."""
+    words = None if text is None else first_words(facts.text_arms, text)
+    return words if words is not None else [None] * plan.n_queries
 
 
 def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: dict[str, float]) -> Trace:

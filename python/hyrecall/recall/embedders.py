@@ -21,9 +21,9 @@ from hyrecall.embed.choose import LOCAL, EmbedBy, Embeds
 from hyrecall.embed.guard import Guard, Off, embed_texts
 from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
 from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
-from hyrecall.hits.reply import join_texts
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
 from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
+from hyrecall.table.arrow_values import join_texts
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
 

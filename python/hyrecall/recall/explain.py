@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.hits.explain_text import Component, Explanation, Step, Term, fusion_text
+from hyrecall.hits.explain_text import Component, Explanation, Term, fusion_text
 from hyrecall.hits.fused_score import FusedScore, fuse
-from hyrecall.recall.evidence import Evidence
-from hyrecall.recall.explain_stages import CallAndReply, ListEntry, explain_stages
+from hyrecall.hits.reply import QUERY_ARRAYS, Reply
+from hyrecall.recall.plan import Plan
+from hyrecall.recall.reach import Reaches
+from hyrecall.recall.shaper import Shaper
+from hyrecall.segments.segments import State
+from hyrecall.stages.lists import FusedLists
+from hyrecall.stages.stage import DONOR, Stage, Step
+
+
+@dataclass(frozen=True)
+class ListEntry:
+    """A document in the arms' lists of a query."""
+
+    query: int
+    segment: int
+    row: int
+    ranks: tuple[int | None, ...]  # by arm that ran
+    scores: tuple[float | None, ...]  # likewise; read of arms whose scores came with the request
+
+
+class CallAndReply(NamedTuple):
+    """The plan, the state and the reply of a call, for an explanation."""
+
+    plan: Plan
+    state: State
+    reply: Reply
+
+    def value(self, place: ListEntry, column: str) -> Any:
+        """Return the value of a document in a row column."""
+        return self.state.segments[place.segment].column(column).slice(place.row, 1)
 
 
 def explain(recalled: CallAndReply, query: int, at: int) -> Explanation:
@@ -53,32 +83,68 @@ def _explain(recalled: CallAndReply, query: int, at: int) -> Explanation:
         tuple(reply.cached("score", arm)[at] for arm in plan.arms),
     )
     made, components = fused(here)
-    score = made.score
     steps: tuple[Step, ...] = ()
-    if plan.evidence is not None:
-        steps = (_evidence(recalled, plan.evidence, at, score),)
-        score = steps[-1].score
-    if plan.stages:
-        steps += explain_stages(
-            recalled, at, here, score, lambda place: fused(place)[0].score, execution
-        )
-        score = steps[-1].score
+    if plan.evidence is not None or plan.stages:
+        steps = _steps(recalled, at, here, made.score, lambda one: fused(one)[0].score, execution)
     held = _holds(recalled, query, at)
     return Explanation(
-        score, fusion_text(plan.fusion), components, steps, held,
+        steps[-1].score if steps else made.score, fusion_text(plan.fusion), components, steps, held,
         joined=made.joined, best=made.best, fused=made.score, degraded=degraded,
     )  # fmt: skip
 
 
-def _evidence(recalled: CallAndReply, evidence: Evidence, at: int, fused: float) -> Step:
-    """Add what the rows around a hit and its prior say, and name the rows."""
-    step, places = evidence.step(recalled.reply.arrays, at, fused)
-    key = recalled.reply.facts.schema.key
-    keys = {
-        name: recalled.state.segments[segment].column(key)[row].as_py()
-        for name, (segment, row) in places.items()
+def _steps(
+    recalled: CallAndReply,
+    at: int,
+    here: ListEntry,
+    fused: float,
+    fused_of: Callable[[ListEntry], float],
+    execution: _core.Execution,
+) -> tuple[Step, ...]:
+    """Return a step per stage; ``fused_of`` is the fused score of any document of the query."""
+    # ``execution`` is that of the query alone.
+    plan, state, reply = recalled
+    n_arms = len(reply.ran)
+    arrays = {
+        name: one[at : at + 1] for name, one in reply.arrays.items() if name not in QUERY_ARRAYS
     }
-    return replace(step, keys=keys)
+    for name in ("arm_scores", "arm_ranks"):
+        arrays[name] = reply.arrays[name].reshape(-1, n_arms)[at : at + 1]
+    hit = FusedLists(np.array([0, 1]), arrays)
+
+    def donor_score(stage: Stage, hit: FusedLists) -> float:
+        """Return the score of the document that held the place before a rerank."""
+        of = {
+            name.removeprefix(DONOR): one
+            for name, one in hit.arrays.items()
+            if name.startswith(DONOR)
+        }
+        ranks, scores = of["arm_ranks"].reshape(n_arms), of["arm_scores"].reshape(n_arms)
+        donor = ListEntry(
+            here.query,
+            int(of["segment"][0]),
+            int(of["row"][0]),
+            tuple(int(rank) or None for rank in ranks),
+            tuple(None if math.isinf(score) else float(score) for score in scores),
+        )
+        earlier = plan.stages[: plan.stages.index(stage)]
+        steps = run(FusedLists(hit.offsets, of), fused_of(donor), earlier)
+        return steps[-1].score if steps else fused_of(donor)
+
+    def run(hit: FusedLists, score: float, stages: tuple[Stage, ...]) -> list[Step]:
+        steps = []
+        if plan.evidence is not None:
+            steps.append(plan.evidence.explain(hit, score, call))
+            score = steps[-1].score
+        for stage in stages:
+            score, factors = stage.explain(hit, score, call)
+            steps.append(Step(stage.name, score, factors))
+        return steps
+
+    reaches = Reaches(plan.graphs, plan.scope)
+    shaper = Shaper(reply.facts, state, plan, now=reply.now, reaches=reaches)
+    call = replace(shaper.call(execution, here.query), donor_score=donor_score)
+    return tuple(run(hit, fused, plan.stages))
 
 
 def _holds(recalled: CallAndReply, query: int, at: int) -> dict[str, str]:

@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
 from hyrecall.ask.scope import Scope
-from hyrecall.ask.shaping import MMR, Budget, Dedup, Gate, Stage
-from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
-from hyrecall.hits.reply import Reply, join_texts
-from hyrecall.recall.evidence import merged
-from hyrecall.recall.fused_lists import FusedLists, Piece, scaled_relevance
+from hyrecall.hits.reply import Arrays, Reply
 from hyrecall.recall.grouping import make_grouper
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
-from hyrecall.recall.session_signals import text_columns
-from hyrecall.recall.shaper import CallableResults, Shaper
+from hyrecall.recall.shaper import Shaper
 from hyrecall.segments.lookup import rows_of_keys
 from hyrecall.segments.segments import State, gather_column
-from hyrecall.table.arrow_values import python_values
+from hyrecall.stages.choice import Budget, token_counts
+from hyrecall.stages.lists import FusedLists
+from hyrecall.stages.stage import CallableResults, Why, beyond, text_columns
+from hyrecall.table.arrow_values import join_texts, python_values
 
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
 
 
-class _Why(NamedTuple):
-    """Why a row was dropped; ``kept`` and ``via`` are entries of the same list."""
-
-    reason: str
-    value: float
-    bound: float | None
-    kept: int | None = None
-    via: int | None = None
-
-
-_WhyOf: TypeAlias = Callable[[int], _Why]
+_WhyOf: TypeAlias = Callable[[int], Why]
 """Says of an entry of a list why it was dropped."""
 
 
@@ -63,12 +51,12 @@ class _Again:
         request = plan.again(query)
         execution = _core.Execution(state.snapshot, request)
         self._candidates = execution.candidates(execution.statistics())
-        self._arrays = merged(request, self._candidates, plan.evidence)
-        self._piece = Piece(execution, request, query)
+        self._arrays = self._merged(request)
         self._shaper = Shaper(
-            self._facts, state, plan, now=reply.now, texts=(),
+            self._facts, state, plan, now=reply.now,
             reaches=Reaches(plan.graphs, plan.scope), known=results,
         )  # fmt: skip
+        self._call = self._shaper.call(execution, query)
 
     def run(self, most: int) -> list[StageDrops]:
         """Return what each stage dropped, with ``most`` rows in all."""
@@ -82,13 +70,14 @@ class _Again:
 
         if self._plan.joining["min_fused"] is not None:
             add("min_fused", *self._floor())
-        _, pool = self._shaper.begin(self._arrays, self._piece)
+        _, pool = self._shaper.begin(self._arrays, self._call)
         if not self._is_answered:
             pool = pool.keep(np.zeros(len(pool), np.bool_))
         for stage in self._plan.stages:
             before = pool.with_arrays(entry=np.arange(len(pool)))
-            pool, _ = self._shaper.run_stage(stage, before, self._piece)
-            add(type(stage).__name__, before, pool.arrays["entry"], self._why(stage, before, pool))
+            pool = stage.run(before, self._call)
+            why = stage.why(before, pool, self._call)
+            add(stage.name, before, pool.arrays["entry"], why)
         if (how := self._plan.grouping) is not None:
             before = pool.with_arrays(entry=np.arange(len(pool)))
             pool, why = self._ungrouped(before)
@@ -96,6 +85,11 @@ class _Again:
             add(name, before, pool.arrays["entry"], why)
         add("limit", pool, *self._page(pool))
         return out
+
+    def _merged(self, request: _core.BatchRequest) -> Arrays:
+        """Join the candidates of a request."""
+        arrays, evidence = _core.merge(request, [self._candidates]), self._plan.evidence
+        return arrays if evidence is None else evidence.with_columns(arrays)
 
     @property
     def _is_answered(self) -> bool:
@@ -107,7 +101,7 @@ class _Again:
     def _floor(self) -> tuple[FusedLists, npt.NDArray[Any], _WhyOf]:
         """Return the fused list without its floor, what passes the floor, and why others do not."""
         free = self._plan.again(self._query, min_fused=None, normalize=False)
-        arrays = merged(free, self._candidates, self._plan.evidence)
+        arrays = self._merged(free)
         names = ("segment", "row", "score")
         offsets = arrays["offsets"]
         if not self._is_answered:
@@ -120,7 +114,7 @@ class _Again:
         rows = zip(whole.arrays["segment"].tolist(), whole.arrays["row"].tolist(), strict=True)
         stay = np.flatnonzero(np.array([one in passing for one in rows], np.bool_))
         value, _ = self._plan.joining["min_fused"]
-        return whole, stay, lambda entry: _Why("floor", float(whole.score[entry]), value)
+        return whole, stay, lambda entry: Why("floor", float(whole.score[entry]), value)
 
     def _page(self, pool: FusedLists) -> tuple[npt.NDArray[Any], _WhyOf]:
         """Return what limit and offset leave of a list, and why others are not on the page."""
@@ -128,110 +122,12 @@ class _Again:
         end = min(first + self._plan.limit, n)
         stay = np.arange(min(first, n), end)
 
-        def why(entry: int) -> _Why:
+        def why(entry: int) -> Why:
             if entry < first:
-                return _Why("offset", float(pool.score[entry]), None)
-            return self._beyond(pool, entry, pool, end - 1 if len(stay) else None)
+                return Why("offset", float(pool.score[entry]), None)
+            return beyond(pool, entry, pool, end - 1 if len(stay) else None)
 
         return stay, why
-
-    def _why(self, stage: Stage, before: FusedLists, after: FusedLists) -> _WhyOf:
-        match stage:
-            case Dedup():
-                return self._duplicate(stage, before)
-            case MMR():
-                budget = next((one for one in self._plan.stages if isinstance(one, Budget)), None)
-                return self._not_chosen(budget, stage, before, after)
-            case Budget():
-                return self._not_chosen(stage, None, before, after)
-            case Gate():
-                return lambda entry: _Why("floor", float(before.score[entry]), stage.min_score)
-        return _unexpected  # the other stages keep every row
-
-    # ---- near-duplicates ----
-
-    def _duplicate(self, stage: Dedup, before: FusedLists) -> _WhyOf:
-        kept_for = self._shaper.clusters(stage, before, self._piece)["kept_for"]
-        column = self._shaper.dense(stage)
-
-        def similarity(one: int, other: int) -> float:
-            cosine = self._cosine(column, before, min(one, other), max(one, other))
-            return (1.0 + cosine) / 2.0 if stage.scale == "unit" else cosine
-
-        def why(entry: int) -> _Why:
-            kept = int(kept_for[entry])
-            value = similarity(kept, entry)
-            if value > stage.limit:
-                return _Why("duplicate", value, stage.limit, kept)
-            members = [at for at in np.flatnonzero(kept_for == kept).tolist() if at != entry]
-            value, first = max((similarity(at, entry), -at) for at in members)
-            return _Why("duplicate", value, stage.limit, kept, -first)
-
-        return why
-
-    def _cosine(self, column: int, pool: FusedLists, one: int, other: int) -> float:
-        """Return the cosine of two entries, the first as query, as the stages compare them."""
-        segment, row = pool.arrays["segment"], pool.arrays["row"]
-        places = [(int(segment[at]), int(row[at])) for at in (one, other)]
-        return _core.shaping.row_cosine(self._piece.execution, column, 0, *places)
-
-    # ---- what is chosen within a budget, or by MMR ----
-
-    def _not_chosen(
-        self, budget: Budget | None, mmr: MMR | None, before: FusedLists, after: FusedLists
-    ) -> _WhyOf:
-        chosen = after.arrays["entry"].tolist()
-        is_full = len(chosen) == self._plan.offset + self._plan.limit
-        tokens: Sequence[int] = ()
-        left = [0]  # before each choice
-        if budget is not None and budget.bounds:
-            assert budget.tokens is not None
-            tokens = self._shaper.tokens(budget, before, self._piece).tolist()
-            left = [budget.tokens]
-            for one in chosen:
-                left.append(left[-1] - tokens[one])
-
-        def why(entry: int) -> _Why:
-            if tokens and chosen:
-                steps = left[1:-1] if is_full else left[1:]  # after which a choice was to be made
-                if mmr is None:  # its turn came after what stands before it
-                    turn = sum(one < entry for one in chosen)
-                    steps = [] if is_full and turn == len(chosen) else [left[turn]]
-                too_few = [one for one in steps if tokens[entry] > one]
-                if too_few:
-                    return _Why("budget", float(tokens[entry]), float(too_few[0]))
-            last = chosen[-1] if chosen else None
-            if mmr is None:
-                return self._beyond(before, entry, before, last)
-            return self._outranked(mmr, before, after, entry)
-
-        return why
-
-    def _outranked(self, mmr: MMR, before: FusedLists, after: FusedLists, entry: int) -> _Why:
-        """Say what the value of an entry was when the last one was chosen."""
-        chosen = after.arrays["entry"].tolist()
-        column = self._shaper.dense(mmr)
-        similarity = 0.0
-        for one in chosen[:-1]:
-            similarity = max(similarity, self._cosine(column, before, one, entry))
-        relevance = scaled_relevance(
-            mmr.relevance, float(before.score[entry]),
-            float(before.score.max()), float(before.score.min()),
-        )  # fmt: skip
-        value = _core.shaping.mmr_value(mmr.relevance_weight, relevance, similarity)
-        why = self._beyond(before, entry, after, len(chosen) - 1 if chosen else None)
-        # With one choice there was nothing to compare: the first of the list is chosen.
-        return why._replace(value=value, bound=None if len(chosen) < 2 else why.bound)
-
-    @staticmethod
-    def _beyond(pool: FusedLists, entry: int, kept: FusedLists, last: int | None) -> _Why:
-        """Say that an entry comes after the last that stays, with both scores."""
-        # Rows that lead stay whatever their score, so nothing is compared with theirs.
-        bound = None if last is None else float(kept.score[last])
-        if last is not None and "exact" in kept.arrays:
-            leads = bool(kept.arrays["exact"][last]) and not pool.arrays["exact"][entry]
-            bound = None if leads else bound
-        return _Why("limit", float(pool.score[entry]), bound)
 
     # ---- rows that are shown with another ----
 
@@ -247,10 +143,10 @@ class _Again:
         n_met = (hits[-1] + 1 if hits else 0) if is_full else len(pool)
         behind = [at for at in range(n_met, len(pool)) if at not in shown]
 
-        def why(entry: int) -> _Why:
+        def why(entry: int) -> Why:
             if entry in shown:
                 reason, hit = shown[entry]
-                return _Why(reason, float(pool.score[entry]), None, hit)
+                return Why(reason, float(pool.score[entry]), None, hit)
             return self._no_room(pool, entry, hits, grouper.around[0])
 
         mask = np.zeros(len(pool), np.bool_)
@@ -286,16 +182,17 @@ class _Again:
 
     def _no_room(
         self, pool: FusedLists, entry: int, hits: list[int], around: Sequence[Sequence[NearRow]]
-    ) -> _Why:
+    ) -> Why:
         """Say what was left of the budget after the hits before an entry and the rows around."""
-        budget = next(one for one in self._plan.stages if isinstance(one, Budget))
+        budget = Budget.among(self._plan.stages)
+        assert budget is not None
         assert budget.tokens is not None
         tokens = pool.arrays["token_estimate"]
         left = budget.tokens
         for hit, rows in zip(hits, around, strict=True):
             if hit < entry:
                 left -= int(tokens[hit]) + self._cost(budget, pool, hit, rows)
-        return _Why("budget", float(tokens[entry]), float(left))
+        return Why("budget", float(tokens[entry]), float(left))
 
     def _cost(self, budget: Budget, pool: FusedLists, hit: int, rows: Sequence[NearRow]) -> int:
         """Return how many tokens the rows around a hit take."""
@@ -305,7 +202,7 @@ class _Again:
         scope = Scope([peer.cell]) if self._facts.schema.cell_columns else None
         keys = [one.key for one in rows]
         _, segment, row = rows_of_keys(self._facts, self._state, keys, scope)
-        names = text_columns(self._facts, budget)
+        names = text_columns(budget, self._call)
         columns = [gather_column(self._state.segments, segment, row, name) for name in names]
         return int(token_counts(budget, join_texts(columns)).sum())
 
@@ -344,7 +241,3 @@ class _Again:
         if not schema.cell_columns:
             return [Peer(key, ()) for key in keys]
         return [Peer(key, cell) for key, cell in zip(keys, cells, strict=True)]
-
-
-def _unexpected(entry: int) -> _Why:
-    raise AssertionError(f"entry {entry}: a stage that keeps every row dropped one")

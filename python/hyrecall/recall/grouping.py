@@ -18,16 +18,15 @@ import pyarrow as pa
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import MOST_IN_THREAD, Grouping
 from hyrecall.ask.scope import Scope
-from hyrecall.ask.shaping import Budget, Stage
-from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.hits.around import AroundHits, NearRow, ThreadRow
-from hyrecall.hits.reply import Reply, join_texts
-from hyrecall.recall.fused_lists import FusedLists, order_codes
+from hyrecall.hits.reply import Reply
 from hyrecall.recall.plan import Plan
-from hyrecall.recall.session_signals import text_columns
 from hyrecall.segments.lookup import rows_where
 from hyrecall.segments.segments import State, gather_column, seqs_of
-from hyrecall.table.arrow_values import python_values
+from hyrecall.stages.choice import Budget, token_counts
+from hyrecall.stages.lists import FusedLists, order_codes
+from hyrecall.stages.stage import Stage, text_columns
+from hyrecall.table.arrow_values import join_texts, python_values
 
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
@@ -54,13 +53,6 @@ def make_grouper(
         return None
     page = plan.offset, plan.limit
     return Grouper(facts, state, plan.grouping, plan.stages, page=page, columns=columns)
-
-
-def with_groups(reply: Reply, grouper: Grouper) -> Reply:
-    """Return the reply with what its hits show beside them."""
-    nothing = [()] * reply.n_queries
-    around = reply.around or AroundHits(nothing, nothing)
-    return replace(reply, around=replace(around, near=grouper.around, threads=grouper.threads))
 
 
 def shown_threads(
@@ -93,8 +85,8 @@ class Grouper:
     ) -> None:
         """Take the call's stages, its (offset, limit), and the columns that it shows."""
         self._facts, self._state, self._how = facts, state, how
-        budgets = [stage for stage in stages if isinstance(stage, Budget) and stage.bounds]
-        self._budget = budgets[0] if budgets else None
+        budget = Budget.among(stages)
+        self._budget = budget if budget is not None and budget.bounds else None
         self._offset, self._limit = page
         self._columns = tuple(columns)
         self._orders: dict[Thread, list[Place]] = {}
@@ -119,6 +111,12 @@ class Grouper:
         mask[[at for walk in walks for at in walk.hits]] = True
         return pool.keep(mask)
 
+    def shown(self, reply: Reply) -> Reply:
+        """Return the reply with what its hits show beside them."""
+        nothing = [()] * reply.n_queries
+        around = reply.around or AroundHits(nothing, nothing)
+        return replace(reply, around=replace(around, near=self.around, threads=self.threads))
+
     def near(self, place: Place, thread: Thread) -> list[tuple[int, Place]]:
         """Return the rows around a row in its thread with their distances, the nearest first."""
         order = self._order(thread)
@@ -130,7 +128,7 @@ class Grouper:
         """Return how many tokens a row takes of the budget."""
         if self._budget is None:
             return 0
-        names = text_columns(self._facts, self._budget)
+        names = text_columns(self._budget, self._facts)
         return int(token_counts(self._budget, self._joined([place], names))[0])
 
     @property

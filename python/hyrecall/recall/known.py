@@ -18,7 +18,6 @@ from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 from hyrecall.recall.batch import DEVICE_QUERIES, RecallSource, trace_of
-from hyrecall.recall.on_demand import with_columns
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
 
@@ -54,7 +53,8 @@ class PlainReply(Reply):
     @cached_property
     def arrays(self) -> Arrays:
         """The arrays of all hits."""
-        return with_columns(self._answer.arrays, self._frozen.plan.evidence)
+        arrays, evidence = self._answer.arrays, self._frozen.plan.evidence
+        return arrays if evidence is None else evidence.with_columns(arrays)
 
     @cached_property
     def trace(self) -> Trace:

@@ -19,12 +19,13 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall.ask.arms import Arm
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
-    from hyrecall.ask.session import Session
-    from hyrecall.ask.shaping import Feedback, Stage
     from hyrecall.recall.arms import FoundDocs, Searches
-    from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
+    from hyrecall.stages.evidence import Evidence
+    from hyrecall.stages.feedback import Feedback
+    from hyrecall.stages.session import Session
+    from hyrecall.stages.stage import Stage
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
@@ -119,11 +120,6 @@ class Plan(NamedTuple):
 
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))
-
-    def places(self, arm: str) -> list[int]:
-        """Return where an arm stands among those that run: once for each table, or once."""
-        pairs = zip(self.arms, self.bases, strict=True)
-        return [at for at, names in enumerate(pairs) if arm in names]
 
     def in_table(self, at: int, values: pa.Array) -> npt.NDArray[np.bool_]:
         """Say of rows, by their values in the column of tables, which of them an arm may see."""

@@ -9,24 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.ask.filter_program import read_filters
+from hyrecall.ask.filter_program import read_filters, value_codes
 from hyrecall.ask.queries import check_texts, lower
-from hyrecall.ask.request import Search, read_grouping
+from hyrecall.ask.request import CallOptions, Search, is_empty, read_grouping
 from hyrecall.ask.scope import encode_part, read_scopes
 from hyrecall.ask.scoring import DBSF, DEFAULT_FUSION, RRF, Fusion, Max, WeightedSum, read_floor
 from hyrecall.base.arguments import as_int, as_list
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.on_demand import (
-    evidence_notes,
-    find_exact,
-    read_call_arms,
-    read_sessions,
-    read_stages,
-    searches_of,
-    split_feedback,
-)
 from hyrecall.recall.plan import Plan, is_shaped, whole_list
 from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts
@@ -35,9 +26,12 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Tables
-    from hyrecall.recall.arms import CallArms
+    from hyrecall.recall.arms import Asked, CallArms, Searches
     from hyrecall.recall.exact import Exact
     from hyrecall.segments.segments import State
+    from hyrecall.stages.evidence import Evidence
+    from hyrecall.stages.session import Session
+    from hyrecall.stages.stage import Stage
 
 
 # ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
@@ -231,13 +225,14 @@ def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
 
 def make_plan(
     facts: IndexFacts, state: State, request: Search, ranking: Ranking, graphs: BoundGraphs,
-    look_up: Callable[..., Exact | None] = find_exact,
+    look_up: Callable[..., Exact | None],
 ) -> Plan:  # fmt: skip
     """Check every argument once and freeze the batch; ``look_up`` is called as find_exact is."""
     snapshot, how = state.snapshot, ranking.how
     candidates: Any = request.candidates
-    all_stages, feedback = split_feedback(how.shaping)
-    others = read_call_arms(facts, how.more, candidates)
+    stages = _stages(how.shaping)
+    feedback: Any = next((stage for stage in stages if stage._acts == "queries"), None)
+    others = _call_arms(facts, how.more, candidates)
     texts = read_texts(facts, ranking.text, () if others is None else others.readers)
     given = name_vectors(facts, ranking.vectors)
     # Counted before anything of that size is made.
@@ -253,7 +248,7 @@ def make_plan(
     own = [arm for arm in facts.arms if arm in texts or arm in given]
     extra = () if others is None else others.names
     running = [] if others is None else others.running(texts, candidates)
-    evidence, stages, told = read_stages(facts, ranking, all_stages)
+    evidence, stages, told = _read_evidence(facts, ranking, stages)
     arms, weights, fusion, left_out = _choose_arms(
         facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
     )
@@ -292,22 +287,84 @@ def make_plan(
     add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
     add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
     asked = () if others is None else others.asked(facts, bases, texts, candidates, n_queries)
-    searches = searches_of(asked, facts, state, floors, request.scope, graphs, depth)
+    searches = _searches(facts, state, asked, floors, request.scope, graphs, depth)
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
     balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
     idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
-    told = (*idle, *left_out, *told, *evidence_notes(evidence, lexical))
+    told = (*idle, *left_out, *told, *(() if evidence is None else evidence.notes(lexical)))
     notes = _joined(told, [one.notes for _, one in asked], ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
         limit, offset, stages, how.tie_break, searches, joining, extra=extra,
         fill=ranking.fill, blank_queries=ranking.blank_queries,
-        sessions=read_sessions(facts, request.session, stages, n_queries),
+        sessions=_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
         has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
         tables=tables, evidence=evidence, feedback=feedback, bases=bases, grouping=grouping,
     )  # fmt: skip
+
+
+# ---- Parts that few calls have: half of the modules of a recall, imported by these calls ----
+
+
+def _stages(shaping: object) -> tuple[Stage, ...]:
+    if is_empty(shaping):
+        return ()
+    from hyrecall.stages.stage import check_stages
+
+    return check_stages(shaping)
+
+
+def _call_arms(facts: IndexFacts, given: object, candidates: object) -> CallArms | None:
+    if candidates is None and is_empty(given):
+        return None
+    from hyrecall.recall.arms import CallArms, read_arms
+
+    return CallArms(read_arms(facts, given, candidates))
+
+
+def _searches(
+    facts: IndexFacts,
+    state: State,
+    asked: Asked,
+    floors: Mapping[str, tuple[float, bool] | None],
+    *given: Any,
+) -> Searches | None:
+    if not asked:
+        return None
+    from hyrecall.recall.arms import Searches
+
+    return Searches(facts, state, asked, floors, *given)
+
+
+def _read_evidence(
+    facts: IndexFacts, ranking: Ranking, stages: tuple[Stage, ...]
+) -> tuple[Evidence | None, tuple[Stage, ...], tuple[str, ...]]:
+    """Return what comes right behind the fusion, the stages after it, and notes for the trace."""
+    rest = tuple(stage for stage in stages if stage._acts == "lists")
+    if len(rest) == len(stages):
+        return None, rest, ()
+    from hyrecall.stages.evidence import Evidence
+
+    evidence, notes = Evidence.read(
+        stages, facts.schema, facts.attribute_types, value_codes,
+        is_recipe=not isinstance(ranking.how, CallOptions), normalize=ranking.how.normalize,
+    )  # fmt: skip
+    return evidence, rest, notes
+
+
+def _sessions(
+    facts: IndexFacts, given: object, stages: Sequence[Stage], n_queries: int
+) -> tuple[Session | None, ...]:
+    if given is None:
+        return (None,) * n_queries
+    from hyrecall.stages.session_signals import read_sessions
+
+    return read_sessions(facts, given, stages, n_queries)
+
+
+# ---- The parts of every plan ----
 
 
 def _joining(

@@ -14,12 +14,12 @@ from hyrecall import _core
 from hyrecall.ask.expansion import Expansion, SharedTags
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import scope_of
-from hyrecall.ask.session import Session
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.around import AroundHits, Neighbour, Related
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
 from hyrecall.segments.segments import gather_column
+from hyrecall.stages.session import Session
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from hyrecall.ask.arms import Listed
 from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.recipe import More, Recipe
 from hyrecall.ask.request import CallOptions, Search
-from hyrecall.ask.shaping import SessionSignals
 from hyrecall.base.arguments import as_list
+from hyrecall.base.graphs import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import Reply, ReplyBase
@@ -25,6 +24,7 @@ from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
 from hyrecall.recall.ranking import Ranking
 from hyrecall.recall.recipe_ranking import by_threads, rank_by_recipe
 from hyrecall.segments.segments import IndexFacts, State
+from hyrecall.stages.session_signals import SessionSignals
 
 # ---- Holds the graphs of a call as they are at one moment ----
 
@@ -212,7 +212,7 @@ class Shares:
 
 
 def _weighs_sessions(recipe: Recipe) -> bool:
-    return any(isinstance(stage, SessionSignals) for stage in recipe.shaping)
+    return SessionSignals.among(recipe.shaping) is not None
 
 
 def _found(reply: Reply, blank_queries: Sequence[int]) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,6 @@ from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms import text_readers
-from hyrecall.recall.evidence import has_effect
 from hyrecall.recall.exact import ExactTexts, exact_texts
 from hyrecall.recall.planning import check_arms
 from hyrecall.recall.ranking import Ranking
@@ -213,7 +212,7 @@ def _fusion(
     """Return the fusion with the arms' own weights and scales."""
     fusion = recipe.fusion
     given = {arm: part.weight for arm, part in chosen.items()}
-    fuses_one = recipe.fuse_one_arm or any(has_effect(facts, one) for one in recipe.shaping)
+    fuses_one = recipe.fuse_one_arm or any(one._fuses(facts.schema) for one in recipe.shaping)
     is_alone = len(chosen) + len(recipe.more) < 2 and not fuses_one
     if is_alone and all(weight > 0 for weight in given.values()):
         return None

@@ -10,14 +10,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.shaping.checks import integer
 from hyrecall.base.arguments import check_objects
+from hyrecall.base.options import integer
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.reply import Reply
-from hyrecall.recall.arms import tag_attribute
 from hyrecall.segments.segments import gather_column, seqs_of
+from hyrecall.table.attributes import tag_attribute
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -8,16 +8,17 @@ a native column of codes, and :func:`attribute_type` places a Python constant be
 import datetime as dt
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from hyrecall._core import AttributeColumn
-from hyrecall.errors import DTypeError, error
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.table.schema import Schema
 
 MIN_CODE, MAX_CODE = -(2**63), 2**63 - 1
 # Greater than every code of every type, also after the shift of uint64.
@@ -309,3 +310,61 @@ def attribute_type(arrow: pa.DataType) -> AttributeType | None:
             place = place_for(arrow)
             return AttributeType(arrow, expected, place, has_order=has_order, top_code=top_code)
     return None
+
+
+# ---- Columns and keys that a call names, checked against an index ----
+
+
+class RowTypes(Protocol):
+    """The schema of an index, and the types of its row columns."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema."""
+        ...
+
+    @property
+    def row_types(self) -> Mapping[str, pa.DataType]:
+        """The types by column."""
+        ...
+
+
+def read_keys(argument: str, keys: Sequence[Any], facts: RowTypes) -> pa.Array:
+    """Take keys of the index's kind as one Arrow array."""
+    kind = facts.row_types[facts.schema.key]
+    is_text = pa.types.is_large_string(kind)
+    plain = [key.item() if isinstance(key, np.generic) else key for key in keys]
+    for at, key in enumerate(plain):
+        if not isinstance(key, str if is_text else int) or isinstance(key, bool):
+            wish = f"{'str' if is_text else 'int64'} keys"
+            raise error(DTypeError, argument, wish, f"{type(key).__name__} {key!r} at {at}")
+    try:
+        return pa.array(plain, kind)
+    except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
+        raise error(OptionError, argument, "keys that the index can hold", fault) from None
+
+
+def ordered_attribute(argument: str, column: str, facts: RowTypes) -> int:
+    """Return the number of an attribute column of numbers, dates or times."""
+    known = list(facts.schema.attributes)
+    if column not in known:
+        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
+    kind = facts.row_types[column]
+    types = pa.types
+    tests = (types.is_integer, types.is_floating, types.is_temporal)
+    if not any(test(kind) for test in tests):
+        raise error(DTypeError, argument, "a column of numbers, dates or times", kind)
+    return known.index(column)
+
+
+def tag_attribute(argument: str, column: str, facts: RowTypes) -> int:
+    """Return the number of an attribute column of strings or lists of strings."""
+    known = list(facts.schema.attributes)
+    if column not in known:
+        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
+    kind = facts.row_types[column]
+    types = pa.types
+    inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
+    if not (types.is_string(inner) or types.is_large_string(inner)):
+        raise error(DTypeError, argument, "a column of strings or lists of strings", kind)
+    return known.index(column)

@@ -23,10 +23,10 @@ from hyrecall.memory.data.types import (
 )
 
 if TYPE_CHECKING:
-    from hyrecall.ask.shaping import Phase
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.trace import Trace
+    from hyrecall.stages.session_signals import Phase
 
 
 # ---- Reasons why a reply holds less than it could, one for each component that failed ----

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base.arguments import check_keywords, check_objects
 from hyrecall.base.forks import free_in_children
+from hyrecall.stages.session import LONGEST, Session
 
 MOST_SESSIONS = 10_000
 

@@ -19,18 +19,6 @@ from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from hyrecall.ask.request import read_surrounding
 from hyrecall.ask.scoring import RRF, Above, Max, WeightedSum, read_floor
-from hyrecall.ask.session import Session
-from hyrecall.ask.shaping import (
-    MMR,
-    Around,
-    Budget,
-    Composite,
-    Gate,
-    Phase,
-    RerankBy,
-    SessionSignals,
-    Stage,
-)
 from hyrecall.base.arguments import as_int, number, python_scalar
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
@@ -40,6 +28,14 @@ from hyrecall.memory.data.types import Ranked, check_id, flag, in_utc
 from hyrecall.memory.derived.row_filters import read_narrowing
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.sql.codec import Cell
+from hyrecall.stages.age import Composite
+from hyrecall.stages.choice import MMR, Budget
+from hyrecall.stages.evidence import Around
+from hyrecall.stages.gate import Gate
+from hyrecall.stages.rerank import RerankBy
+from hyrecall.stages.session import Session
+from hyrecall.stages.session_signals import Phase, SessionSignals
+from hyrecall.stages.stage import Stage, TextStage
 
 # ---- Applies the options of a call to its recipe: each replaces a part of the recipe ----
 # Ranking itself is the recipe's and the engine's: here only plain data changes.
@@ -93,8 +89,9 @@ def adapted(
 def _reading_texts(recipe: Recipe) -> Recipe:
     """Return a recipe whose rerankers and budgets read the column of whole texts."""
     for stage in recipe.shaping:
-        if isinstance(stage, RerankBy | Budget) and stage.column is None:
-            recipe = with_stage(recipe, replace(stage, column=TEXT))
+        if isinstance(stage, TextStage) and stage.column is None:
+            options: Any = stage
+            recipe = with_stage(recipe, replace(options, column=TEXT))
     return recipe
 
 
@@ -107,8 +104,7 @@ def _budgeted(recipe: Recipe, given: object) -> Recipe:
     if tokens <= 0:
         return recipe
     recipe = with_stage(recipe, Budget(min(tokens, 2**31 - 1), column=TEXT))
-    chooses = any(isinstance(stage, MMR) for stage in recipe.shaping)
-    if recipe.budget_mmr is None or chooses:
+    if recipe.budget_mmr is None or MMR.among(recipe.shaping) is not None:
         return recipe
     return with_stage(recipe, recipe.budget_mmr)
 
@@ -128,7 +124,8 @@ def _floored(recipe: Recipe, floors: Mapping[str, float | Above]) -> Recipe:
         replace(arm, min_score=of_kind[type(arm)]) if type(arm) in of_kind else arm
         for arm in recipe.arms
     )
-    shaping = tuple(stage for stage in recipe.shaping if not isinstance(stage, Around))
+    around = Around.among(recipe.shaping)
+    shaping = tuple(stage for stage in recipe.shaping if stage is not around)
     exact = recipe.exact and Lexical not in of_kind
     return recipe.replace(
         arms=arms, shaping=shaping, with_threads=None, on_no_match=(), exact=exact
@@ -154,9 +151,8 @@ def weighted(recipe: Recipe, given: object) -> Recipe:
     asked = _read_weights(given)
     if not asked:
         return recipe
-    for stage in recipe.shaping:
-        if isinstance(stage, Composite):
-            return with_stage(recipe, replace(stage, **asked))
+    if (stage := Composite.among(recipe.shaping)) is not None:
+        return with_stage(recipe, replace(stage, **asked))
     wish = "a recipe with a Composite stage, as recipes.hebb has"
     raise error(OptionError, "weights", wish, recipe.name)
 
@@ -318,7 +314,7 @@ class RecallArguments:
         """Whether the session affects the reply."""
         if self.session_id is None:
             return False
-        return any(isinstance(stage, SessionSignals) for stage in self.recipe.shaping)
+        return SessionSignals.among(self.recipe.shaping) is not None
 
 
 def holding(now: datetime) -> Filter:

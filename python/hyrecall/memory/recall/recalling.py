@@ -24,7 +24,6 @@ import numpy.typing as npt
 from hyrecall._core.arithmetic import unit_scale
 from hyrecall.ask.expansion import MOST_BESIDE, Context
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.session import Session
 from hyrecall.base import threads
 from hyrecall.base.threads import warn_caller
 from hyrecall.embed.guard import Guard
@@ -56,6 +55,7 @@ from hyrecall.memory.sql.fact_rows import (
 )
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
+from hyrecall.stages.session import Session
 
 # ---- Reads the episodes of ranked rows from the store, and their context ----
 

@@ -15,8 +15,6 @@ from hyrecall.ask.arms import Regex, check_pattern
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.scoring import read_floor
-from hyrecall.ask.shaping import Budget, Gate, Provenance
-from hyrecall.ask.shaping.choice import token_counts
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.derived.row_filters import passing_in_order
 from hyrecall.memory.recall.call import RecallArguments
@@ -30,6 +28,9 @@ from hyrecall.memory.sql.codec import (
     to_micros,
 )
 from hyrecall.recall.exact import exact_text
+from hyrecall.stages.choice import Budget, token_counts
+from hyrecall.stages.gate import Gate
+from hyrecall.stages.provenance import Provenance
 
 # ---- Answers a query without an index: finds rows of the store that contain its words ----
 # It takes time in proportion to the texts read, and reads no more than the limits below.
@@ -183,7 +184,7 @@ def answer(
     if by_pattern or is_nothing or not _reaches(score, recipe):
         return [], score, ""
     since, until = ask.time_range or (None, None)
-    by_source = (one for one in recipe.shaping if isinstance(one, Provenance))
+    by_source = Provenance.among(recipe.shaping)
     wanted = Wanted(
         kind=ask.kind,
         since=since,
@@ -191,7 +192,7 @@ def answer(
         tags=ask.tags,
         valid_at=ask.valid_at,
         passes=ask.own_filter,
-        worth=next((one for one in by_source if one.column == "source"), None),
+        worth=by_source if by_source is not None and by_source.column == "source" else None,
     )
     most = ask.offset + ask.limit
     whole = exact_text(ask.query) if recipe.exact else None
@@ -203,7 +204,7 @@ def answer(
 
 def within_budget(ask: RecallArguments, texts: Mapping[int, str]) -> list[int]:
     """Return the rows whose texts fit the call's budget: the first always, then each that fits."""
-    budget = next((one for one in ask.by_words.shaping if isinstance(one, Budget)), None)
+    budget = Budget.among(ask.by_words.shaping)
     if budget is None or budget.tokens is None or not budget.bounds:
         return list(texts)
     counts = token_counts(budget, pa.array(list(texts.values()), pa.large_string()))
@@ -227,8 +228,9 @@ def _reaches(score: float, recipe: Recipe) -> bool:
     of_words = (read_floor("", arm.min_score) for arm in recipe.arms if isinstance(arm, Lexical))
     if any(floor is not None and floor[0] > 0 for floor in of_words):
         return False
-    gates = (stage.min_score for stage in recipe.shaping if isinstance(stage, Gate))
-    floors = [read_floor("min_score", floor) for floor in (recipe.min_fused, *gates)]
+    gate = Gate.among(recipe.shaping)
+    least = None if gate is None else gate.min_score
+    floors = [read_floor("min_score", floor) for floor in (recipe.min_fused, least)]
     return all(
         score > floor[0] if floor[1] else score >= floor[0] for floor in floors if floor is not None
     )

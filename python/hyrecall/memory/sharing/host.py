@@ -16,17 +16,15 @@ from operator import and_, or_
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from hyrecall.ask import arms, expansion, predicates, recipe, scoring, shaping
+from hyrecall.ask import arms, expansion, predicates, recipe, scoring
 from hyrecall.ask.arms import Edges
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
-from hyrecall.ask.session import Session
 from hyrecall.base.threads import caller_of, serving
 from hyrecall.errors import HyrecallError, OptionError, StoreMismatchError, error
-from hyrecall.hits.around import SecondLook
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
-from hyrecall.hits.explain_text import Component, Explanation, Scaling, Step, Term
+from hyrecall.hits.explain_text import Component, Explanation, Scaling, Term
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.memory import changes
 from hyrecall.memory.changes import Change
@@ -55,6 +53,10 @@ from hyrecall.memory.sql.doctor import DoctorCheck
 from hyrecall.memory.sql.lock import WriterLock
 from hyrecall.memory.sql.store_sessions import Conversation
 from hyrecall.memory.sql.writing import NewVersion, Selection
+from hyrecall.stages.feedback import SecondLook
+from hyrecall.stages.registry import built_in
+from hyrecall.stages.session import Session
+from hyrecall.stages.stage import Step
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -237,10 +239,8 @@ OF_RECIPES: Final[tuple[type | ClassCodec, ...]] = (
     *(recipe.Tables, recipe.Fill, recipe.WithThreads),
     *(arms.EdgeLexical, arms.Listed, arms.Newest, arms.Regex, arms.Tags, Edges),
     *(expansion.Context, expansion.SharedTags),
-    *(shaping.Feedback, shaping.Around, shaping.Provenance, shaping.Rerank),
-    *(shaping.RerankBy, shaping.Dedup),
-    *(shaping.Recency, shaping.Composite, shaping.SessionSignals, shaping.Phase, shaping.Budget),
-    *(shaping.MMR, shaping.Gate, shaping.Prior, shaping.Linear, scoring.Above, BM25),
+    *built_in().values(),
+    *(scoring.Above, BM25),
     _weighted(scoring.RRF, "rank_constant", "alpha", "alpha_mode"),
     _weighted(scoring.WeightedSum, "normalize", "complete", "balance"),
     _weighted(scoring.Max, "normalize", "complete"),

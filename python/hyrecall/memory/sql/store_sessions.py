@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import apsw
 
-from hyrecall.ask.session import LONGEST, Session
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
 from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_json, to_micros
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
+from hyrecall.stages.session import LONGEST, Session
 
 _log = logging.getLogger("hyrecall.memory")
 

@@ -18,7 +18,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.shaping import Dedup, Recency, Rerank
 from hyrecall.memory import Browse
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.bodies import Text, Whole
@@ -44,6 +43,9 @@ from hyrecall.serve.scoped_store import (
     memory_of,
     narrow,
 )
+from hyrecall.stages.age import Recency
+from hyrecall.stages.dedup import Dedup
+from hyrecall.stages.rerank import Rerank
 
 router = Router(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
