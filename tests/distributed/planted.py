@@ -25,8 +25,7 @@ class Planted(ShardedIndex):
     def __init__(self, shards: Sequence[hr.Index]) -> None:
         super().__init__([LocalShard(str(at), one) for at, one in enumerate(shards)])
 
-    def _answer(self, request: Request, graphs: object = ()) -> hr.Hits:
-        del graphs  # worlds of these tests have none
+    def _answer(self, request: Request) -> hr.Hits:
         own = [one.statistics(request) for one in self.shards]
         summed = Statistics.sum(own)
         parts = [

@@ -19,20 +19,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.graphs import GraphLike
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.base.forks import renew_in_children
 from hyrecall.distributed.asking import (
-    NO_GRAPHS,
-    Graphs,
-    Looking,
     ShardThreads,
     answers_of,
     begin_alone,
     begin_candidates,
     begin_statistics,
-    hold_graphs,
     merged,
     results_of,
 )
@@ -67,8 +62,6 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import (
     Share,
-    follow_tags,
-    has_tags,
     joined_alone,
     spread_part,
     sum_shares,
@@ -113,13 +106,9 @@ class ShardRouter:
         self._all = frozenset(range(placement.n_shards))
 
     def routes(self, request: Request) -> Routes | None:
-        """Return which queries of a request each shard is asked; see :meth:`of_scope`."""
-        return self.of_scope(request.given["scope"])
-
-    def of_scope(self, scope: object) -> Routes | None:
-        """Return which queries each shard is asked."""
+        """Return which queries of a request each shard is asked; None: its scope is invalid."""
         try:
-            given = scope_entries(self._types, scope)
+            given = scope_entries(self._types, request.given["scope"])
             needed = self._scopes(given)
         except (HyrecallError, TypeError):
             return None
@@ -193,29 +182,23 @@ def answer_routed(
     shards: Sequence[Shard],
     routes: Routes,
     ask: AskShards,
-    looking: Looking,
-    graphs: Mapping[str, GraphLike],
 ) -> Hits | None:
     """Answer a request by asking each shard its own queries."""
-    # Shards that ``looking`` has lost are not asked.
-    lost = looking.lost
+    lost: dict[str, Fault] = {}
     try:
-        left = set(map(id, looking.left([shards[number] for number in routes.queries])))
         routed = [
             _routed(request, routes.scope, shards[number], own)
             for number, own in routes.queries.items()
-            if own is not None and id(shards[number]) in left
+            if own is not None
         ]
         if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
             found = ask(routed, _alone, lost)
-            for one, part in found:
-                looking.note(one.name, (part.version,))
             parts = joined_alone([(part, one.share) for one, part in found])
         elif len({_has_forms(one.request) for one in routed}) == 1:
-            parts = _summed(routed, ask, looking)
+            parts = _summed(routed, ask, lost)
         else:  # shards whose recipes have no form for threads name their runs differently
             return None
-        hits = merged(request, parts, told_of(lost), graphs, looking.ask)
+        hits = merged(request, parts, told_of(lost))
     except (ShardLostError, CorruptIndexError, StaleStatisticsError):
         raise
     except HyrecallError:
@@ -234,16 +217,13 @@ def _alone(one: Routed) -> Question[Part]:
     return begin_alone(one.shard, one.request)
 
 
-def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[Part]:
+def _summed(routed: Sequence[Routed], ask: AskShards, lost: dict[str, Fault]) -> list[Part]:
     """Ask shards that share queries: first for counts, then for candidates with their sums."""
-    lost = looking.lost
 
     def count(one: Routed) -> Question[Statistics]:
-        return begin_statistics(one.shard, one.request._for_counts())
+        return begin_statistics(one.shard, one.request)
 
     counted = ask(routed, count, lost)
-    for one, counts in counted:
-        looking.note(one.name, counts.versions)
     summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
     told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
 
@@ -377,76 +357,31 @@ class ShardGeneration:
                 return one.facts
         raise error(OptionError, "shards", "one that this package opened", "others")
 
-    def looking(self) -> Looking:
-        """Return what asks the shards look-ups during one recall."""
-        return Looking(self.shards, self.router, self.pool)
-
-    def answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
+    def answer(self, request: Request) -> Hits:
         """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
-        looking = self.looking()
-        if not graphs and not has_tags(request.given):
-            return self._answer(request, looking, NO_GRAPHS)
-        held: Mapping[str, GraphLike] = NO_GRAPHS
-        if graphs:
-            request, held = hold_graphs(self.facts, request, graphs, looking)
-        while True:
-            told = self._with_tags(request, looking)
-            hits = None if looking.has_failed else self._answer(told, looking, held)
-            if hits is not None and not looking.has_failed:
-                return hits
-            # Answers of a lost shard are in the reply: the other shards answer without it. Each
-            # turn leaves out one shard more, for good, so there are at most as many as shards.
-            looking.forget_lost()
-
-    def _answer(self, request: Request, looking: Looking, held: Mapping[str, GraphLike]) -> Hits:
-        lost = dict(looking.lost)
         routes = None if self.router is None else self.router.routes(request)
-        if routes is None:
-            return self._answer_whole(request, self.shards, looking, held)
+        if routes is None:  # without a placement, or the shards say why a scope cannot be read
+            return self._answer_whole(request, self.shards, {})
         if routes.is_split:
-            hits = answer_routed(request, self.shards, routes, self._ask, looking, held)
+            hits = answer_routed(request, self.shards, routes, self._ask)
             if hits is not None:
                 return hits
-        looking.lost = lost  # those that only another question had lost are asked again
+        lost: dict[str, Fault] = {}
         asked = [self.shards[number] for number in routes.queries]
-        hits = self._answer_whole(request, asked, looking, held)
-        return told_by_query(hits, self.shards, routes, looking.lost)
-
-    def _with_tags(self, request: Request, looking: Looking) -> Request:
-        """Return a request that tells shards the tags that its queries reach."""
-        if not has_tags(request.given):
-            return request
-        told = request._told or {}
-        try:
-            tags = follow_tags(request, looking.ask_ahead, self.facts.cell_types)
-        except HyrecallError as fault:
-            if not isinstance(fault, ShardLostError | CorruptIndexError | StaleStatisticsError):
-                # A single index checks all arguments before it looks up tags.
-                counting = request._with_told({})
-                self._ask(self.shards, lambda one: begin_statistics(one, counting), {})
-            raise
-        return request._with_told({**told, **tags})
+        return told_by_query(self._answer_whole(request, asked, lost), self.shards, routes, lost)
 
     def _answer_whole(
-        self,
-        request: Request,
-        shards: Sequence[Shard],
-        looking: Looking,
-        held: Mapping[str, GraphLike],
+        self, request: Request, shards: Sequence[Shard], lost: dict[str, Fault]
     ) -> Hits:
-        shards, lost = looking.left(shards), looking.lost
+        """Ask shards all queries; record in ``lost`` those that do not answer."""
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
-            ((one, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            looking.note(one.name, (part.version,))
-            return merged(request, [part], told_of(lost), held, looking.ask)
-        counting = request._for_counts()
-        counted = self._ask(shards, lambda one: begin_statistics(one, counting), lost)
-        for shard, statistics in counted:
-            looking.note(shard.name, statistics.versions)
+            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
+            return merged(request, [part], told_of(lost))
+        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
+        return merged(request, [part for _, part in found], told_of(lost))
 
     def _ask(
         self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /

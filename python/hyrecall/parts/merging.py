@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.arms import Newest
-from hyrecall.ask.expansion import SharedTags
 from hyrecall.base.arguments import as_items, check_keywords
 from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
 from hyrecall.hits.hits import Hits
@@ -23,7 +22,6 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.counts import check_alike
-from hyrecall.parts.lookups import Ask
 from hyrecall.parts.part import Array, Part, RunPart, hash_of
 from hyrecall.parts.request import ReadRequest, Request
 from hyrecall.parts.runs import named_runs, nothing_found
@@ -32,7 +30,6 @@ from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request,
 from hyrecall.recall.batch import Ran, Steps
 from hyrecall.recall.evidence import with_columns
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
-from hyrecall.recall.recipe_answer import bind_recipes
 from hyrecall.segments.segments import (
     IndexFacts,
     Segment,
@@ -45,10 +42,9 @@ from hyrecall.segments.segments import (
 from hyrecall.table.attributes import attribute_column
 
 if TYPE_CHECKING:
-    from hyrecall.ask.graphs import GraphLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Search
-    from hyrecall.hits.around import Related, SecondLook
+    from hyrecall.hits.around import SecondLook
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
     from hyrecall.recall.shaper import CallableResults
@@ -432,28 +428,14 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
     >>> hits[0].keys
     [1, 0]
     """
-    return merge_parts(request, parts, degraded, {}, None)
-
-
-def merge_parts(
-    request: Request,
-    parts: Sequence[Part],
-    degraded: Sequence[str],
-    graphs: Mapping[str, GraphLike],
-    look_up: Ask | None,
-) -> Hits:
-    """Merge as :func:`merge` does."""
-    # Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for
-    # documents beside the hits.
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
         check_found_threads([part.rows for part in parts], parts[0].facts.schema)
     facts, state = pools.facts, pools.state
-    call = _with_graphs(request.read(facts), graphs)
+    call = request.read(facts)
     sees = parts[0].sees_threads
-    related = _Related(request, look_up)
-    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
+    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees)
     device = ", ".join(sorted({part.device for part in parts}))
     told = BatchNotes(degraded=(*degraded, *_unembedded(facts, request, call)))
     given = call.asked, call.options, call.recipe
@@ -471,17 +453,6 @@ def _unembedded(facts: IndexFacts, request: Request, call: ReadRequest) -> list[
         f"{arm} did not run: its vectors are of {model!r}, and shards embed no texts: pass vectors="
         for arm, model in unembedded(facts, asked, call.recipe, call.options).items()
     ]
-
-
-def _with_graphs(call: ReadRequest, graphs: Mapping[str, GraphLike]) -> ReadRequest:
-    """Return a call with graphs instead of their names, so that each run is found again."""
-    if not graphs:
-        return call
-    options, recipe = call.options, call.recipe
-    if recipe is None:
-        return call._replace(options=options.bind(graphs=graphs))
-    bound = bind_recipes(recipe if isinstance(recipe, list) else [recipe], graphs)
-    return call._replace(recipe=bound if isinstance(recipe, list) else bound[0])
 
 
 def _narrow(reply: ReplyBase, brought: IndexFacts) -> ReplyBase:
@@ -513,22 +484,6 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
         raise error(OptionError, "parts", wish, f"{len(parts)} parts, or other states of theirs")
 
 
-class _Related(NamedTuple):
-    """Finds documents beside the hits, which lie in any shard."""
-
-    request: Request
-    ask: Ask | None
-
-    def find(self, reply: Reply, part: SharedTags) -> list[list[Related]]:
-        """Return the documents near the hits of each query by their tags."""
-        if self.ask is None:
-            wish = "no expansion in a merge of parts alone (it asks the shards)"
-            raise error(OptionError, "expansion", wish, "SharedTags")
-        from hyrecall.parts.sharing import find_related
-
-        return find_related(reply, part, self.request, self.ask)
-
-
 class _MergedSteps(Steps):
     """The native steps of a recall whose statistics and candidates came from shards."""
 
@@ -537,9 +492,7 @@ class _MergedSteps(Steps):
         call: ReadRequest,
         runs: Sequence[dict[str, RunPart]],
         sees: bool | npt.NDArray[np.bool_],
-        related: _Related,
     ) -> None:
-        self._related = related
         self._runs = runs
         self._n = len(runs)
         self._sees = sees
@@ -553,8 +506,8 @@ class _MergedSteps(Steps):
             self._at += 1
             if known == how:
                 own = [runs[name] for runs in self._runs if name in runs]
-                return _RunSteps(own, self._n, self._related)
-        return _RunSteps([], self._n, self._related)
+                return _RunSteps(own, self._n)
+        return _RunSteps([], self._n)
 
     def sees_threads(
         self, facts: IndexFacts, state: State, request: Search
@@ -567,8 +520,7 @@ class _MergedSteps(Steps):
 class _RunSteps(Steps):
     """The steps of one run: its pools come from the parts and are merged here."""
 
-    def __init__(self, parts: Sequence[RunPart], n_parts: int, related: _Related) -> None:
-        self._related = related
+    def __init__(self, parts: Sequence[RunPart], n_parts: int) -> None:
         self._parts = list(parts)
         self._n_parts = n_parts
         self._held: dict[tuple[int, int, int], int] = {}
@@ -661,10 +613,6 @@ class _RunSteps(Steps):
         execution = _core.Execution(state.snapshot, scope_request(facts, state, own, n))
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
-
-    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
-        """Return the documents of all shards that are near the hits by their tags."""
-        return self._related.find(reply, part)
 
     def source(
         self,

@@ -14,7 +14,6 @@ from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
-from hyrecall.parts.request import Told, told_graphs, with_known_tags
 from hyrecall.parts.runs import REFUSALS, CallRun, accepted, again, has_forms, native, runs_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.plan import Plan, whole_list
@@ -84,17 +83,14 @@ def candidates_of(
         raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
     call = request.read(facts)
     state.check_texts()  # a part records which of its rows have a text
-    found = _Found(facts, state, call, statistics, request._told)
+    found = _Found(facts, state, call, statistics)
     found.search()
     return found.part(request, version, device)
 
 
-def _plan(
-    facts: IndexFacts, state: State, run: CallRun, phrases: _Phrases, told: Told | None = None
-) -> Plan:
-    graphs = told_graphs(facts, run.how, told)
+def _plan(facts: IndexFacts, state: State, run: CallRun, phrases: _Phrases) -> Plan:
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state, run.request, run.ranking, graphs, phrases.look_up)
+        plan = make_plan(facts, state, run.request, run.ranking, {}, phrases.look_up)
     check_shaping(facts, plan)
     if plan.grouping is not None and plan.grouping.n_around:
         wish = "0 in a recall over parts of an index (it reads whole threads)"
@@ -146,15 +142,10 @@ class _Found:
     """The candidates of one shard for a call, run by run."""
 
     def __init__(
-        self,
-        facts: IndexFacts,
-        state: State,
-        call: ReadRequest,
-        statistics: Statistics,
-        told: Told | None,
+        self, facts: IndexFacts, state: State, call: ReadRequest, statistics: Statistics
     ) -> None:
         self._facts, self._state, self._call = facts, state, call
-        self._statistics, self._told = statistics, told
+        self._statistics = statistics
         self._runs: dict[str, RunPart] = {}
         self._stored: set[str] = set()
         self._compared: set[str] = set()  # vector arms
@@ -184,8 +175,7 @@ class _Found:
     def _run(self, run: CallRun) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
-        plan = _plan(self._facts, self._state, run, phrases, self._told)
-        plan = with_known_tags(plan, self._told)
+        plan = _plan(self._facts, self._state, run, phrases)
         n = plan.n_queries
         try:
             plan.complete(plan.request, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -35,10 +35,9 @@ from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
-    from hyrecall.ask.expansion import SharedTags
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
-    from hyrecall.hits.around import Related, SecondLook
+    from hyrecall.hits.around import SecondLook
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
@@ -157,12 +156,6 @@ class Steps:
         }
         return Ran(execution, execution, with_columns(hits, plan.evidence), found, seconds)
 
-    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
-        """Return the documents near the hits of each query by their tags."""
-        from hyrecall.recall.related import related_documents
-
-        return related_documents(reply, part.column, part.n, hops=part.hops)
-
     def source(
         self,
         plan: Plan,
@@ -273,7 +266,7 @@ def run_recall(
         ),
     )
     if expansion and reaches:
-        reply = expanded(reply, expansion, plan, request.text, reaches, steps.related)
+        reply = expanded(reply, expansion, plan, request.text, reaches)
     return with_groups(reply, shaper)
 
 

@@ -196,9 +196,7 @@ def _signals(
     own = plan.sessions[query : query + 1]
     topical, session = session_signals(
         stage, recalled.reply.facts, own, np.array([0, 1]), key,
-        reach=lambda graph, *near: Reaches(plan.graphs, plan.scope).of(
-            graph, query, query + 1, *near
-        ),
+        reach=lambda graph: Reaches(plan.graphs, plan.scope).of(graph, query, query + 1),
         now=recalled.reply.now,
     )  # fmt: skip
     phase = phase_of(stage, own[0])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hyrecall.recall.evidence import Evidence
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.graph_views import BoundGraphs
-    from hyrecall.recall.reach import FindRelated, Reaches
+    from hyrecall.recall.reach import Reaches
     from hyrecall.recall.shaper import Shaper
     from hyrecall.text.bm25 import BM25
 
@@ -211,14 +211,13 @@ def expanded(
     plan: Plan,
     text: object,
     reaches: Reaches,
-    related: FindRelated,
 ) -> Reply:
     """Return the reply with neighbours and related documents, and the time that it took."""
     from hyrecall.recall.reach import expand
 
     began = time.perf_counter()
     texts = _texts(reply.facts, plan, text)
-    around = expand(parts, reply, plan.scope, texts, reaches, related, plan.sessions)
+    around = expand(parts, reply, plan.scope, texts, reaches, plan.sessions)
     reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
     return replace(reply, around=around)
 

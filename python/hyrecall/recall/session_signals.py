@@ -82,7 +82,7 @@ def session_signals(
     offsets: npt.NDArray[np.int64],
     keys: pa.Array,
     *,
-    reach: Callable[[object, Sequence[Sequence[Any]], int], Reach],
+    reach: Callable[[object], Reach],
     now: datetime,
 ) -> tuple[Floats, Floats]:
     """Return (topical, session) of documents, per query back to back."""
@@ -99,9 +99,8 @@ def session_signals(
     if stage.graph is None or not any(warmth):
         return np.zeros(len(session)), session
     hot = [_hot(stage, warm) for warm in warmth]
-    sources = [list(one) for one in hot]
-    near = reach(stage.graph, sources, stage.hops)
-    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", sources)
+    near = reach(stage.graph)
+    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", [list(one) for one in hot])
     scores = np.array([score for one in hot for score in one.values()], np.float64)
     topical = near.adjacency.spread(hot_offsets, hot_keys, scores, offsets, keys, stage.hops)
     return topical, session

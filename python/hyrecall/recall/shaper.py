@@ -590,7 +590,7 @@ class Shaper:
         topical, session = session_signals(
             stage, self._facts, self._plan.sessions[own], pool.offsets,
             self.column(pool, self._facts.schema.key),
-            reach=lambda graph, *near: self._reaches.of(graph, own.start, own.stop, *near),
+            reach=lambda graph: self._reaches.of(graph, own.start, own.stop),
             now=self._now,
         )  # fmt: skip
         best, _ = pool.extremes
