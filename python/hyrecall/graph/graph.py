@@ -35,68 +35,9 @@ from hyrecall.text.bm25 import BM25
 __all__ = [
     "BoundGraph",
     "Graph",
-    "GraphReads",
     "GraphSchema",
     "Neighbour",
 ]
-
-
-# ---- The base class of graphs: both indexes, and access to the participants of edges ----
-
-
-@check_keywords
-class GraphReads:
-    """An index of edges over an index of nodes."""
-
-    def __init__(self, edges: Index, nodes: Index, participants_column: str) -> None:
-        self._edges = edges
-        self._nodes = nodes
-        self._column = participants_column
-
-    @property
-    def edges(self) -> Index:
-        """The index of edges, whose hits are edges."""
-        return self._edges
-
-    @property
-    def nodes(self) -> Index:
-        """The index of documents."""
-        return self._nodes
-
-    @property
-    def participants_column(self) -> str:
-        """The name of the list column of participants."""
-        return self._column
-
-    @property
-    def key_type(self) -> pa.DataType:
-        """The type of the nodes' keys."""
-        return self._nodes._facts.row_types[self._nodes.schema.key]
-
-    def edge_scope(self, scope: object) -> object:
-        """Return the scope for the index of edges: None if it has no cells."""
-        return scope if self._edges.schema.cell_columns else None
-
-    @check_objects
-    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return (number of the edge, key) of every participant in a column of lists."""
-        import pyarrow.compute as pc
-
-        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
-        keys = pc.list_flatten(column)
-        if keys.null_count:
-            present = keys.is_valid().to_numpy(zero_copy_only=False)
-            which, keys = which[present], keys.filter(pa.array(present))
-        return which, keys.cast(self.key_type)
-
-    def flat_keys(
-        self, argument: str, keys: Sequence[Sequence[object]]
-    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Concatenate lists of keys; return their offsets and keys."""
-        lists = [list(one) for one in keys]
-        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
-        flat = [key for one in lists for key in one]
-        return offsets, read_keys(argument, flat, self._nodes._facts)
 
 
 # ---- One state of a graph, a state of its edges and of its nodes, and the reads on it ----
@@ -106,7 +47,7 @@ class GraphReads:
 class BoundGraph:
     """A graph's state for the arms, signals and context of one call; every read names a scope."""
 
-    graph: GraphReads
+    graph: Graph
     edges: State
     nodes: State
 
@@ -327,7 +268,7 @@ MOST_HOPS = 16
 
 
 @check_keywords
-class Graph(GraphReads):
+class Graph:
     """Edges and hyperedges between the documents of an index.
 
     Make a graph with :meth:`build` or :meth:`open`. An edge names its participants by key and has
@@ -360,8 +301,53 @@ class Graph(GraphReads):
         if cells and cells != known:
             wish = f"the nodes' cell columns {known}, or None"
             raise error(OptionError, "cell", wish, cells)
-        super().__init__(edges, nodes, schema.participants_column)
+        self._edges, self._nodes = edges, nodes
         self._schema = schema
+
+    @property
+    def edges(self) -> Index:
+        """The index of edges, whose hits are edges."""
+        return self._edges
+
+    @property
+    def nodes(self) -> Index:
+        """The index of documents."""
+        return self._nodes
+
+    @property
+    def participants_column(self) -> str:
+        """The name of the list column of participants."""
+        return self._schema.participants_column
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of the nodes' keys."""
+        return self._nodes._facts.row_types[self._nodes.schema.key]
+
+    def edge_scope(self, scope: object) -> object:
+        """Return the scope for the index of edges: None if it has no cells."""
+        return scope if self._edges.schema.cell_columns else None
+
+    @check_objects
+    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return (number of the edge, key) of every participant in a column of lists."""
+        import pyarrow.compute as pc
+
+        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
+        keys = pc.list_flatten(column)
+        if keys.null_count:
+            present = keys.is_valid().to_numpy(zero_copy_only=False)
+            which, keys = which[present], keys.filter(pa.array(present))
+        return which, keys.cast(self.key_type)
+
+    def flat_keys(
+        self, argument: str, keys: Sequence[Sequence[object]]
+    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Concatenate lists of keys; return their offsets and keys."""
+        lists = [list(one) for one in keys]
+        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
+        flat = [key for one in lists for key in one]
+        return offsets, read_keys(argument, flat, self._nodes._facts)
 
     # ---- build, open, save ----
 
