@@ -34,7 +34,6 @@ from hyrecall.distributed.asking import (
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import (
     AskedAlone,
-    AskShards,
     Fault,
     LocalShard,
     Named,
@@ -167,7 +166,6 @@ class Routed(NamedTuple):
     """Some queries of a batch, and the shard that gets them."""
 
     shard: Shard
-    queries: Queries
     request: Request
     share: Share
 
@@ -175,35 +173,6 @@ class Routed(NamedTuple):
     def name(self) -> str:
         """The name of the shard."""
         return self.shard.name
-
-
-def answer_routed(
-    request: Request,
-    shards: Sequence[Shard],
-    routes: Routes,
-    ask: AskShards,
-) -> Hits | None:
-    """Answer a request by asking each shard its own queries."""
-    lost: dict[str, Fault] = {}
-    try:
-        routed = [
-            _routed(request, routes.scope, shards[number], own)
-            for number, own in routes.queries.items()
-            if own is not None
-        ]
-        if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
-            found = ask(routed, _alone, lost)
-            parts = joined_alone([(part, one.share) for one, part in found])
-        elif len({_has_forms(one.request) for one in routed}) == 1:
-            parts = _summed(routed, ask, lost)
-        else:  # shards whose recipes have no form for threads name their runs differently
-            return None
-        hits = merged(request, parts, told_of(lost))
-    except (ShardLostError, CorruptIndexError, StaleStatisticsError):
-        raise
-    except HyrecallError:
-        return None
-    return told_by_query(hits, shards, routes, lost)
 
 
 def _has_forms(request: Request) -> bool:
@@ -215,24 +184,6 @@ def _has_forms(request: Request) -> bool:
 def _alone(one: Routed) -> Question[Part]:
     assert isinstance(one.shard, AskedAlone)
     return begin_alone(one.shard, one.request)
-
-
-def _summed(routed: Sequence[Routed], ask: AskShards, lost: dict[str, Fault]) -> list[Part]:
-    """Ask shards that share queries: first for counts, then for candidates with their sums."""
-
-    def count(one: Routed) -> Question[Statistics]:
-        return begin_statistics(one.shard, one.request)
-
-    counted = ask(routed, count, lost)
-    summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
-    told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
-
-    def find(one: Routed) -> Question[Part]:
-        return begin_candidates(one.shard, one.request, told[one.name])
-
-    found = ask([one for one, _ in counted], find, lost)
-    likes = widest_runs([(part, one.share) for one, part in found])
-    return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
 
 def told_by_query(
@@ -269,7 +220,7 @@ def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Qu
             given[name] = _pick(name, given[name], queries, n)
     given["query_keys"] = None  # read where the parts are merged
     share = Share(queries, n, _recipes(request, queries))
-    return Routed(shard, queries, request.of_queries(given, queries), share)
+    return Routed(shard, request.of_queries(given, queries), share)
 
 
 def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
@@ -363,12 +314,48 @@ class ShardGeneration:
         if routes is None:  # without a placement, or the shards say why a scope cannot be read
             return self._answer_whole(request, self.shards, {})
         if routes.is_split:
-            hits = answer_routed(request, self.shards, routes, self._ask)
+            hits = self._answer_routed(request, routes)
             if hits is not None:
                 return hits
         lost: dict[str, Fault] = {}
         asked = [self.shards[number] for number in routes.queries]
         return told_by_query(self._answer_whole(request, asked, lost), self.shards, routes, lost)
+
+    def _answer_routed(self, request: Request, routes: Routes) -> Hits | None:
+        """Ask each shard its own queries; None: ask whole, for the errors of a single index."""
+        lost: dict[str, Fault] = {}
+        try:
+            routed = [
+                _routed(request, routes.scope, self.shards[number], own)
+                for number, own in routes.queries.items()
+                if own is not None
+            ]
+            if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
+                found = self._ask(routed, _alone, lost)
+                parts = joined_alone([(part, one.share) for one, part in found])
+            elif len({_has_forms(one.request) for one in routed}) == 1:
+                parts = self._summed(routed, lost)
+            else:  # shards whose recipes have no form for threads name their runs differently
+                return None
+            hits = merged(request, parts, told_of(lost))
+        except (ShardLostError, CorruptIndexError, StaleStatisticsError):
+            raise
+        except HyrecallError:
+            return None
+        return told_by_query(hits, self.shards, routes, lost)
+
+    def _summed(self, routed: Sequence[Routed], lost: dict[str, Fault]) -> list[Part]:
+        """Ask shards that share queries for counts, then for candidates with their sums."""
+        counted = self._ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
+        summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
+        told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
+
+        def find(one: Routed) -> Question[Part]:
+            return begin_candidates(one.shard, one.request, told[one.name])
+
+        found = self._ask([one for one, _ in counted], find, lost)
+        likes = widest_runs([(part, one.share) for one, part in found])
+        return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
     def _answer_whole(
         self, request: Request, shards: Sequence[Shard], lost: dict[str, Fault]
@@ -384,7 +371,7 @@ class ShardGeneration:
         return merged(request, [part for _, part in found], told_of(lost))
 
     def _ask(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault]
     ) -> list[tuple[N_, T_]]:
         """Ask shards; record in ``lost`` those that do not answer or are damaged."""
         results = results_of(shards, begin, self.pool)

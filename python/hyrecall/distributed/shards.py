@@ -300,9 +300,6 @@ class Named(Protocol):
         ...
 
 
-N_ = TypeVar("N_", bound=Named)
-
-
 class Shard(Protocol):
     """The methods that a sharded index calls on each shard."""
 
@@ -361,16 +358,6 @@ class OpenShard(AskedAlone, Protocol):
 
     def check(self) -> None:
         """Raise ShardLostError if the shard does not answer, CorruptIndexError if it is damaged."""
-        ...
-
-
-class AskShards(Protocol):
-    """Asks shards; those that do not answer are recorded in ``lost``."""
-
-    def __call__(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
-    ) -> list[tuple[N_, T_]]:
-        """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.arms import Newest
+from hyrecall.ask.scope import scope_of
 from hyrecall.base.arguments import as_items, check_keywords
 from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
 from hyrecall.hits.hits import Hits
@@ -496,14 +497,11 @@ class _MergedSteps(Steps):
         self._runs = runs
         self._n = len(runs)
         self._sees = sees
-        self._names = named_runs(call, sees)
-        self._at = 0
+        self._left = iter(named_runs(call, sees))
 
     def of(self, how: Recipe | CallOptions) -> Steps:
         """Return the steps of the next run that uses this recipe or these options."""
-        while self._at < len(self._names):
-            name, known = self._names[self._at]
-            self._at += 1
+        for name, known in self._left:
             if known == how:
                 own = [runs[name] for runs in self._runs if name in runs]
                 return _RunSteps(own, self._n)
@@ -608,9 +606,8 @@ class _RunSteps(Steps):
         started = time.perf_counter()
         arrays = with_columns(_core.merge(request, pools), plan.evidence)
         fused = time.perf_counter()
-        scope = plan.scope
-        own = scope[first_query:end] if isinstance(scope, list) else scope
-        execution = _core.Execution(state.snapshot, scope_request(facts, state, own, n))
+        scope = scope_of(plan.scope, first_query, end)
+        execution = _core.Execution(state.snapshot, scope_request(facts, state, scope, n))
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
 
@@ -637,22 +634,9 @@ class _PartsSource:
         """Raise an error: the documents that a query sees stay in the shards."""
         self._refuse()
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any) -> NoReturn:
         wish, got = "hits of one index", "hits of several shards, which keep their postings"
         remedy = "recall from the shard that holds the document"
         raise error(OptionError, "hits", wish, got, remedy)
 
-    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Raise an error: shards do not support this."""
-        del arm, query, segment, row
-        self._refuse()
-
-    def explain(self, reply: Reply, query: int, at: int) -> NoReturn:
-        """Raise an error: shards do not support this."""
-        del reply, query, at
-        self._refuse()
-
-    def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
-        """Raise an error: shards do not support this."""
-        del reply, query, most
-        self._refuse()
+    evidence = explain = explain_dropped = _refuse

@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 
 KIND = "hyrecall request"
 
-_RANKING = {
-    "fusion": "fusion", "arms": "more", "min_score": "min_score", "min_fused": "min_fused",
-    "bm25": "bm25", "normalize": "normalize", "shaping": "shaping", "depth": "depth",
-}  # fmt: skip
-
 
 class ReadRequest(NamedTuple):
     """A request, read for one index."""
@@ -108,13 +103,8 @@ class Request:
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> None:  # fmt: skip
-        given = {
-            "text": text, "vectors": vectors, "scope": scope, "filter": filter, "limit": limit,
-            "offset": offset, "depth": depth, "fusion": fusion, "min_score": min_score,
-            "min_fused": min_fused, "bm25": bm25, "normalize": normalize, "arms": arms,
-            "candidates": candidates, "shaping": shaping, "session": session, "recipe": recipe,
-            "group": group, "columns": columns, "query_keys": query_keys, "now": call_time(now),
-        }  # fmt: skip
+        given = {name: one for name, one in locals().items() if name != "self"}
+        given["now"] = call_time(now)
         _check_parts(given)
         set_fields(self, id=secrets.token_hex(16), given=_own(given))
 
@@ -122,15 +112,12 @@ class Request:
         """Return the call as an index with these facts reads it; raises the errors of recall."""
         given = self.given
         named = read_columns(facts, given["columns"])
-        plain = ("text", "vectors", "filter", "session", "candidates", "limit", "offset", "group")
-        asked = Search(
-            now=given["now"],
+        asked = Search(**_fields_of(Search, given))._replace(
             scope=scope_entries(facts.cell_types, given["scope"]),
             columns=named,
             query_keys=read_query_keys(given["query_keys"], (*facts.schema.cell_columns, *named)),
-            **{name: given[name] for name in plain},
         )
-        options = CallOptions(**{field: given[name] for name, field in _RANKING.items()})
+        options = CallOptions(**_fields_of(CallOptions, given), more=given["arms"])
         if facts.embedded and given["vectors"] is None:
             from hyrecall.recall.embedders import with_missing_vectors  # loads clients of endpoints
 
@@ -213,6 +200,11 @@ class Request:
         named = ("text", "scope", "filter", "limit", "recipe")
         shown = [f"{name}={self.given[name]!r}" for name in named if self.given[name] is not None]
         return f"Request({', '.join(shown)})"
+
+
+def _fields_of(kind: type[Search | CallOptions], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a part of a call has, by the same names."""
+    return {name: given[name] for name in kind._fields if name in given}
 
 
 def _own(given: Mapping[str, Any]) -> dict[str, Any]:
