@@ -14,7 +14,7 @@ from hyrecall.ask.shaping import MMR, Budget, Dedup, Linear, RerankBy
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
-from hyrecall.parts.runs import REFUSALS, CallRun, accepted, again, has_forms, native, runs_of
+from hyrecall.parts.runs import REFUSALS, CallRun, again, has_forms, native, runs_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
@@ -160,17 +160,28 @@ class _Found:
 
     def _again(self, run: CallRun, unanswered: npt.NDArray[np.bool_]) -> None:
         """Search again for the queries for which a run finds nothing in this shard."""
-        # Queries that the second search refuses are left out: another shard may answer them, and if
-        # none does, the merge refuses them as a single index does.
-        kept = accepted(self._facts, self._call, run, unanswered, self._check)
-        more = again(self._facts, self._call, run, kept)
+        more = again(self._facts, self._call, run, self._accepted(run, unanswered))
         if more is not None:
             self._run(more)
 
-    def _check(self, run: CallRun) -> None:
-        """Raise the error of a run that cannot be answered."""
-        phrases = _Phrases(run.name, {}, self._statistics)
-        _plan(self._facts, self._state, run, phrases).request.release_guests()
+    def _accepted(self, run: CallRun, selected: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return those of some queries that a second search does not refuse."""
+        # Another shard may answer the others, and if none does, the merge refuses them as a single
+        # index does.
+        try:
+            more = again(self._facts, self._call, run, selected)
+            if more is not None:
+                phrases = _Phrases(more.name, {}, self._statistics)
+                _plan(self._facts, self._state, more, phrases).request.release_guests()
+        except REFUSALS:
+            queries = np.flatnonzero(selected)
+            if len(queries) == 1:
+                return np.zeros_like(selected)
+            halves = (np.isin(np.arange(len(selected)), half)
+                      for half in np.array_split(queries, 2))  # fmt: skip
+            first, rest = (self._accepted(run, half) for half in halves)
+            return first | rest
+        return selected
 
     def _run(self, run: CallRun) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries without any result."""
