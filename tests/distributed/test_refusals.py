@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.arms import related
+from hyrecall.arms import Newest, related
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from hyrecall.errors import StaleStatisticsError
 from laws.engine import ipc_bytes
@@ -301,6 +301,22 @@ def test_arrays_that_do_not_fit_are_refused(shards: list[hr.Index]) -> None:
             merge(request, [part, parts[1]])
     short = replace(parts[0], seqs=parts[0].seqs[:-1])
     assert "columns and arrays that fit" in said(lambda: merge(request, [short, parts[1]]))
+
+
+def test_lists_of_the_newest_that_do_not_begin_with_them_are_refused(
+    shards: list[hr.Index],
+) -> None:
+    request = Request(arms=Newest("year"), scope=["ann"], depth=3, limit=3)
+    summed = Statistics.sum([one.statistics(request) for one in shards])
+    parts = [one.candidates(request, summed) for one in shards]
+    assert merge(request, parts)[0].keys == ["k5", "k11", "k4"]
+    run = parts[0].runs["0"]
+    for forged in (run.arrays["listed"][::-1].copy(), run.arrays["listed"][[0, 0, 0]]):
+        spoiled = run._replace(arrays={**run.arrays, "listed": forged})
+        told = said(
+            lambda one=spoiled: merge(request, [replace(parts[0], runs={"0": one}), *parts[1:]])
+        )
+        assert told == "parts: expected the newest documents of each shard, got others"
 
 
 def test_a_request_is_frozen_and_shows_what_it_asks() -> None:

@@ -96,38 +96,24 @@ def _listed(
     pool: dict[str, Array], part: int, found: FoundDocs, arm: int, n_arms: int
 ) -> dict[str, Array]:
     """Return the pool of a part with the rows that an arm found as lists and scores of that arm."""
-    n_queries = len(pool["doc_ends"]) - 1
-    query = np.repeat(np.arange(n_queries), np.diff(found.offsets))
+    # The part lists its own newest rows, so those that are among the newest of all come first.
+    sizes = np.diff(pool["list_ends"])
+    n_queries = len(sizes) // n_arms
     here = found.segment == part
-    query, row, score = query[here], found.row[here].astype(np.int64), found.score[here]
-    owner = np.repeat(np.arange(n_queries), np.diff(pool["doc_ends"]))
-    codes = owner << 32 | pool["row"].astype(np.int64)
-    order = np.argsort(codes)
-    wanted = query << 32 | row
-    places = np.searchsorted(codes, wanted, sorter=order)
-    if len(places) and (places.max() == len(codes) or (codes[order[places]] != wanted).any()):
+    query = np.repeat(np.arange(n_queries), np.diff(found.offsets))[here]
+    kept = sizes.copy()
+    kept[arm::n_arms] = np.bincount(query, minlength=n_queries)
+    place = np.arange(len(pool["listed"])) - np.repeat(pool["list_ends"][:-1], sizes)
+    listed = pool["listed"][place < np.repeat(kept, sizes)]
+    ends = np.concatenate([[0], np.cumsum(np.minimum(kept, sizes))])
+    of_arm = np.repeat(np.arange(len(sizes)) % n_arms == arm, np.diff(ends))
+    docs = pool["doc_ends"][query] + listed[of_arm] if (kept <= sizes).all() else query[:0]
+    if not np.array_equal(pool["row"][docs], found.row[here]):
         raise error(OptionError, "parts", "the newest documents of each shard", "others")
-    docs = order[places]
     scores = pool["scores"].reshape(-1, n_arms).copy()
     scores[:, arm] = -np.inf
-    scores[docs, arm] = score
-    ranked = docs[np.lexsort((pool["seq"][docs], -score, query))]
-    lists, ends = _replaced(pool, arm, n_arms, ranked - pool["doc_ends"][owner[ranked]], query)
-    return {**pool, "scores": scores.reshape(-1), "listed": lists, "list_ends": ends}
-
-
-def _replaced(
-    pool: dict[str, Array], arm: int, n_arms: int, listed: Array, query: npt.NDArray[np.int64]
-) -> tuple[Array, Array]:
-    """Return the lists with those of one arm replaced; the new lists are concatenated."""
-    ends = pool["list_ends"]
-    of_list = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    kept = of_list % n_arms != arm
-    of_all = np.concatenate([of_list[kept], np.sort(query) * n_arms + arm])
-    values = np.concatenate([pool["listed"][kept], listed]).astype(np.uint32)
-    order = np.argsort(of_all, kind="stable")
-    counts = np.bincount(of_all, minlength=len(ends) - 1)
-    return values[order], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    scores[docs, arm] = found.score[here]
+    return {**pool, "scores": scores.reshape(-1), "listed": listed, "list_ends": ends}
 
 
 # ---- Checks the placement of documents in shards: a key once in a cell, a thread in one shard ----
