@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserList
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +45,7 @@ ARMS = "arms: expected arms that shards can answer (Listed, Newest, Regex in col
 STAGES = "shaping: expected stages that shards can answer, got "
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "tags": ({"arms": Tags("tags")}, ARMS + "Tags; recall from one index"),
+    "tags in a sequence": ({"arms": UserList([Tags("tags")])}, ARMS + "Tags;"),
     "edges by name": ({"arms": (Regex("text"), EdgeLexical("net"))}, ARMS + "EdgeLexical;"),
     "edges": ({"arms": EdgeLexical(GRAPH)}, ARMS + "EdgeLexical;"),
     "patterns in edges": ({"arms": Regex(("text", Edges("net")))}, ARMS + "Regex in Edges;"),

@@ -245,10 +245,11 @@ _REMEDY = "recall from one index: hr.Index.build, hr.Index.open"
 
 def _check_parts(given: Mapping[str, Any]) -> None:
     """Refuse arms, stages and expansions that read more of an index than candidates."""
-    recipe = given["recipe"]
+    recipe, arms = given["recipe"], given["arms"]
     recipes = recipe if isinstance(recipe, list) else [recipe]
     hows: list[CallOptions | Recipe] = [one for one in recipes if isinstance(one, Recipe)]
-    hows.append(CallOptions(more=given["arms"], shaping=check_stages(given["shaping"])))
+    several = tuple(arms) if isinstance(arms, Sequence) else arms
+    hows.append(CallOptions(more=several, shaping=check_stages(given["shaping"])))
     for how in hows:
         of = f" of the recipe {how.name!r}" if isinstance(how, Recipe) else ""
         for part in parts_of(how):
