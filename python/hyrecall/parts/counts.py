@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +76,22 @@ class Counts(NamedTuple):
             if not ((arrays[name] >= 0) & (arrays[name] < MOST_COUNT)).all():
                 raise error(OptionError, "statistics", f"{name} in [0, 2^62)", "others")
 
+    def plus(self, other: Counts) -> Counts:
+        """Return the sums of both counts, which must be of one request."""
+        ends = ("freq_ends", "thread_ends")
+        is_like = np.array_equal(self.queries, other.queries) and self.arms == other.arms
+        if not is_like:
+            raise error(ShapeError, "statistics", "those of one request", "others")
+        reasons = np.maximum(self.refusals, other.refusals)
+        own, others = (one.without(reasons > 0).arrays for one in (self, other))
+        if not all(np.array_equal(own[name], others[name]) for name in ends):
+            raise error(ShapeError, "statistics", "those of one request", "others")
+        summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
+        summed["numbers"].reshape(-1, N_NUMBERS)[:, -1] = reasons
+        both = Counts(self.queries, self.arms, summed)
+        both.check()  # of counts below 2^62, no sum has wrapped
+        return both
+
     @property
     def refusals(self) -> Array:
         """Why the text of each query in each arm is not searched; 0: it is."""
@@ -128,72 +143,11 @@ class Counts(NamedTuple):
 
 def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:
     """Return the values of some entries, concatenated; entries that are not kept have none."""
+    begins = ends[:-1][entries]
     sizes = np.where(kept, np.diff(ends)[entries], 0)
     out = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return out, np.ascontiguousarray(values[_places(ends[:-1][entries], sizes)])
-
-
-def _places(begins: Array, sizes: Array) -> Array:
-    """Return the places of values that lie in several ranges, concatenated."""
-    ends = np.cumsum(sizes)
-    return np.asarray(np.arange(sizes.sum()) + np.repeat(begins - ends + sizes, sizes))
-
-
-def _sum_alike(given: Sequence[Counts]) -> Counts:
-    """Return the sums of counts that are of the same queries and arms."""
-    first = given[0]
-    for one in given:
-        if not np.array_equal(one.queries, first.queries) or one.arms != first.arms:
-            raise error(ShapeError, "statistics", "those of one request", "others")
-    return sum_counts([(one, one.queries) for one in given])
-
-
-def sum_counts(given: Sequence[tuple[Counts, Array]]) -> Counts:
-    """Return the sums of counts, each with the numbers that its queries have in the batch."""
-    queries = np.unique(np.concatenate([numbers for _, numbers in given]))
-    # A recipe with exact= counts a text arm only where a query of a shard is asked as a whole.
-    arms = tuple(dict.fromkeys(arm for own, _ in given for arm in own.arms))
-    n = len(arms) * len(queries)
-    entries = [_entries(own, numbers, arms, queries) for own, numbers in given]
-    reasons = np.zeros(n, np.int64)
-    for (own, _), at in zip(given, entries, strict=True):
-        reasons[at] = np.maximum(reasons[at], own.refusals)
-    counted = [
-        own.without(reasons[at] > 0).arrays  # a text that one shard refuses has no counts
-        for (own, _), at in zip(given, entries, strict=True)
-    ]
-    numbers = np.zeros((n, N_NUMBERS), np.int64)
-    for own_arrays, at in zip(counted, entries, strict=True):
-        _add(numbers, at, own_arrays["numbers"].reshape(-1, N_NUMBERS))
-    numbers[:, -1] = reasons
-    arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
-    for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
-        sizes = np.full(n, -1, np.int64)
-        for own_arrays, at in zip(counted, entries, strict=True):
-            found = np.diff(own_arrays[ends])
-            if ((sizes[at] >= 0) & (sizes[at] != found)).any():
-                raise error(ShapeError, "statistics", "those of one request", "others")
-            sizes[at] = found
-        arrays[ends] = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))]).astype(np.int64)
-        arrays[values] = np.zeros(int(arrays[ends][-1]), np.int64)
-        for own_arrays, at in zip(counted, entries, strict=True):
-            places = _places(arrays[ends][at], np.diff(own_arrays[ends]))
-            _add(arrays[values], places, own_arrays[values])
-    return Counts(queries, arms, arrays)
-
-
-def _add(sums: Array, at: Array, counts: Array) -> None:
-    """Add counts of one shard, each below 2^62, to sums; refuse sums that could wrap."""
-    sums[at] += counts
-    if (sums[at] >= MOST_COUNT).any():
-        raise error(OptionError, "statistics", "sums in [0, 2^62)", "others")
-
-
-def _entries(own: Counts, numbers: Array, arms: Sequence[str], queries: Array) -> Array:
-    """Return the entries, arm by arm, of counts whose queries have these numbers."""
-    at = np.searchsorted(queries, numbers)
-    of_arms = np.array([arms.index(arm) for arm in own.arms], np.int64)
-    return (of_arms[:, None] * len(queries) + at[None, :]).reshape(-1)
+    places = np.arange(out[-1]) - np.repeat(out[:-1], sizes) + np.repeat(begins, sizes)
+    return out, np.ascontiguousarray(values[places])
 
 
 @check_keywords
@@ -242,8 +196,11 @@ class Statistics:
             check_alike(first, one)
             if set(one.runs) != set(first.runs):
                 raise error(OptionError, "parts", "statistics of one request", "others")
-        runs = {name: _sum_alike([one.runs[name] for one in parts]) for name in first.runs}
-        sees = reduce(_either, (one.sees_threads for one in parts))
+        runs = dict(first.runs)
+        sees = first.sees_threads
+        for one in others:
+            runs = {name: counts.plus(one.runs[name]) for name, counts in runs.items()}
+            sees = _either(sees, one.sees_threads)
         versions = tuple(version for one in parts for version in one.versions)
         return Statistics(first.request, first.index, versions, sees, runs)
 

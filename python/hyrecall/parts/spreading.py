@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.counts import Counts, Statistics, check_alike, sum_counts
+from hyrecall.parts.counts import MOST_COUNT, N_NUMBERS, Counts, Statistics, check_alike
 from hyrecall.parts.part import Part, RunPart
 
 Array = npt.NDArray[Any]
@@ -86,7 +86,58 @@ def _sum(given: Sequence[tuple[Counts, Share]]) -> Counts:
     for own, share in given:
         if len(own.queries) and (own.queries[0] < 0 or own.queries[-1] >= len(share.queries)):
             raise _other_queries("statistics")
-    return sum_counts([(own, share.queries[own.queries]) for own, share in given])
+    queries = np.unique(np.concatenate([share.queries[own.queries] for own, share in given]))
+    # A recipe with exact= counts a text arm only where a query of the share is asked as a whole.
+    arms = tuple(dict.fromkeys(arm for own, _ in given for arm in own.arms))
+    n = len(arms) * len(queries)
+    entries = [_entries(own, share, arms, queries) for own, share in given]
+    reasons = np.zeros(n, np.int64)
+    for (own, _), at in zip(given, entries, strict=True):
+        reasons[at] = np.maximum(reasons[at], own.refusals)
+    counted = [
+        own.without(reasons[at] > 0).arrays  # a text that one shard refuses has no counts
+        for (own, _), at in zip(given, entries, strict=True)
+    ]
+    numbers = np.zeros((n, N_NUMBERS), np.int64)
+    for own_arrays, at in zip(counted, entries, strict=True):
+        _add(numbers, at, own_arrays["numbers"].reshape(-1, N_NUMBERS))
+    numbers[:, -1] = reasons
+    arrays: dict[str, Array] = {"numbers": numbers.reshape(-1)}
+    for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
+        sizes = np.full(n, -1, np.int64)
+        for own_arrays, at in zip(counted, entries, strict=True):
+            found = np.diff(own_arrays[ends])
+            if ((sizes[at] >= 0) & (sizes[at] != found)).any():
+                raise error(ShapeError, "statistics", "those of one request", "others")
+            sizes[at] = found
+        arrays[ends] = np.concatenate([[0], np.cumsum(np.maximum(sizes, 0))]).astype(np.int64)
+        arrays[values] = np.zeros(int(arrays[ends][-1]), np.int64)
+        for own_arrays, at in zip(counted, entries, strict=True):
+            _add(arrays[values], _places(arrays[ends], at), own_arrays[values])
+    return Counts(queries, arms, arrays)
+
+
+def _add(sums: Array, at: Array, counts: Array) -> None:
+    """Add counts of one shard, each below 2^62, to sums; refuse sums that could wrap."""
+    sums[at] += counts
+    if (sums[at] >= MOST_COUNT).any():
+        raise error(OptionError, "statistics", "sums in [0, 2^62)", "others")
+
+
+def _entries(own: Counts, share: Share, arms: Sequence[str], queries: Array) -> Array:
+    """Return the entries, arm by arm, of a share's queries among those of the batch."""
+    at = np.searchsorted(queries, share.queries[own.queries])
+    of_arms = np.array([arms.index(arm) for arm in own.arms], np.int64)
+    return (of_arms[:, None] * len(queries) + at[None, :]).reshape(-1)
+
+
+def _places(ends: Array, entries: Array) -> Array:
+    """Return the places of the values of some entries, concatenated."""
+    sizes = np.diff(ends)[entries]
+    begins = np.concatenate([[0], np.cumsum(sizes)])
+    return np.asarray(
+        np.arange(begins[-1]) - np.repeat(begins[:-1], sizes) + np.repeat(ends[entries], sizes)
+    )
 
 
 def _taken(summed: Counts, own: Counts, share: Share) -> Counts:
