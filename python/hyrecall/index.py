@@ -38,7 +38,6 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
-    from hyrecall.parts.lookups import Lookup, LookupAnswer
     from hyrecall.recall.embedders import Embedders
 
 
@@ -966,14 +965,6 @@ class Index:
         with state.reading():
             given = self._name_of(state), self._device, request, statistics
             return candidates_of(self._facts, state, *given)
-
-    def _look_up(self, lookup: Lookup) -> LookupAnswer:
-        """Answer a question about the documents that some queries may see."""
-        from hyrecall.parts.lookups import look_up
-
-        state = self._state
-        with state.reading():
-            return look_up(self._facts, state, self._name_of(state), lookup)
 
     @property
     def _version(self) -> str:

@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -107,7 +108,7 @@ def _members(name: str, kind: type) -> Iterator[str]:
         static, value = inspect.getattr_static(kind, member), getattr(kind, member)
         if member in PROTOCOLS:
             yield f"special {member}"
-        elif inspect.isdatadescriptor(static):
+        elif inspect.isdatadescriptor(static) or isinstance(static, cached_property):
             yield f"property {member}"
         elif isinstance(static, staticmethod | classmethod):
             yield _function(type(static).__name__, member, value)

@@ -644,7 +644,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Graph.*": [
         option("hot: expected keys that the index can hold", LONE),
-        dtype("nodes: expected an hr.Index or a ShardedIndex", "x", -1),
+        dtype("nodes: expected an hr.Index", "x", -1),
         dtype("schema: expected an hr.GraphSchema", "x", -1),
     ],
     "Graph.* GraphSchema.with_participants": [
@@ -721,6 +721,7 @@ ROWS: dict[str, list[Row]] = {
         option("url: expected the URL of an endpoint, like https://host/v1", "x"),
     ],
     "Index.*": [
+        option("graphs: expected graphs that are named ([])", {"x": 1}),
         option("embed: expected arms of ['embedding']", {"x": 1}),
         option("recipe: expected an hr.Recipe, or one per query", []),
         option("surrounding: expected an int in [0, 100]", -1, 101, 1.5, "2", True, None),
@@ -808,7 +809,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("candidates: expected {arm: a list with one entry per query}", "x", -1),
         option("candidates: expected arms of [] (arms.Listed)", {"x": 1}),
         option("first_seq: expected an int in [0, 2^62)", "x", -1),
-        option("graphs: expected graphs that are named ([])", {"x": 1}),
         option("group: expected 'thread', or None", "x", -1),
         dtype("query_keys: expected a sequence of str or of int keys, one per query", "x", -1),
         shape("query_keys: expected 1 keys, one per query", []),
@@ -1145,7 +1145,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("tie_break: expected a tuple of TieBreak", "x", -1),
         dtype("with_threads: expected a WithThreads, or None", "x", -1),
     ],
-    "Recipe Recipe.replace [IS]*ndex.*": [
+    "Recipe Recipe.replace Index.*": [
         dtype("expansion: expected hr.Context or hr.SharedTags", "x", -1),
     ],
     "Recipe Recipe.replace setting_code": [dtype("analyzer: expected a str", -1, 3)],
@@ -1153,7 +1153,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("graphs: expected {name: hr.Graph}", [3]),
         option("graphs: expected {'graph': hr.Graph}, which EdgeLexical names", None, {"x": 1}),
     ],
-    "Recipe.bind [IS]*ndex.*": [dtype("graphs: expected {name: hr.Graph}", "x", -1)],
+    "Recipe.bind Index.*": [dtype("graphs: expected {name: hr.Graph}", "x", -1)],
     "Recipe.from_json": [dtype("recipe: expected JSON as a str", None, of="text")],
     "Recipe.replace": [
         dtype("analyzer: expected a str", 5),
@@ -1315,7 +1315,11 @@ ROWS: dict[str, list[Row]] = {
         option("options: expected one of its options (filter, limit, offset, dep", {"x": 1}),
     ],
     "ShardedIndex": [option("shards: expected at least one", None, "")],
-    "ShardedIndex.*": [option("surrounding: expected 0 in a recall over shards", 3)],
+    "ShardedIndex.*": [
+        option("surrounding: expected 0 in a recall over shards", 3),
+        option("expansion: expected () in a recall over shards", "x", -1),
+        option("graphs: expected None in a recall over shards", "x", -1, {"x": 1}),
+    ],
     "ShardedIndex.build": [
         option("tables: expected a sequence of tables, one per shard", -1, None),
     ],

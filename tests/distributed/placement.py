@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import hyrecall as hr
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics
-from seams import LocalShard, Lookup, LookupAnswer
+from seams import LocalShard
 
 Build = Callable[[pa.Table, int], hr.Index]
 """Builds an index of a table, from an insertion number on."""
@@ -28,10 +28,6 @@ class WireShard(LocalShard):
         again = Request.from_bytes(request.to_bytes())
         found = super().candidates(again, Statistics.from_bytes(statistics.to_bytes()))
         return Part.from_bytes(found.to_bytes(), facts=self.index._facts)
-
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        answer = super().lookup(Lookup.from_bytes(lookup.to_bytes()))
-        return LookupAnswer.from_bytes(answer.to_bytes())
 
 
 def laid_out(

@@ -25,8 +25,7 @@ class Planted(ShardedIndex):
     def __init__(self, shards: Sequence[hr.Index]) -> None:
         super().__init__([LocalShard(str(at), one) for at, one in enumerate(shards)])
 
-    def _answer(self, request: Request, graphs: object = ()) -> hr.Hits:
-        del graphs  # worlds of these tests have none
+    def _answer(self, request: Request) -> hr.Hits:
         own = [one.statistics(request) for one in self.shards]
         summed = Statistics.sum(own)
         parts = [
@@ -61,8 +60,8 @@ class MeanLengthOfAShard(Planted):
 
     def told(self, summed: Statistics, own: Statistics) -> Statistics:
         def spoiled(all_of: Counts, here: Counts) -> Counts:
-            numbers = all_of.arrays["numbers"].reshape(-1, 5).copy()
-            mine = here.arrays["numbers"].reshape(-1, 5)
+            numbers = all_of.arrays["numbers"].reshape(-1, 6).copy()
+            mine = here.arrays["numbers"].reshape(-1, 6)
             mean = mine[:, 1] / np.maximum(mine[:, 0], 1)
             numbers[:, 1] = np.round(mean * numbers[:, 0])
             return all_of._replace(arrays={**all_of.arrays, "numbers": numbers.reshape(-1)})
@@ -76,8 +75,8 @@ class SpreadOfAShard(Planted):
 
     def told(self, summed: Statistics, own: Statistics) -> Statistics:
         def spoiled(all_of: Counts, here: Counts) -> Counts:
-            numbers = all_of.arrays["numbers"].reshape(-1, 5).copy()
-            numbers[:, 2] = here.arrays["numbers"].reshape(-1, 5)[:, 2]
+            numbers = all_of.arrays["numbers"].reshape(-1, 6).copy()
+            numbers[:, 2] = here.arrays["numbers"].reshape(-1, 6)[:, 2]
             return all_of._replace(arrays={**all_of.arrays, "numbers": numbers.reshape(-1)})
 
         runs = {name: spoiled(counts, own.runs[name]) for name, counts in summed.runs.items()}
@@ -191,8 +190,8 @@ class ThreadOfAShard(IdfOfAShard):
 
     def told(self, summed: Statistics, own: Statistics) -> Statistics:
         def spoiled(all_of: Counts, here: Counts) -> Counts:
-            numbers = all_of.arrays["numbers"].reshape(-1, 5).copy()
-            numbers[:, 3:] = here.arrays["numbers"].reshape(-1, 5)[:, 3:]
+            numbers = all_of.arrays["numbers"].reshape(-1, 6).copy()
+            numbers[:, 3:5] = here.arrays["numbers"].reshape(-1, 6)[:, 3:5]
             freqs = here.arrays["thread_freqs"]
             arrays = {**all_of.arrays, "numbers": numbers.reshape(-1), "thread_freqs": freqs}
             return all_of._replace(arrays=arrays)

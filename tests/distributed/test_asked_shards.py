@@ -27,7 +27,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.recipe import Lexical
-from seams import AskedShard, IndexAnswerer, ShardEntry, ShardOpening, generations, slot_of
+from seams import AskedShard, IndexAnswerer, ShardEntry, ShardGeneration, ShardOpening, slot_of
 
 SCHEMA = hr.Schema(key="id", cell=("org", "user"), text="text")
 USERS = [("x", f"u{at}") for at in range(24)]
@@ -185,7 +185,7 @@ def test_a_batch_that_is_asked_whole_tells_each_query_of_its_own_shards(
     index: ShardedIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where something is refused for some of the queries alone."""
-    monkeypatch.setattr(generations, "answer_routed", lambda *given: None)
+    monkeypatch.setattr(ShardGeneration, "_answer_routed", lambda *given: None)
     shards = list(index.shards)
     shards[2] = Lost("shard 2", shards[2].index)  # type: ignore[attr-defined]
     index._generations.current.shards = tuple(shards)

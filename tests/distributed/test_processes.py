@@ -194,7 +194,7 @@ def test_one_thread_at_a_time_unpacks_and_merges(
 
     unpack = Part.from_bytes.__func__
     monkeypatch.setattr(Part, "from_bytes", classmethod(slow(unpack)))
-    monkeypatch.setattr(asking, "merge_parts", slow(asking.merge_parts))
+    monkeypatch.setattr(asking, "merge", slow(asking.merge))
     with ThreadPoolExecutor(4) as threads:
         for one in [threads.submit(index.recall, **asked()) for _ in range(8)]:
             assert one.result().to_arrow().equals(want)

@@ -146,12 +146,12 @@ PUBLISHED = ("loom", "l0", "honeycomb", "default", "conversation", "hypergraph",
 
 
 def published(name: str) -> Recipe:
-    """A recipe of hyrecall.recipes, without what reads a graph."""
+    """A recipe of hyrecall.recipes, without what reads a graph or tags."""
     recipe: Recipe = getattr(hr.recipes, name)
     if name == "l0":
         return recipe.replace(analyzer=None)
     if name == "hebb":
-        return recipe.replace(analyzer=None)
+        return recipe.replace(analyzer=None, more=(), expansion=())
     if name == "hypergraph":
         pattern = Regex(("text", "data"), only_patterns=True)
         return recipe.replace(
@@ -219,6 +219,15 @@ def test_every_stage(name: str, effort: Effort) -> None:
         given = asked(seed)
         assert world.same(**given, shaping=STAGES[name]) > 0
         assert world.same(**given, shaping=STAGES[name], group="thread", fusion=hr.RRF()) > 0
+
+
+def test_sessions_without_a_graph(effort: Effort) -> None:
+    stage = hr.SessionSignals(phases=(hr.Phase("all", 0, general=0.6, topical=0.0, session=0.4),))
+    met = hr.Session({f"k{at:02}": NOW - timedelta(minutes=at) for at in range(0, 60, 3)})
+    for seed, world in enumerate(worlds(range(effort.cases(quick=4, full=60)))):
+        given = asked(seed)
+        own = [met if at % 2 else None for at in range(len(given["text"]))]
+        assert world.same(**given, shaping=stage, session=own, fusion=hr.RRF()) > 0
 
 
 def test_a_reranker_that_is_a_function_runs_once_after_the_merge() -> None:

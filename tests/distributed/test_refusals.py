@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.arms import EdgeLexical, Tags
+from hyrecall.arms import Newest, related
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from hyrecall.errors import StaleStatisticsError
 from laws.engine import ipc_bytes
+from seams import LocalShard
 
 SCHEMA = hr.Schema(
     key="id", cell="user", text="text", vector="v", attributes=("year", "tags"), thread="thread"
@@ -55,86 +56,12 @@ def said(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"arms": (EdgeLexical("net"),)}, "graphs: expected {'net': hr.Graph}, which EdgeLexical"),
-        ({"shaping": (hr.Feedback(),)}, "shaping: expected no Feedback in a recall over parts"),
-        ({"recipe": hr.recipes.hypergraph}, "graphs: expected {'graph': hr.Graph}, which Edge"),
-        ({"surrounding": 2}, "surrounding: expected 0 in a recall over shards"),
-        ({"graphs": {"net": object()}}, "graphs: expected graphs that are named ([]), got 'net'"),
-    ],
-)
-def test_what_reads_more_than_candidates(
-    shards: list[hr.Index], options: dict[str, Any], message: str
-) -> None:
-    tables = [documents(0), documents(6)]
-    index = ShardedIndex.build(tables, SCHEMA, device="cpu")
-    assert said(lambda: index.recall(**ASKED, **options)).startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"arms": (Tags("tags"),)}, "tags: expected no Tags in a recall over parts of an index"),
-        ({"recipe": hr.recipes.hebb.replace(more=())}, "expansion: expected no expansion in a rec"),
-    ],
-)
-def test_what_a_request_of_the_caller_cannot_ask_of_all_shards(
-    options: dict[str, Any], message: str
-) -> None:
-    assert said(lambda: Request(**ASKED, **options)).startswith(message)
-
-
-@pytest.mark.parametrize("empty", [None, (), []])
-def test_an_empty_expansion_asks_nothing_of_all_shards(empty: Any) -> None:
-    from distributed.placement import WireShard
-
-    index = ShardedIndex([WireShard("a", built(0)), WireShard("b", built(6))])
-    want = built(0).recall(**ASKED, limit=2)[0].keys
-    assert len(want) == 2
-    got = index.recall(**ASKED, expansion=empty, limit=99)
-    assert set(want) < set(got[0].keys)
-    assert ipc_bytes(got.to_arrow()) == ipc_bytes(index.recall(**ASKED, limit=99).to_arrow())
-
-
-class Own:
-    """A shard object that has only the methods which the guide names."""
-
-    def __init__(self, name: str, index: hr.Index) -> None:
-        self.name, self._index = name, index
-        self.statistics, self.candidates = index.statistics, index.candidates
-        self.lookup, self.close = index._look_up, index.close
-
-
-def test_graphs_and_tags_need_a_shard_of_this_package() -> None:
-    from distributed.placement import LocalShard
-
-    own = ShardedIndex([Own("a", built(0)), Own("b", built(6))])
-    beside = ShardedIndex([LocalShard("a", built(0)), Own("b", built(6))])
-    one = hr.Index.build(pa.concat_tables([documents(0), documents(6)]), SCHEMA, device="cpu")
-    how = hr.GraphSchema(key="id", cell=None, text="label", participants="who")
-    edges = pa.table({"id": [1], "label": ["near"], "who": [["k0", "k7"]]})
-    parts: list[dict[str, Any]] = [
-        {"arms": Tags("tags")}, {"expansion": hr.SharedTags("tags")},
-    ]  # fmt: skip
-    assert own.recall(**ASKED)[0].keys == one.recall(**ASKED)[0].keys
-    wish = "shards: expected one that this package opened, got others"
-    assert said(lambda: hr.Graph.build(edges, how, nodes=own)) == wish
-    for part in parts:
-        assert said(lambda part=part: own.recall(**ASKED, **part)) == wish
-        got, want = beside.recall(**ASKED, **part), one.recall(**ASKED, **part)
-        assert ipc_bytes(got.to_arrow()) == ipc_bytes(want.to_arrow())
-    graphs = [hr.Graph.build(edges, how, nodes=nodes) for nodes in (one, beside)]
-    assert graphs[1].distances([["k0"]], scope="ann") == [{"k0": 0, "k7": 1}]
-    assert graphs[0].distances([["k0"]], scope="ann") == [{"k0": 0, "k7": 1}]
-
-
 def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:
     index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
     hits = index.recall(**ASKED)
     assert said(hits[0][0].explain).startswith("hits: expected hits of one index, got")
     assert said(hits[0].explain_dropped).startswith("hits: expected hits of one index")
+    assert said(lambda: related(hits, "tags")).startswith("hits: expected hits of one index")
     with pytest.raises(AttributeError, match="the text column 'text' is not stored"):
         _ = hits[0][0].text
     asked = index.recall(**ASKED, columns=["text"])
@@ -207,8 +134,6 @@ def test_no_number_of_documents_of_other_cells_crosses_the_wire() -> None:
 
 
 def test_a_call_begins_again_while_documents_change(shards: list[hr.Index]) -> None:
-    from distributed.placement import LocalShard
-
     class Restless(LocalShard):
         left = 3
 
@@ -243,6 +168,12 @@ def test_where_documents_may_lie() -> None:
     assert "tables: expected a sequence of tables" in said(build())
     other = documents(6).set_column(4, "year", pa.array([1.5] * 6))
     assert "expected the schema, analyzers" in said(build(documents(0), other))
+
+
+def test_shards_of_one_name_are_refused() -> None:
+    index = built(0)
+    with pytest.raises(hr.OptionError, match=r"^shards: expected a name .* got 'x' 2 times"):
+        ShardedIndex([LocalShard("x", index), LocalShard("y", index), LocalShard("x", index)])
 
 
 def test_one_query_is_refused_as_one_index_refuses_it() -> None:
@@ -370,6 +301,22 @@ def test_arrays_that_do_not_fit_are_refused(shards: list[hr.Index]) -> None:
             merge(request, [part, parts[1]])
     short = replace(parts[0], seqs=parts[0].seqs[:-1])
     assert "columns and arrays that fit" in said(lambda: merge(request, [short, parts[1]]))
+
+
+def test_lists_of_the_newest_that_do_not_begin_with_them_are_refused(
+    shards: list[hr.Index],
+) -> None:
+    request = Request(arms=Newest("year"), scope=["ann"], depth=3, limit=3)
+    summed = Statistics.sum([one.statistics(request) for one in shards])
+    parts = [one.candidates(request, summed) for one in shards]
+    assert merge(request, parts)[0].keys == ["k5", "k11", "k4"]
+    run = parts[0].runs["0"]
+    for forged in (run.arrays["listed"][::-1].copy(), run.arrays["listed"][[0, 0, 0]]):
+        spoiled = run._replace(arrays={**run.arrays, "listed": forged})
+        told = said(
+            lambda one=spoiled: merge(request, [replace(parts[0], runs={"0": one}), *parts[1:]])
+        )
+        assert told == "parts: expected the newest documents of each shard, got others"
 
 
 def test_a_request_is_frozen_and_shows_what_it_asks() -> None:

@@ -58,7 +58,7 @@ def test_only_what_one_index_refuses_is_asked_whole(
     subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     split = whole = 0
-    answer_whole, answer_routed = ShardGeneration._answer_whole, routing.answer_routed
+    answer_whole, answer_routed = ShardGeneration._answer_whole, ShardGeneration._answer_routed
 
     def routed(*given: Any) -> Any:
         nonlocal split
@@ -74,7 +74,7 @@ def test_only_what_one_index_refuses_is_asked_whole(
         whole += routes is None or routes.is_split
         return hits
 
-    monkeypatch.setattr("hyrecall.distributed.generations.answer_routed", routed)
+    monkeypatch.setattr(ShardGeneration, "_answer_routed", routed)
     monkeypatch.setattr(ShardGeneration, "_answer_whole", asked_whole)
     same_replies(range(12), subject, route=placed_index)
     assert split > 25

@@ -392,7 +392,7 @@ class Hanging(Losing):
         self.facts, self.says = shard.facts, threading.Event()
         self.says.set()
 
-    count = alone = alone_as_it_is = lookup = lookup_as_it_is = Losing.statistics
+    count = alone = alone_as_it_is = Losing.statistics
 
     def reload(self) -> str:
         return "as it is"

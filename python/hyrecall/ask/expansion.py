@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -192,33 +192,23 @@ def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping
 
 def put_graphs(how: HasParts, graphs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that contain names of graphs, with the graphs instead of the names."""
-    return _changed(how, lambda graph: graphs[graph] if isinstance(graph, str) else graph)
-
-
-def name_graphs(how: HasParts, name_of: Callable[[Any], str]) -> dict[str, Any]:
-    """Return the fields that contain graphs, with names instead of the graphs."""
-    return _changed(how, lambda graph: graph if isinstance(graph, str) else name_of(graph))
-
-
-def _changed(how: HasParts, change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the fields in which a graph, or its name, changes."""
     out = {}
     for name in _FIELDS:
         parts = getattr(how, name)
         several = parts if isinstance(parts, tuple | list) else (parts,)
-        made = tuple(_with_graphs(part, change) for part in several)
+        made = tuple(_with_graphs(part, graphs) for part in several)
         if any(new is not old for new, old in zip(made, several, strict=True)):
             out[name] = made
     return out
 
 
-def _with_graphs(part: Any, change: Callable[[Any], Any]) -> Any:
-    if all(change(graph) is graph for _, graph in graphs_of(part)):
+def _with_graphs(part: Any, graphs: Mapping[str, Any]) -> Any:
+    if not any(isinstance(graph, str) for _, graph in graphs_of(part)):
         return part
     if not isinstance(part, Regex):
-        return replace(part, graph=change(part.graph))
+        return replace(part, graph=graphs[part.graph])
     columns = (
-        replace(one, graph=change(one.graph)) if isinstance(one, Edges) else one
+        Edges(graphs[one.graph]) if isinstance(one, Edges) and isinstance(one.graph, str) else one
         for one in part.columns
     )
     return replace(part, columns=tuple(columns))

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -251,25 +251,12 @@ def scope_of(scope: object, begin: int, end: int) -> object:
     return scope[begin:end] if isinstance(scope, list) else scope
 
 
-class DistinctScopes(NamedTuple):
-    """The distinct scopes of a batch."""
-
-    scopes: list[object]
-    number: npt.NDArray[np.int64]
-
-
-def distinct_scopes(scope: object, n_queries: int) -> DistinctScopes:
-    """Return each scope of a batch once, as it was given: a pattern differs from its cells."""
+def distinct_scopes(scope: object, n_queries: int) -> npt.NDArray[np.int64]:
+    """Number the scopes of a batch, equal ones alike: a pattern differs from its cells."""
     if not isinstance(scope, list):
-        return DistinctScopes([scope], np.zeros(n_queries, np.int64))
+        return np.zeros(n_queries, np.int64)
     numbers: dict[Hashable, int] = {}
-    scopes: list[object] = []
-    number = np.zeros(len(scope[:n_queries]), np.int64)
-    for at, one in enumerate(scope[:n_queries]):
-        number[at] = numbers.setdefault(scope_key(one), len(scopes))
-        if number[at] == len(scopes):
-            scopes.append(one)
-    return DistinctScopes(scopes, number)
+    return np.array([numbers.setdefault(scope_key(one), len(numbers)) for one in scope], np.int64)
 
 
 def scope_key(scope: object) -> Hashable:

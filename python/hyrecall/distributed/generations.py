@@ -22,24 +22,18 @@ import pyarrow as pa
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.base.forks import renew_in_children
-from hyrecall.base.graphs import GraphLike
 from hyrecall.distributed.asking import (
-    NO_GRAPHS,
-    Graphs,
-    Looking,
     ShardThreads,
     answers_of,
     begin_alone,
     begin_candidates,
     begin_statistics,
-    hold_graphs,
     merged,
     results_of,
 )
 from hyrecall.distributed.replicated import ReplicatedShard
 from hyrecall.distributed.shards import (
     AskedAlone,
-    AskShards,
     Fault,
     LocalShard,
     Named,
@@ -67,8 +61,6 @@ from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.parts.spreading import (
     Share,
-    follow_tags,
-    has_tags,
     joined_alone,
     spread_part,
     sum_shares,
@@ -113,13 +105,9 @@ class ShardRouter:
         self._all = frozenset(range(placement.n_shards))
 
     def routes(self, request: Request) -> Routes | None:
-        """Return which queries of a request each shard is asked; see :meth:`of_scope`."""
-        return self.of_scope(request.given["scope"])
-
-    def of_scope(self, scope: object) -> Routes | None:
-        """Return which queries each shard is asked."""
+        """Return which queries of a request each shard is asked; None: its scope is invalid."""
         try:
-            given = scope_entries(self._types, scope)
+            given = scope_entries(self._types, request.given["scope"])
             needed = self._scopes(given)
         except (HyrecallError, TypeError):
             return None
@@ -178,7 +166,6 @@ class Routed(NamedTuple):
     """Some queries of a batch, and the shard that gets them."""
 
     shard: Shard
-    queries: Queries
     request: Request
     share: Share
 
@@ -186,41 +173,6 @@ class Routed(NamedTuple):
     def name(self) -> str:
         """The name of the shard."""
         return self.shard.name
-
-
-def answer_routed(
-    request: Request,
-    shards: Sequence[Shard],
-    routes: Routes,
-    ask: AskShards,
-    looking: Looking,
-    graphs: Mapping[str, GraphLike],
-) -> Hits | None:
-    """Answer a request by asking each shard its own queries."""
-    # Shards that ``looking`` has lost are not asked.
-    lost = looking.lost
-    try:
-        left = set(map(id, looking.left([shards[number] for number in routes.queries])))
-        routed = [
-            _routed(request, routes.scope, shards[number], own)
-            for number, own in routes.queries.items()
-            if own is not None and id(shards[number]) in left
-        ]
-        if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
-            found = ask(routed, _alone, lost)
-            for one, part in found:
-                looking.note(one.name, (part.version,))
-            parts = joined_alone([(part, one.share) for one, part in found])
-        elif len({_has_forms(one.request) for one in routed}) == 1:
-            parts = _summed(routed, ask, looking)
-        else:  # shards whose recipes have no form for threads name their runs differently
-            return None
-        hits = merged(request, parts, told_of(lost), graphs, looking.ask)
-    except (ShardLostError, CorruptIndexError, StaleStatisticsError):
-        raise
-    except HyrecallError:
-        return None
-    return told_by_query(hits, shards, routes, lost)
 
 
 def _has_forms(request: Request) -> bool:
@@ -232,27 +184,6 @@ def _has_forms(request: Request) -> bool:
 def _alone(one: Routed) -> Question[Part]:
     assert isinstance(one.shard, AskedAlone)
     return begin_alone(one.shard, one.request)
-
-
-def _summed(routed: Sequence[Routed], ask: AskShards, looking: Looking) -> list[Part]:
-    """Ask shards that share queries: first for counts, then for candidates with their sums."""
-    lost = looking.lost
-
-    def count(one: Routed) -> Question[Statistics]:
-        return begin_statistics(one.shard, one.request._for_counts())
-
-    counted = ask(routed, count, lost)
-    for one, counts in counted:
-        looking.note(one.name, counts.versions)
-    summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
-    told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
-
-    def find(one: Routed) -> Question[Part]:
-        return begin_candidates(one.shard, one.request, told[one.name])
-
-    found = ask([one for one, _ in counted], find, lost)
-    likes = widest_runs([(part, one.share) for one, part in found])
-    return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
 
 def told_by_query(
@@ -289,7 +220,7 @@ def _routed(request: Request, scope: Sequence[object], shard: Shard, queries: Qu
             given[name] = _pick(name, given[name], queries, n)
     given["query_keys"] = None  # read where the parts are merged
     share = Share(queries, n, _recipes(request, queries))
-    return Routed(shard, queries, request.of_queries(given, queries), share)
+    return Routed(shard, request.of_queries(given, queries), share)
 
 
 def _pick(name: str, value: Any, queries: Queries, n: int) -> Any:
@@ -377,79 +308,70 @@ class ShardGeneration:
                 return one.facts
         raise error(OptionError, "shards", "one that this package opened", "others")
 
-    def looking(self) -> Looking:
-        """Return what asks the shards look-ups during one recall."""
-        return Looking(self.shards, self.router, self.pool)
-
-    def answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
+    def answer(self, request: Request) -> Hits:
         """Answer a request; see :meth:`ShardedIndex.recall` for what it raises."""
-        looking = self.looking()
-        if not graphs and not has_tags(request.given):
-            return self._answer(request, looking, NO_GRAPHS)
-        held: Mapping[str, GraphLike] = NO_GRAPHS
-        if graphs:
-            request, held = hold_graphs(self.facts, request, graphs, looking)
-        while True:
-            told = self._with_tags(request, looking)
-            hits = None if looking.has_failed else self._answer(told, looking, held)
-            if hits is not None and not looking.has_failed:
-                return hits
-            # Answers of a lost shard are in the reply: the other shards answer without it. Each
-            # turn leaves out one shard more, for good, so there are at most as many as shards.
-            looking.forget_lost()
-
-    def _answer(self, request: Request, looking: Looking, held: Mapping[str, GraphLike]) -> Hits:
-        lost = dict(looking.lost)
         routes = None if self.router is None else self.router.routes(request)
-        if routes is None:
-            return self._answer_whole(request, self.shards, looking, held)
+        if routes is None:  # without a placement, or the shards say why a scope cannot be read
+            return self._answer_whole(request, self.shards, {})
         if routes.is_split:
-            hits = answer_routed(request, self.shards, routes, self._ask, looking, held)
+            hits = self._answer_routed(request, routes)
             if hits is not None:
                 return hits
-        looking.lost = lost  # those that only another question had lost are asked again
+        lost: dict[str, Fault] = {}
         asked = [self.shards[number] for number in routes.queries]
-        hits = self._answer_whole(request, asked, looking, held)
-        return told_by_query(hits, self.shards, routes, looking.lost)
+        return told_by_query(self._answer_whole(request, asked, lost), self.shards, routes, lost)
 
-    def _with_tags(self, request: Request, looking: Looking) -> Request:
-        """Return a request that tells shards the tags that its queries reach."""
-        if not has_tags(request.given):
-            return request
-        told = request._told or {}
+    def _answer_routed(self, request: Request, routes: Routes) -> Hits | None:
+        """Ask each shard its own queries; None: ask whole, for the errors of a single index."""
+        lost: dict[str, Fault] = {}
         try:
-            tags = follow_tags(request, looking.ask_ahead, self.facts.cell_types)
-        except HyrecallError as fault:
-            if not isinstance(fault, ShardLostError | CorruptIndexError | StaleStatisticsError):
-                # A single index checks all arguments before it looks up tags.
-                counting = request._with_told({})
-                self._ask(self.shards, lambda one: begin_statistics(one, counting), {})
+            routed = [
+                _routed(request, routes.scope, self.shards[number], own)
+                for number, own in routes.queries.items()
+                if own is not None
+            ]
+            if routes.is_disjoint and all(isinstance(one.shard, AskedAlone) for one in routed):
+                found = self._ask(routed, _alone, lost)
+                parts = joined_alone([(part, one.share) for one, part in found])
+            elif len({_has_forms(one.request) for one in routed}) == 1:
+                parts = self._summed(routed, lost)
+            else:  # shards whose recipes have no form for threads name their runs differently
+                return None
+            hits = merged(request, parts, told_of(lost))
+        except (ShardLostError, CorruptIndexError, StaleStatisticsError):
             raise
-        return request._with_told({**told, **tags})
+        except HyrecallError:
+            return None
+        return told_by_query(hits, self.shards, routes, lost)
+
+    def _summed(self, routed: Sequence[Routed], lost: dict[str, Fault]) -> list[Part]:
+        """Ask shards that share queries for counts, then for candidates with their sums."""
+        counted = self._ask(routed, lambda one: begin_statistics(one.shard, one.request), lost)
+        summed, shares = sum_shares([(counts, one.share) for one, counts in counted])
+        told = {one.name: own for (one, _), own in zip(counted, shares, strict=True)}
+
+        def find(one: Routed) -> Question[Part]:
+            return begin_candidates(one.shard, one.request, told[one.name])
+
+        found = self._ask([one for one, _ in counted], find, lost)
+        likes = widest_runs([(part, one.share) for one, part in found])
+        return [spread_part(part, one.share, summed.sees_threads, likes) for one, part in found]
 
     def _answer_whole(
-        self,
-        request: Request,
-        shards: Sequence[Shard],
-        looking: Looking,
-        held: Mapping[str, GraphLike],
+        self, request: Request, shards: Sequence[Shard], lost: dict[str, Fault]
     ) -> Hits:
-        shards, lost = looking.left(shards), looking.lost
+        """Ask shards all queries; record in ``lost`` those that do not answer."""
         if len(shards) == 1 and isinstance(shards[0], AskedAlone):
-            ((one, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
-            looking.note(one.name, (part.version,))
-            return merged(request, [part], told_of(lost), held, looking.ask)
-        counting = request._for_counts()
-        counted = self._ask(shards, lambda one: begin_statistics(one, counting), lost)
-        for shard, statistics in counted:
-            looking.note(shard.name, statistics.versions)
+            ((_, part),) = self._ask([shards[0]], lambda one: begin_alone(one, request), lost)
+            return merged(request, [part], told_of(lost))
+        counted = self._ask(shards, lambda one: begin_statistics(one, request), lost)
         summed = Statistics.sum([statistics for _, statistics in counted])
         asked = [shard for shard, _ in counted]
         found = self._ask(asked, lambda one: begin_candidates(one, request, summed), lost)
-        return merged(request, [part for _, part in found], told_of(lost), held, looking.ask)
+        return merged(request, [part for _, part in found], told_of(lost))
 
     def _ask(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
+        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault]
     ) -> list[tuple[N_, T_]]:
         """Ask shards; record in ``lost`` those that do not answer or are damaged."""
         results = results_of(shards, begin, self.pool)

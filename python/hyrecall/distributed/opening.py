@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from hyrecall.ask.expansion import read_expansion
 from hyrecall.base.arguments import as_int, as_items, number
 from hyrecall.distributed.generations import Opener, OpenShards
 from hyrecall.distributed.replicated import ReplicatedShard
@@ -29,7 +28,6 @@ from hyrecall.errors import CorruptIndexError, OptionError, error
 from hyrecall.index import Index
 from hyrecall.parts.merging import check_shards
 from hyrecall.parts.request import Request
-from hyrecall.parts.spreading import has_tags
 from hyrecall.segments.manifest import MANIFEST, read_seal
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.columns import open_source
@@ -202,19 +200,18 @@ def process_shards(
     ]
 
 
-_REFUSED = {"surrounding": 0}
+_REFUSED: Mapping[str, tuple[object, ...]] = {
+    "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}),
+}  # fmt: skip
+"""Options that shards do not support, with the values that ask for nothing, the default first."""
 
 
-def read_request(options: Mapping[str, Any], *, has_graphs: bool = False) -> Request:
+def read_request(options: Mapping[str, Any]) -> Request:
     """Make the request of a call; options that shards do not support are refused."""
-    # ``has_graphs``: the options have names of graphs, which the caller of the shards reads.
     given = dict(options)
     for name, nothing in _REFUSED.items():
-        value = given.pop(name, nothing)
-        if value is not None and value != nothing:
-            wish = f"{nothing!r} in a recall over shards (it reads more than candidates)"
+        value = given.pop(name, None)
+        if value is not None and value not in nothing:
+            wish = f"{nothing[0]!r} in a recall over shards (it reads more than candidates)"
             raise error(OptionError, name, wish, repr(value)[:80])
-    if has_graphs or has_tags(given) or read_expansion(given.get("expansion")):
-        return Request._asking(given)
-    given.pop("expansion", None)  # empty
     return Request(**given)

@@ -28,7 +28,6 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Lookup, LookupAnswer
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.segments import IndexFacts
@@ -177,28 +176,12 @@ class ReplicatedShard:
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard, in the state that was counted."""
-        return self._of_states(
-            statistics.versions, lambda one: one.shard.candidates(request, statistics)
-        )
-
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        """Answer a question about the documents that some queries may see."""
-        if lookup.versions:
-            return self._of_states(lookup.versions, lambda one: one.shard.lookup_as_it_is(lookup))
-        return self._of_the_newest(
-            lambda one: one.lookup(lookup), lambda one: one.lookup_as_it_is(lookup),
-            lambda looked: looked.version,
-        )  # fmt: skip
-
-    lookup_as_it_is = lookup
-
-    def _of_states(self, states: Sequence[str], call: Callable[[Replica], T_]) -> T_:
-        """Return the answer of a replica in one of some states, if there is one."""
+        states = statistics.versions
 
         def rank(one: Replica) -> tuple[object, ...]:
             return one.fails, one.state not in states, one.is_reloading, one.n_asked, one.last
 
-        return self._ask(call, rank)
+        return self._ask(lambda one: one.shard.candidates(request, statistics), rank)
 
     def check(self) -> None:
         """Raise ShardLostError if no replica answers."""

@@ -15,7 +15,6 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import check_keywords, check_methods, same_options
 from hyrecall.base.threads import off_loop
-from hyrecall.distributed.asking import NO_GRAPHS, Graphs, take_graphs
 from hyrecall.distributed.generations import Generations, Opener, ShardGeneration, n_replicas
 from hyrecall.distributed.opening import (
     Replication,
@@ -28,7 +27,7 @@ from hyrecall.distributed.opening import (
     read_tables,
 )
 from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, ShardOpening, told_of, turns
+from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, ShardOpening, turns
 from hyrecall.errors import (
     CorruptIndexError,
     OptionError,
@@ -36,17 +35,12 @@ from hyrecall.errors import (
     StaleStatisticsError,
     error,
 )
-from hyrecall.graph.graph import nodes_of
 from hyrecall.hits.hits import Hits, QueryHits
 from hyrecall.index import Index
-from hyrecall.parts.lookups import lookup_keys
 from hyrecall.parts.request import Request
 from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hyrecall.segments.segments import State
     from hyrecall.table.schema import Schema
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
@@ -228,8 +222,7 @@ class ShardedIndex(ShardUpkeep):
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
             ``close()``. The methods that ask raise :class:`hyrecall.errors.ShardLostError` if the
             shard does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are
-            damaged. Over such objects alone, graphs and tags are refused; beside a shard that this
-            package opened they need ``lookup(lookup)``.
+            damaged.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
@@ -442,11 +435,10 @@ class ShardedIndex(ShardUpkeep):
     def recall(self, **options: Any) -> Hits:
         """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
 
-        A graph must have this object as ``nodes``; its edges are searched in this process.
-        ``surrounding`` and :class:`hyrecall.Feedback` are refused: they read more than candidates.
-        Tags may lie in any shard: :class:`hyrecall.arms.Tags` asks once more and once for each hop,
-        :class:`hyrecall.SharedTags` once when the hits are known. Texts are not embedded here: if
-        the shards name an embedder and there are no ``vectors``, the reply is ``degraded``.
+        What reads more than candidates is refused by name: graphs, :class:`hyrecall.arms.Tags`,
+        ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback`. Recall from one index then.
+        Texts are not embedded here: if the shards name an embedder and there are no ``vectors``,
+        the reply is ``degraded``.
         ``hit.text`` works only if its columns are in ``columns``, and ``hit.evidence()`` and
         ``explain()`` are refused. ``hits.trace.degraded`` names each shard that does not answer or
         whose files are damaged.
@@ -462,7 +454,7 @@ class ShardedIndex(ShardUpkeep):
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(*self._read(options))
+        return self._answer(read_request(options))
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
@@ -473,7 +465,7 @@ class ShardedIndex(ShardUpkeep):
         for name in ("text", "candidates"):
             if name == "text" or isinstance(given.get(name), Mapping):
                 given[name] = batch_of_one(given.get(name))
-        return self._answer(*self._read(given))[0]
+        return self._answer(read_request(given))[0]
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -485,27 +477,12 @@ class ShardedIndex(ShardUpkeep):
         """Answer as :meth:`recall_one` does, off the event loop."""
         return await off_loop(self.recall_one, options)
 
-    def _read(self, options: Mapping[str, Any]) -> tuple[Request, Graphs]:
-        """Return the request of a call, and the graphs that it names."""
-        given, graphs = take_graphs(self, options)
-        return read_request(given, has_graphs=bool(graphs)), graphs
-
-    def _nodes_in(self, scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
-        """Return a state of the documents of each scope that have one of its keys."""
-        with self._generations.used() as one:
-            facts, looking = one.facts, one.looking()
-            found = looking.ask(lookup_keys(facts, "graph", scopes, keys))
-            if looking.lost:  # nothing in the result could say that documents are missing
-                got = "; ".join(told_of(looking.lost))
-                raise error(ShardLostError, "nodes", "an answer of all shards", got)
-            return nodes_of(facts, found)
-
-    def _answer(self, request: Request, graphs: Graphs = NO_GRAPHS) -> Hits:
+    def _answer(self, request: Request) -> Hits:
         with self._generations.used() as one:
             for left in reversed(range(MOST_TRIES)):
                 try:
                     with turns.kept():
-                        return one.answer(request, graphs)
+                        return one.answer(request)
                 except StaleStatisticsError:
                     if not left:
                         raise

@@ -22,7 +22,6 @@ from hyrecall.distributed.channel import Channel, Ended, Late, Pending, rebuild
 from hyrecall.errors import CorruptIndexError, OptionError, ShardLostError, error
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Lookup, LookupAnswer
 from hyrecall.parts.part import Part
 from hyrecall.parts.request import Request
 from hyrecall.segments.opening import OpenOptions, read_pin
@@ -164,11 +163,6 @@ class AskedShard:
         """Send the question of :meth:`alone`."""
         return self._found(b"alone", _packing.packed(request))
 
-    def begin_lookup(self, lookup: Lookup) -> Question[LookupAnswer]:
-        """Send the question of :meth:`lookup`."""
-        # A question that names states needs no newer version.
-        return self._looked(b"lookup_as_it_is" if lookup.versions else b"lookup", lookup)
-
     def statistics(self, request: Request) -> Statistics:
         """Return the shard's counts for BM25."""
         return self.begin_statistics(request).answer()
@@ -189,25 +183,12 @@ class AskedShard:
         """Return the same as :meth:`alone`, but load no newer version first."""
         return self._found(b"alone_as_it_is", _packing.packed(request)).answer()
 
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        """Answer a question about the documents that some queries may see."""
-        return self.begin_lookup(lookup).answer()
-
-    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
-        """Return the same as :meth:`lookup`, but load no newer version first."""
-        return self._looked(b"lookup_as_it_is", lookup).answer()
-
     def reload(self) -> str:
         """Load the version that the folder holds now; return the name of its state."""
         return self._ask(b"reload").decode()
 
     def _counted(self, verb: bytes, request: Request) -> Question[Statistics]:
         return _read(self._begin(verb, _packing.packed(request)), Statistics.from_bytes)
-
-    def _looked(self, verb: bytes, lookup: Lookup) -> Question[LookupAnswer]:
-        with turns.taken():
-            asked = lookup.to_bytes()
-        return _read(self._begin(verb, asked), LookupAnswer.from_bytes)
 
     def _found(self, *frames: bytes) -> Question[Part]:
         return _read(self._begin(*frames), partial(Part.from_bytes, facts=self.facts))
@@ -319,9 +300,6 @@ class Named(Protocol):
         ...
 
 
-N_ = TypeVar("N_", bound=Named)
-
-
 class Shard(Protocol):
     """The methods that a sharded index calls on each shard."""
 
@@ -356,16 +334,7 @@ class AskedAlone(Shard, Protocol):
 
 
 @runtime_checkable
-class LooksUp(Shard, Protocol):
-    """A shard that also answers look-ups, which graphs need."""
-
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        """Answer a question about the documents that some queries may see."""
-        ...
-
-
-@runtime_checkable
-class OpenShard(AskedAlone, LooksUp, Protocol):
+class OpenShard(AskedAlone, Protocol):
     """A shard whose folder may get new versions, and which may be one of several replicas."""
 
     name: str
@@ -383,26 +352,12 @@ class OpenShard(AskedAlone, LooksUp, Protocol):
         """Return the same as :meth:`alone`, but load no newer version first."""
         ...
 
-    def lookup_as_it_is(self, lookup: Lookup) -> LookupAnswer:
-        """Return the same as :meth:`lookup`, but load no newer version first."""
-        ...
-
     def reload(self) -> str:
         """Load the version that the folder holds now; return the name of its state."""
         ...
 
     def check(self) -> None:
         """Raise ShardLostError if the shard does not answer, CorruptIndexError if it is damaged."""
-        ...
-
-
-class AskShards(Protocol):
-    """Asks shards; those that do not answer are recorded in ``lost``."""
-
-    def __call__(
-        self, shards: Sequence[N_], begin: Callable[[N_], Question[T_]], lost: dict[str, Fault], /
-    ) -> list[tuple[N_, T_]]:
-        """Return each shard that answers, with its answer. ``begin`` makes the question of one."""
         ...
 
 
@@ -452,12 +407,6 @@ class LocalShard:
         return self.candidates(request, self.statistics(request))
 
     alone_as_it_is = alone
-
-    def lookup(self, lookup: Lookup) -> LookupAnswer:
-        """Answer a question about the documents that some queries may see."""
-        return self.index._look_up(lookup)
-
-    lookup_as_it_is = lookup
 
     def close(self) -> None:
         """Close the index."""

@@ -1,7 +1,7 @@
 """The process of one shard: ``python -m hyrecall.distributed.worker PATH``.
 
 It opens the index of the path and answers the questions on standard input until that ends. It
-loads a newer saved version before ``statistics``, ``alone`` and ``lookup``, and by ``reload``,
+loads a newer saved version before ``statistics`` and ``alone``, and by ``reload``,
 unless ``--seal`` names the only version that it may open. The first answer after a version was
 opened has the seal of this version as a third frame, which ``--checked`` passes to the next
 process.
@@ -35,13 +35,12 @@ from hyrecall.errors import (
 )
 from hyrecall.index import Index
 from hyrecall.parts.counts import Statistics
-from hyrecall.parts.lookups import Lookup
 from hyrecall.parts.request import Request
 from hyrecall.segments.manifest import MANIFEST, read_seal
 
 T_ = TypeVar("T_")
 
-_LOADING = (b"statistics", b"alone", b"lookup", b"reload")
+_LOADING = (b"statistics", b"alone", b"reload")
 """Questions before which a newer saved version is loaded."""
 
 MOST_RECENT = 16
@@ -175,8 +174,6 @@ class IndexAnswerer:
             raise self._met.with_traceback(None)
         if verb in (b"reload", b"state"):
             return index._version.encode()
-        if verb in (b"lookup", b"lookup_as_it_is"):
-            return index._look_up(Lookup.from_bytes(frames[0])).to_bytes()
         request = self._read(frames[0])
         if verb in (b"statistics", b"count"):
             return index.statistics(request).to_bytes()
@@ -184,10 +181,7 @@ class IndexAnswerer:
             return index.candidates(request, Statistics.from_bytes(frames[1])).to_bytes()
         if verb in (b"alone", b"alone_as_it_is"):
             return index.candidates(request, index.statistics(request)).to_bytes()
-        wish = (
-            "statistics, count, candidates, alone, alone_as_it_is, lookup, lookup_as_it_is, "
-            "reload or state"
-        )
+        wish = "statistics, count, candidates, alone, alone_as_it_is, reload or state"
         raise error(InternalError, "verb", wish, verb)
 
     def _read(self, data: bytes) -> Request:

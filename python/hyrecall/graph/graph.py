@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.arms import EdgeLexical, Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import CallOptions, Search
-from hyrecall.ask.scope import distinct_scopes, scope_entries, scope_key
+from hyrecall.ask.scope import scope_entries
 from hyrecall.base.arguments import as_items, check_keywords, check_objects, set_fields
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.hits.around import Neighbour
 from hyrecall.hits.reply import Reply
 from hyrecall.index import Index
-from hyrecall.parts.lookups import cell_column
 from hyrecall.recall.answer import answer_by_options
 from hyrecall.recall.arms import scope_request
 from hyrecall.recall.graph_views import EdgeCredits, Matches
 from hyrecall.recall.reach import Keys, Reach, check_surroundings, find_neighbours
-from hyrecall.segments.segments import IndexFacts, State, gather, one_array, segment_from_parts
+from hyrecall.segments.segments import IndexFacts, State, gather
 from hyrecall.table.arrow_values import check_column
 from hyrecall.table.attributes import read_keys
 from hyrecall.table.schema import Schema, Text
@@ -36,94 +34,11 @@ from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 __all__ = [
-    "NO_NODES",
-    "AskedGraph",
     "BoundGraph",
     "Graph",
-    "GraphNodes",
-    "GraphReads",
     "GraphSchema",
     "Neighbour",
-    "nodes_of",
 ]
-
-
-# ---- Declares what a graph needs of an index that is no :class:`hyrecall.Index`, such as shards
-
-
-@runtime_checkable
-class GraphNodes(Protocol):
-    """An index whose documents a graph connects, and which says which of some keys exist."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of the index."""
-        ...
-
-    @property
-    def _facts(self) -> IndexFacts: ...
-
-    def _nodes_in(self, scopes: Sequence[object], keys: Sequence[pa.Array]) -> State:
-        """Return a state of the documents of each scope that have one of its keys."""
-        ...
-
-
-# ---- The base class of graphs: both indexes, and access to the participants of edges ----
-
-
-@check_keywords
-class GraphReads:
-    """An index of edges over an index of nodes."""
-
-    def __init__(self, edges: Index, nodes: Index | GraphNodes, participants_column: str) -> None:
-        self._edges = edges
-        self._nodes = nodes
-        self._column = participants_column
-
-    @property
-    def edges(self) -> Index:
-        """The index of edges, whose hits are edges."""
-        return self._edges
-
-    @property
-    def nodes(self) -> Index | GraphNodes:
-        """The index of documents, or the shards of one."""
-        return self._nodes
-
-    @property
-    def participants_column(self) -> str:
-        """The name of the list column of participants."""
-        return self._column
-
-    @property
-    def key_type(self) -> pa.DataType:
-        """The type of the nodes' keys."""
-        return self._nodes._facts.row_types[self._nodes.schema.key]
-
-    def edge_scope(self, scope: object) -> object:
-        """Return the scope for the index of edges: None if it has no cells."""
-        return scope if self._edges.schema.cell_columns else None
-
-    @check_objects
-    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Return (number of the edge, key) of every participant in a column of lists."""
-        import pyarrow.compute as pc
-
-        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
-        keys = pc.list_flatten(column)
-        if keys.null_count:
-            present = keys.is_valid().to_numpy(zero_copy_only=False)
-            which, keys = which[present], keys.filter(pa.array(present))
-        return which, keys.cast(self.key_type)
-
-    def flat_keys(
-        self, argument: str, keys: Sequence[Sequence[object]]
-    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
-        """Concatenate lists of keys; return their offsets and keys."""
-        lists = [list(one) for one in keys]
-        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
-        flat = [key for one in lists for key in one]
-        return offsets, read_keys(argument, flat, self._nodes._facts)
 
 
 # ---- One state of a graph, a state of its edges and of its nodes, and the reads on it ----
@@ -133,7 +48,7 @@ class GraphReads:
 class BoundGraph:
     """A graph's state for the arms, signals and context of one call; every read names a scope."""
 
-    graph: GraphReads
+    graph: Graph
     edges: State
     nodes: State
 
@@ -155,11 +70,8 @@ class BoundGraph:
         with self.edges.reading():
             return answer_by_options(index._facts, self.edges, index.device, request, options)
 
-    def credits(
-        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
-    ) -> EdgeCredits:
+    def credits(self, texts: Sequence[object], scope: object, depth: int) -> EdgeCredits:
         """Return the participants of each query's best edges by BM25 of their texts."""
-        del arm
         graph = self.graph
         reply = self.best_edges(texts, scope, depth)
         edge, keys = graph.participants(reply.column(graph.participants_column))
@@ -167,13 +79,6 @@ class BoundGraph:
         query = np.repeat(queries, np.diff(reply.offsets))[edge]
         names = reply.column(graph.edges.schema.key)
         return EdgeCredits(query, keys, edge, reply.arrays["arm_scores"], names)
-
-    def matching(
-        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
-    ) -> pa.Array:
-        """Return the participants of those edges of a scope that have a matching text."""
-        del arm, place, query
-        return self.participants_where(scope, matches)
 
     def edge_rows(self, scope: object, columns: Sequence[str]) -> pa.Table:
         """Return columns of all edges of one scope."""
@@ -206,121 +111,17 @@ class BoundGraph:
         wanted = pc.is_in(found, keys).to_numpy(zero_copy_only=False)
         return rows.select(named).take(pa.array(np.unique(edge[wanted])))
 
-    @property
-    def is_partial(self) -> bool:
-        """False: an adjacency has all connections."""
-        return False
-
-    def adjacency(
-        self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
-    ) -> _core.arms.Adjacency:
-        """Return the connections between documents for n queries, from any sources."""
-        del sources, hops
-        nodes = self.graph.nodes._facts
-        with self.nodes.reading():
-            return self.between(scope, n, self.nodes, scope_request(nodes, self.nodes, scope, n))
-
-    def between(
-        self, scope: object, n: int, nodes: State, seen: _core.BatchRequest
-    ) -> _core.arms.Adjacency:
-        """Return the connections by edges in scope between those nodes that n queries see."""
-        graph, edges = self.graph, self.graph.edges
-        with self.edges.reading():
+    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
+        """Return the connections by edges in scope between documents that n queries see."""
+        graph, edges, nodes = self.graph, self.graph.edges, self.graph.nodes._facts
+        with self.nodes.reading(), self.edges.reading():
             return _core.arms.Adjacency(
                 self.edges.snapshot,
                 scope_request(edges._facts, self.edges, graph.edge_scope(scope), n),
                 list(edges.schema.attributes).index(graph.participants_column),
-                nodes.snapshot,
-                seen,
+                self.nodes.snapshot,
+                scope_request(nodes, self.nodes, scope, n),
             )
-
-
-# ---- A graph whose nodes are the documents of several indexes together ----
-# Such an index is asked which participants of edges exist: only those within the hops that a walk
-# takes. A small state with their keys and cells then stands for all of its documents.
-
-NO_NODES = State.of((), (), 0)
-
-Ask = Callable[[Sequence[object], Sequence[pa.Array]], State]
-"""Takes scopes and the keys of each; returns a state of the documents that exist."""
-
-
-@dataclass(frozen=True, eq=False)
-class AskedGraph(BoundGraph):
-    """The edges of a graph at one moment; ``ask`` says which of their participants exist."""
-
-    ask: Ask
-    _connected: dict[Hashable, _core.arms.Adjacency] = field(default_factory=dict, init=False)
-
-    @property
-    def is_partial(self) -> bool:
-        """True: an adjacency has the connections near its sources."""
-        return True
-
-    def adjacency(
-        self, scope: object, n: int, sources: Sequence[Sequence[Any]] = (), hops: int = 0
-    ) -> _core.arms.Adjacency:
-        """Return the connections within some hops of each query's sources."""
-        # Checked for each query, as one index does; shards are asked each scope only once.
-        scope_request(self.graph.nodes._facts, NO_NODES, scope, n)
-        scopes, number = distinct_scopes(scope, n)
-        starts: list[dict[Any, None]] = [{} for _ in scopes]
-        for at, own in zip(number.tolist(), sources, strict=True):
-            starts[at] |= dict.fromkeys(own)
-        nodes = self.ask(scopes, self._near(scopes, list(map(list, starts)), hops))
-        bound = BoundGraph(self.graph, self.edges, nodes)
-        return bound.adjacency(scope, n)
-
-    def _near(
-        self, scopes: list[object], sources: Sequence[Sequence[Any]], hops: int
-    ) -> list[pa.Array]:
-        """Return the participants within some hops of the sources of each scope."""
-        # Which of them exist is not known here, so paths lead through all of them.
-        kind = self.graph.key_type
-        if not any(map(len, sources)):
-            return [pa.array([], kind)] * len(scopes)
-        name = tuple(map(scope_key, scopes))
-        if name not in self._connected:  # signals and context of a call walk along the same edges
-            self._connected[name] = self._all_connected(scopes)
-        starts = self.graph.flat_keys("sources", sources)
-        return [pa.array(near, kind) for near, _ in self._connected[name].distances(*starts, hops)]
-
-    def _all_connected(self, scopes: list[object]) -> _core.arms.Adjacency:
-        """Return the connections by the edges of each scope, whoever exists."""
-        import pyarrow.compute as pc
-
-        # Without cells, every query sees every node.
-        facts, n = self.graph.nodes._facts, len(scopes)
-        bare = replace(facts, schema=replace(facts.schema, cell=None))
-        distinct = scopes if self.graph.edges.schema.cell_columns else scopes[:1]
-        keys = [self._participants(one) for one in distinct]
-        every = nodes_of(bare, [pa.table({"key": pc.unique(pa.concat_arrays(keys))})])
-        return self.between(scopes, n, every, scope_request(bare, every, None, n))
-
-    def _participants(self, scope: object) -> pa.Array:
-        """Return the participants of the edges of one scope."""
-        column = self.graph.participants_column
-        rows = self.edge_rows(scope, [column])
-        return self.graph.participants(rows.column(column).combine_chunks())[1]
-
-
-def nodes_of(facts: IndexFacts, found: Sequence[pa.Table]) -> State:
-    """Make a state of documents that have only a key and a cell."""
-    schema = facts.schema
-    names = ["key", *(cell_column(at) for at in range(len(schema.cell_columns)))]
-    tables = [one.select(names) for one in found if one.num_rows]
-    if not tables:
-        return NO_NODES
-    rows = pa.concat_tables(tables).combine_chunks().group_by(names).aggregate([])
-    rows = rows.select(names).rename_columns([schema.key, *schema.cell_columns])
-    n = rows.num_rows
-    seqs = np.arange(n, dtype=np.int64)
-    cells = [one_array(rows.column(name)) for name in schema.cell_columns]
-    order = _core.sort_rows(cells, n, np.zeros(0, np.int64), seqs)
-    rows = rows.take(pa.array(order)).combine_chunks()
-    bare = replace(schema, attributes=(), stored=(), thread=None, place=None, cluster=None)
-    segment = segment_from_parts(rows, seqs[order], bare, {}, {})
-    return State.of([segment], [_core.SegmentView(segment.core)], n)
 
 
 # ---- Defines the schema of a table of edges, and converts its participants to a list column ----
@@ -468,7 +269,7 @@ MOST_HOPS = 16
 
 
 @check_keywords
-class Graph(GraphReads):
+class Graph:
     """Edges and hyperedges between the documents of an index.
 
     Make a graph with :meth:`build` or :meth:`open`. An edge names its participants by key and has
@@ -494,15 +295,60 @@ class Graph(GraphReads):
     [('ann', 1), ('bo', 1)]
     """
 
-    def __init__(self, edges: Index, nodes: Index | GraphNodes, schema: GraphSchema) -> None:
+    def __init__(self, edges: Index, nodes: Index, schema: GraphSchema) -> None:
         """Join both indexes; use :meth:`build` or :meth:`open` instead."""
         cells = {name: edges._facts.row_types[name] for name in edges.schema.cell_columns}
         known = {name: nodes._facts.row_types[name] for name in nodes.schema.cell_columns}
         if cells and cells != known:
             wish = f"the nodes' cell columns {known}, or None"
             raise error(OptionError, "cell", wish, cells)
-        super().__init__(edges, nodes, schema.participants_column)
+        self._edges, self._nodes = edges, nodes
         self._schema = schema
+
+    @property
+    def edges(self) -> Index:
+        """The index of edges, whose hits are edges."""
+        return self._edges
+
+    @property
+    def nodes(self) -> Index:
+        """The index of documents."""
+        return self._nodes
+
+    @property
+    def participants_column(self) -> str:
+        """The name of the list column of participants."""
+        return self._schema.participants_column
+
+    @property
+    def key_type(self) -> pa.DataType:
+        """The type of the nodes' keys."""
+        return self._nodes._facts.row_types[self._nodes.schema.key]
+
+    def edge_scope(self, scope: object) -> object:
+        """Return the scope for the index of edges: None if it has no cells."""
+        return scope if self._edges.schema.cell_columns else None
+
+    @check_objects
+    def participants(self, column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Return (number of the edge, key) of every participant in a column of lists."""
+        import pyarrow.compute as pc
+
+        which = pc.list_parent_indices(column).to_numpy().astype(np.int64)
+        keys = pc.list_flatten(column)
+        if keys.null_count:
+            present = keys.is_valid().to_numpy(zero_copy_only=False)
+            which, keys = which[present], keys.filter(pa.array(present))
+        return which, keys.cast(self.key_type)
+
+    def flat_keys(
+        self, argument: str, keys: Sequence[Sequence[object]]
+    ) -> tuple[npt.NDArray[np.int64], pa.Array]:
+        """Concatenate lists of keys; return their offsets and keys."""
+        lists = [list(one) for one in keys]
+        offsets = np.cumsum([0, *(len(one) for one in lists)], dtype=np.int64)
+        flat = [key for one in lists for key in one]
+        return offsets, read_keys(argument, flat, self._nodes._facts)
 
     # ---- build, open, save ----
 
@@ -512,7 +358,7 @@ class Graph(GraphReads):
         table: object,
         schema: GraphSchema,
         *,
-        nodes: Index | GraphNodes,
+        nodes: Index,
         analyzer: Analyzer | None = None,
         bm25: BM25 | None = None,
         threads: int | None = None,
@@ -525,16 +371,15 @@ class Graph(GraphReads):
             As in :meth:`hyrecall.Index.build`, with one edge per row.
         schema : GraphSchema
             The roles of the columns.
-        nodes : Index or ShardedIndex
+        nodes : Index
             The documents that edges connect. It may change later; missing participants are ignored.
-            The edges of a graph over shards stay in this process.
         analyzer, bm25, threads
             As in :meth:`hyrecall.Index.build`.
 
         Raises
         ------
         DTypeError
-            Participants of another type than the nodes' keys.
+            Participants of another type than the nodes' keys, or nodes that are no ``Index``.
         OptionError, ShapeError, KeyConflictError
             As in :meth:`hyrecall.Index.build`.
         """
@@ -555,7 +400,7 @@ class Graph(GraphReads):
         path: str | Path,
         schema: GraphSchema,
         *,
-        nodes: Index | GraphNodes,
+        nodes: Index,
         analyzer: Analyzer | None = None,
     ) -> Graph:
         """Open a graph that :meth:`save` wrote, over an index.
@@ -622,7 +467,7 @@ class Graph(GraphReads):
             The number of deleted edges.
         """
         wanted = read_keys("keys", list(keys), self._nodes._facts)
-        found = BoundGraph(self, self._edges._state, NO_NODES).incident(wanted, scope)
+        found = self._bound().incident(wanted, scope)
         columns = [self._edges.schema.key, *self._edges.schema.cell_columns]
         values = [found.column(name).to_pylist() for name in columns]
         if not self._edges.schema.cell_columns:
@@ -662,12 +507,10 @@ class Graph(GraphReads):
         ------
         DTypeError, OptionError, ScopeError, ShapeError
             An invalid key, hops, scope, or number of scopes.
-        ShardLostError, CorruptIndexError
-            The documents lie in shards, of which one does not answer or is damaged.
         """
         read_hops(hops)
         offsets, keys = self.flat_keys("hot", hot)
-        adjacency = self._reach(self._entries(scope), hot, hops).adjacency
+        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
         return [
             dict(zip(near, far, strict=True))
             for near, far in adjacency.distances(offsets, keys, hops)
@@ -702,19 +545,16 @@ class Graph(GraphReads):
         ------
         DTypeError, OptionError, ScopeError, ShapeError
             As in :meth:`distances`; also for invalid scores and another number of lists of keys.
-        ShardLostError, CorruptIndexError
-            As in :meth:`distances`.
         """
         read_hops(hops)
         if len(hot) != len(among):
             raise error(ShapeError, "among", f"{len(hot)} queries, as in hot", len(among))
-        sources = [list(one) for one in hot]
-        offsets, keys = self.flat_keys("hot", sources)
+        offsets, keys = self.flat_keys("hot", [list(one) for one in hot])
         scores = np.array([score for one in hot for score in one.values()], np.float64)
         if not (np.isfinite(scores) & (scores >= 0)).all():
             raise error(OptionError, "hot", "finite scores >= 0", list(scores))
         target_offsets, targets = self.flat_keys("among", among)
-        adjacency = self._reach(self._entries(scope), sources, hops).adjacency
+        adjacency = self._reach(self._entries(scope), len(hot)).adjacency
         found = adjacency.spread(offsets, keys, scores, target_offsets, targets, hops)
         return [found[b:e] for b, e in pairwise(target_offsets)]
 
@@ -752,40 +592,33 @@ class Graph(GraphReads):
         ------
         DTypeError, OptionError, ScopeError, ShapeError
             As in :meth:`distances`; also for an invalid text or ``n``, and another number of texts.
-        ShardLostError, CorruptIndexError
-            As in :meth:`distances`.
         """
         check_surroundings(len(keys), text, exclude, n)
         for name, given in (("keys", keys), ("exclude", () if exclude is None else exclude)):
             self.flat_keys(name, given)
         scope = self._entries(scope)
-        reach = self._reach(scope, keys, 1)
+        reach = self._reach(scope, len(keys))
         return find_neighbours(reach, keys, scope, text, exclude, n)
 
     def _entries(self, scope: object) -> object:
         return scope_entries(self._nodes._facts.cell_types, scope)
 
     def _bind(self, argument: str, facts: IndexFacts, nodes: State) -> BoundGraph:
-        # A sharded index has the facts of its first shard, which is not the whole of its nodes.
-        if not isinstance(self._nodes, Index) or self._nodes._facts is not facts:
+        if self._nodes._facts is not facts:
             raise error(OptionError, argument, "a graph over the recalled index", "another")
         return BoundGraph(self, self._edges._state, nodes)
 
-    def _reach(self, scope: object, sources: Keys, hops: int) -> Reach:
-        """Return the current graph as queries see it, within some hops of their sources."""
-        edges = self._edges._state
-        bound = (
-            BoundGraph(self, edges, self._nodes._state)
-            if isinstance(self._nodes, Index)
-            else AskedGraph(self, edges, NO_NODES, self._nodes._nodes_in)
-        )
-        return Reach.of(bound, scope, len(sources), sources, hops)
+    def _bound(self) -> BoundGraph:
+        """Return the current state of the graph."""
+        return BoundGraph(self, self._edges._state, self._nodes._state)
+
+    def _reach(self, scope: object, n: int) -> Reach:
+        """Return the current graph as n queries see it."""
+        return Reach.of(self._bound(), scope, n)
 
     def __repr__(self) -> str:
         """Show the numbers of edges and documents."""
-        nodes = self._nodes
-        over = f"{len(nodes)} documents" if isinstance(nodes, Index) else "documents in shards"
-        return f"<Graph: {len(self)} edges over {over}>"
+        return f"<Graph: {len(self)} edges over {len(self._nodes)} documents>"
 
 
 def _check_schema(schema: object) -> None:
@@ -794,9 +627,8 @@ def _check_schema(schema: object) -> None:
 
 
 def _check_nodes(nodes: object) -> None:
-    """Refuse what is no index."""
-    if not isinstance(nodes, Index | GraphNodes):
-        raise error(DTypeError, "nodes", "an hr.Index or a ShardedIndex", type(nodes).__name__)
+    if not isinstance(nodes, Index):
+        raise error(DTypeError, "nodes", "an hr.Index", type(nodes).__name__)
 
 
 def read_hops(hops: object) -> None:

@@ -173,33 +173,40 @@ def _dict(pairs: Any) -> dict[Any, Any]:
     return dict(pairs)
 
 
-# The contents of a value by its class: encode() encodes them, and decode() recreates the value.
-_CONTENTS: dict[type, Callable[[Any], Any]] = {
-    tuple: list,
-    dict: lambda value: [list(pair) for pair in value.items()],
-    Scope: lambda value: list(value.cells),
-    ScopePattern: lambda value: list(value.parts),
-    Session: lambda value: [dict(value.accessed), value.n_recalls],
-    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
-    **dict.fromkeys(_FUSIONS, _settings),
-    Filter: lambda value: [value.op, list(value.predicates), list(value.parts)],
-    **dict.fromkeys(_TIMES, lambda value: value.isoformat()),
-    **dict.fromkeys(_PREDICATES, lambda value: list(value.values)),
-    **dict.fromkeys(_GROUPS, lambda value: list(value.queries)),
-    **dict.fromkeys(_QUERIES, lambda value: [getattr(value, one.name) for one in fields(value)]),
+def _fields(query: Any) -> list[Any]:
+    return [getattr(query, one.name) for one in fields(query)]
+
+
+def _filter(op: Any, tests: Any, parts: Any) -> Filter:
+    """Make a filter from its contents, checked."""
+    is_sound = op in ("test", "and", "or", "not") and (op == "test") == (not parts)
+    is_sound &= all(isinstance(test, Predicate) for _, test in tests)
+    is_sound &= all(isinstance(one, Filter) for one in parts) and (op != "not" or len(parts) == 1)
+    if not is_sound:
+        raise ValueError("parts that make no filter")
+    return restore_filter(op, tuple((str(name), test) for name, test in tests), tuple(parts))
+
+
+# What encode() takes of a value, by its class, and how decode() makes the value of it.
+_Code = Callable[[Any], Any]
+_CODES: dict[type, tuple[_Code, _Code]] = {
+    tuple: (list, tuple),
+    dict: (lambda value: [list(pair) for pair in value.items()], _dict),
+    Scope: (lambda value: list(value.cells), Scope),
+    ScopePattern: (lambda value: list(value.parts), lambda parts: ScopePattern(tuple(parts))),
+    Session: (lambda value: [dict(value.accessed), value.n_recalls], _made_of(Session)),
+    timedelta: (lambda value: [value.days, value.seconds, value.microseconds], _made_of(timedelta)),
+    Filter: (
+        lambda value: [value.op, list(value.predicates), list(value.parts)],
+        _made_of(_filter),
+    ),
+    **{one: (_settings, _made_with(one)) for one in _FUSIONS},
+    **{one: (one.isoformat, one.fromisoformat) for one in _TIMES},
+    **{one: (lambda value: list(value.values), _made_of(one)) for one in _PREDICATES},
+    **{one: (lambda value: list(value.queries), _made_of(one)) for one in _GROUPS},
+    **{one: (_fields, _made_of(one)) for one in _QUERIES},
 }
-_MADE: dict[str, Callable[[Any], Any]] = {
-    "tuple": tuple,
-    "dict": _dict,
-    "Scope": Scope,
-    "ScopePattern": lambda parts: ScopePattern(tuple(parts)),
-    "Session": lambda parts: Session(*parts),
-    "timedelta": lambda parts: timedelta(*parts),
-    "Filter": lambda parts: _filter(*parts),
-    **{one.__name__: _made_with(one) for one in _FUSIONS},
-    **{one.__name__: one.fromisoformat for one in _TIMES},
-    **{one.__name__: _made_of(one) for one in (*_PREDICATES, *_QUERIES, *_GROUPS)},
-}
+_MADE = {kind.__name__: made for kind, (_, made) in _CODES.items()}
 # hr.Any is a query, the engine's AnyOf a predicate: no two classes here share a name.
 _CONTAINERS = frozenset((list, dict))
 _PLAIN_KIND, _OF, _PART, _EVERY = "kind", "of", "part", "ANY"
@@ -219,8 +226,8 @@ def encode(argument: str, value: Any) -> Any:
     if value is ANY:
         return {_PLAIN_KIND: _EVERY}
     kind = dict if isinstance(value, Mapping) else type(value)
-    if kind in _CONTENTS:
-        return {_PLAIN_KIND: kind.__name__, _OF: encode(argument, _CONTENTS[kind](value))}
+    if kind in _CODES:
+        return {_PLAIN_KIND: kind.__name__, _OF: encode(argument, _CODES[kind][0](value))}
     if kind in known_parts().values():
         return {_PLAIN_KIND: _PART, _OF: to_data(value)}
     wish = "plain data that another process can read (no function, no graph)"
@@ -256,13 +263,3 @@ def _decode(argument: str, data: Any) -> Any:
     if data[_PLAIN_KIND] == _PART:
         return from_data(data[_OF], argument, known_parts())
     return _MADE[data[_PLAIN_KIND]](_decode(argument, data[_OF]))
-
-
-def _filter(op: Any, tests: Any, parts: Any) -> Filter:
-    """Make a filter from its contents, checked."""
-    is_sound = op in ("test", "and", "or", "not") and (op == "test") == (not parts)
-    is_sound &= all(isinstance(test, Predicate) for _, test in tests)
-    is_sound &= all(isinstance(one, Filter) for one in parts) and (op != "not" or len(parts) == 1)
-    if not is_sound:
-        raise ValueError("parts that make no filter")
-    return restore_filter(op, tuple((str(name), test) for name, test in tests), tuple(parts))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hyrecall import _core
 from hyrecall.ask.arms import Newest
-from hyrecall.ask.expansion import SharedTags
+from hyrecall.ask.scope import scope_of
 from hyrecall.base.arguments import as_items, check_keywords
 from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
 from hyrecall.hits.hits import Hits
@@ -23,7 +23,6 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.counts import check_alike
-from hyrecall.parts.lookups import Ask
 from hyrecall.parts.part import Array, Part, RunPart, hash_of
 from hyrecall.parts.request import ReadRequest, Request
 from hyrecall.parts.runs import named_runs, nothing_found
@@ -31,7 +30,6 @@ from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request, search_newest
 from hyrecall.recall.batch import Ran, Steps
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
-from hyrecall.recall.recipe_answer import bind_recipes
 from hyrecall.segments.segments import (
     IndexFacts,
     Segment,
@@ -46,8 +44,6 @@ from hyrecall.table.attributes import attribute_column
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Search
-    from hyrecall.base.graphs import GraphLike
-    from hyrecall.hits.around import Related
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
     from hyrecall.stages.feedback import SecondLook
@@ -99,38 +95,24 @@ def _listed(
     pool: dict[str, Array], part: int, found: FoundDocs, arm: int, n_arms: int
 ) -> dict[str, Array]:
     """Return the pool of a part with the rows that an arm found as lists and scores of that arm."""
-    n_queries = len(pool["doc_ends"]) - 1
-    query = np.repeat(np.arange(n_queries), np.diff(found.offsets))
+    # The part lists its own newest rows, so those that are among the newest of all come first.
+    sizes = np.diff(pool["list_ends"])
+    n_queries = len(sizes) // n_arms
     here = found.segment == part
-    query, row, score = query[here], found.row[here].astype(np.int64), found.score[here]
-    owner = np.repeat(np.arange(n_queries), np.diff(pool["doc_ends"]))
-    codes = owner << 32 | pool["row"].astype(np.int64)
-    order = np.argsort(codes)
-    wanted = query << 32 | row
-    places = np.searchsorted(codes, wanted, sorter=order)
-    if len(places) and (places.max() == len(codes) or (codes[order[places]] != wanted).any()):
+    query = np.repeat(np.arange(n_queries), np.diff(found.offsets))[here]
+    kept = sizes.copy()
+    kept[arm::n_arms] = np.bincount(query, minlength=n_queries)
+    place = np.arange(len(pool["listed"])) - np.repeat(pool["list_ends"][:-1], sizes)
+    listed = pool["listed"][place < np.repeat(kept, sizes)]
+    ends = np.concatenate([[0], np.cumsum(np.minimum(kept, sizes))])
+    of_arm = np.repeat(np.arange(len(sizes)) % n_arms == arm, np.diff(ends))
+    docs = pool["doc_ends"][query] + listed[of_arm] if (kept <= sizes).all() else query[:0]
+    if not np.array_equal(pool["row"][docs], found.row[here]):
         raise error(OptionError, "parts", "the newest documents of each shard", "others")
-    docs = order[places]
     scores = pool["scores"].reshape(-1, n_arms).copy()
     scores[:, arm] = -np.inf
-    scores[docs, arm] = score
-    ranked = docs[np.lexsort((pool["seq"][docs], -score, query))]
-    lists, ends = _replaced(pool, arm, n_arms, ranked - pool["doc_ends"][owner[ranked]], query)
-    return {**pool, "scores": scores.reshape(-1), "listed": lists, "list_ends": ends}
-
-
-def _replaced(
-    pool: dict[str, Array], arm: int, n_arms: int, listed: Array, query: npt.NDArray[np.int64]
-) -> tuple[Array, Array]:
-    """Return the lists with those of one arm replaced; the new lists are concatenated."""
-    ends = pool["list_ends"]
-    of_list = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
-    kept = of_list % n_arms != arm
-    of_all = np.concatenate([of_list[kept], np.sort(query) * n_arms + arm])
-    values = np.concatenate([pool["listed"][kept], listed]).astype(np.uint32)
-    order = np.argsort(of_all, kind="stable")
-    counts = np.bincount(of_all, minlength=len(ends) - 1)
-    return values[order], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    scores[docs, arm] = found.score[here]
+    return {**pool, "scores": scores.reshape(-1), "listed": listed, "list_ends": ends}
 
 
 # ---- Checks the placement of documents in shards: a key once in a cell, a thread in one shard ----
@@ -432,28 +414,14 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
     >>> hits[0].keys
     [1, 0]
     """
-    return merge_parts(request, parts, degraded, {}, None)
-
-
-def merge_parts(
-    request: Request,
-    parts: Sequence[Part],
-    degraded: Sequence[str],
-    graphs: Mapping[str, GraphLike],
-    look_up: Ask | None,
-) -> Hits:
-    """Merge as :func:`merge` does."""
-    # Stages and expansions read ``graphs``, by their names. ``look_up`` asks the shards for
-    # documents beside the hits.
     _check(request, parts, degraded)
     pools = pools_of(parts)
     if any(len(run.arrays["found"]) for part in parts for run in part.runs.values()):
         check_found_threads([part.rows for part in parts], parts[0].facts.schema)
     facts, state = pools.facts, pools.state
-    call = _with_graphs(request.read(facts), graphs)
+    call = request.read(facts)
     sees = parts[0].sees_threads
-    related = _Related(request, look_up)
-    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees, related)
+    steps = _MergedSteps(call, pools.runs, bool(sees[0]) if len(sees) == 1 else sees)
     device = ", ".join(sorted({part.device for part in parts}))
     told = BatchNotes(degraded=(*degraded, *_unembedded(facts, request, call)))
     given = call.asked, call.options, call.recipe
@@ -471,17 +439,6 @@ def _unembedded(facts: IndexFacts, request: Request, call: ReadRequest) -> list[
         f"{arm} did not run: its vectors are of {model!r}, and shards embed no texts: pass vectors="
         for arm, model in unembedded(facts, asked, call.recipe, call.options).items()
     ]
-
-
-def _with_graphs(call: ReadRequest, graphs: Mapping[str, GraphLike]) -> ReadRequest:
-    """Return a call with graphs instead of their names, so that each run is found again."""
-    if not graphs:
-        return call
-    options, recipe = call.options, call.recipe
-    if recipe is None:
-        return call._replace(options=options.bind(graphs=graphs))
-    bound = bind_recipes(recipe if isinstance(recipe, list) else [recipe], graphs)
-    return call._replace(recipe=bound if isinstance(recipe, list) else bound[0])
 
 
 def _narrow(reply: ReplyBase, brought: IndexFacts) -> ReplyBase:
@@ -513,22 +470,6 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
         raise error(OptionError, "parts", wish, f"{len(parts)} parts, or other states of theirs")
 
 
-class _Related(NamedTuple):
-    """Finds documents beside the hits, which lie in any shard."""
-
-    request: Request
-    ask: Ask | None
-
-    def find(self, reply: Reply, part: SharedTags) -> list[list[Related]]:
-        """Return the documents near the hits of each query by their tags."""
-        if self.ask is None:
-            wish = "no expansion in a merge of parts alone (it asks the shards)"
-            raise error(OptionError, "expansion", wish, "SharedTags")
-        from hyrecall.parts.sharing import find_related
-
-        return find_related(reply, part, self.request, self.ask)
-
-
 class _MergedSteps(Steps):
     """The native steps of a recall whose statistics and candidates came from shards."""
 
@@ -537,24 +478,19 @@ class _MergedSteps(Steps):
         call: ReadRequest,
         runs: Sequence[dict[str, RunPart]],
         sees: bool | npt.NDArray[np.bool_],
-        related: _Related,
     ) -> None:
-        self._related = related
         self._runs = runs
         self._n = len(runs)
         self._sees = sees
-        self._names = named_runs(call, sees)
-        self._at = 0
+        self._left = iter(named_runs(call, sees))
 
     def of(self, how: Recipe | CallOptions) -> Steps:
         """Return the steps of the next run that uses this recipe or these options."""
-        while self._at < len(self._names):
-            name, known = self._names[self._at]
-            self._at += 1
+        for name, known in self._left:
             if known == how:
                 own = [runs[name] for runs in self._runs if name in runs]
-                return _RunSteps(own, self._n, self._related)
-        return _RunSteps([], self._n, self._related)
+                return _RunSteps(own, self._n)
+        return _RunSteps([], self._n)
 
     def sees_threads(
         self, facts: IndexFacts, state: State, request: Search
@@ -567,8 +503,7 @@ class _MergedSteps(Steps):
 class _RunSteps(Steps):
     """The steps of one run: its pools come from the parts and are merged here."""
 
-    def __init__(self, parts: Sequence[RunPart], n_parts: int, related: _Related) -> None:
-        self._related = related
+    def __init__(self, parts: Sequence[RunPart], n_parts: int) -> None:
         self._parts = list(parts)
         self._n_parts = n_parts
         self._held: dict[tuple[int, int, int], int] = {}
@@ -657,15 +592,10 @@ class _RunSteps(Steps):
         arrays = _core.merge(request, pools)
         arrays = arrays if plan.evidence is None else plan.evidence.with_columns(arrays)
         fused = time.perf_counter()
-        scope = plan.scope
-        own = scope[first_query:end] if isinstance(scope, list) else scope
-        execution = _core.Execution(state.snapshot, scope_request(facts, state, own, n))
+        scope = scope_of(plan.scope, first_query, end)
+        execution = _core.Execution(state.snapshot, scope_request(facts, state, scope, n))
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
-
-    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
-        """Return the documents of all shards that are near the hits by their tags."""
-        return self._related.find(reply, part)
 
     def source(
         self,
@@ -690,22 +620,9 @@ class _PartsSource:
         """Raise an error: the documents that a query sees stay in the shards."""
         self._refuse()
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any) -> NoReturn:
         wish, got = "hits of one index", "hits of several shards, which keep their postings"
         remedy = "recall from the shard that holds the document"
         raise error(OptionError, "hits", wish, got, remedy)
 
-    def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
-        """Raise an error: shards do not support this."""
-        del arm, query, segment, row
-        self._refuse()
-
-    def explain(self, reply: Reply, query: int, at: int) -> NoReturn:
-        """Raise an error: shards do not support this."""
-        del reply, query, at
-        self._refuse()
-
-    def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
-        """Raise an error: shards do not support this."""
-        del reply, query, most
-        self._refuse()
+    evidence = explain = explain_dropped = _refuse

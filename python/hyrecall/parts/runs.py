@@ -5,7 +5,7 @@ All shards and the merge use the same runs, so the results of a run are found by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,7 +41,6 @@ class CallRun(NamedTuple):
     how: Recipe | CallOptions
     request: Search
     ranking: Ranking
-    selected: Asked | None
 
     @property
     def is_for_threads(self) -> bool:
@@ -89,14 +88,14 @@ def runs_of(facts: IndexFacts, call: ReadRequest, sees: bool | Asked | None) -> 
     """Yield the runs of a call on one shard, in order, without those of :func:`again`."""
     if call.recipe is None:
         request = call.asked.with_own_scope()
-        yield CallRun("0", call.options, request, rank_by_options(request, call.options), None)
+        yield CallRun("0", call.options, request, rank_by_options(request, call.options))
         return
     request = with_lists(call.asked)
     chosen = _recipe_runs(call, sees)
     shares = Shares(request, [recipe for _, recipe, _ in chosen])
     for name, recipe, selected in chosen:
         own = shares.of(recipe)
-        yield CallRun(name, recipe, own, rank_by_recipe(facts, own, recipe, selected), selected)
+        yield CallRun(name, recipe, own, rank_by_recipe(facts, own, recipe, selected))
 
 
 def again(facts: IndexFacts, call: ReadRequest, run: CallRun, unanswered: Asked) -> CallRun | None:
@@ -111,29 +110,7 @@ def again(facts: IndexFacts, call: ReadRequest, run: CallRun, unanswered: Asked)
     recipe = fallback(run.how)  # type: ignore[arg-type]
     own = shares.of(recipe)
     ranking = rank_by_recipe(facts, own, recipe, unanswered)
-    return CallRun(f"{run.name} again", recipe, own, ranking, unanswered)
-
-
-def accepted(
-    facts: IndexFacts,
-    call: ReadRequest,
-    run: CallRun,
-    selected: Asked,
-    check: Callable[[CallRun], object],
-) -> Asked:
-    """Return those of some queries whose second search ``check`` does not refuse."""
-    try:
-        more = again(facts, call, run, selected)
-        if more is not None:
-            check(more)
-    except REFUSALS:
-        queries = np.flatnonzero(selected)
-        first, rest = (selected & np.isin(np.arange(len(selected)), some)
-                       for some in np.array_split(queries, 2))  # fmt: skip
-        if not rest.any():  # a single query
-            return rest
-        return accepted(facts, call, run, first, check) | accepted(facts, call, run, rest, check)
-    return selected
+    return CallRun(f"{run.name} again", recipe, own, ranking)
 
 
 def named_runs(call: ReadRequest, sees: bool | Asked) -> list[tuple[str, Recipe | CallOptions]]:

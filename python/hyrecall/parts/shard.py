@@ -13,8 +13,7 @@ from hyrecall import _core
 from hyrecall.errors import OptionError, StaleStatisticsError, error
 from hyrecall.parts.counts import Counts, Statistics
 from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
-from hyrecall.parts.request import Told, told_graphs, with_known_tags
-from hyrecall.parts.runs import REFUSALS, CallRun, accepted, again, has_forms, native, runs_of
+from hyrecall.parts.runs import REFUSALS, CallRun, again, has_forms, native, runs_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.plan import Plan, whole_list
 from hyrecall.recall.planning import make_plan
@@ -79,17 +78,14 @@ def candidates_of(
         raise error(StaleStatisticsError, "statistics", wish, "those of an earlier state", remedy)
     call = request.read(facts)
     state.check_texts()  # a part records which of its rows have a text
-    found = _Found(facts, state, call, statistics, request._told)
+    found = _Found(facts, state, call, statistics)
     found.search()
     return found.part(request, version, device)
 
 
-def _plan(
-    facts: IndexFacts, state: State, run: CallRun, phrases: _Phrases, told: Told | None = None
-) -> Plan:
-    graphs = told_graphs(facts, run.how, told)
+def _plan(facts: IndexFacts, state: State, run: CallRun, phrases: _Phrases) -> Plan:
     with _core.arithmetic.RoundToNearest():  # weights and floors are computed here
-        plan = make_plan(facts, state, run.request, run.ranking, graphs, phrases.look_up)
+        plan = make_plan(facts, state, run.request, run.ranking, {}, phrases.look_up)
     check_shaping(facts, plan)
     if plan.grouping is not None and plan.grouping.n_around:
         wish = "0 in a recall over parts of an index (it reads whole threads)"
@@ -141,15 +137,10 @@ class _Found:
     """The candidates of one shard for a call, run by run."""
 
     def __init__(
-        self,
-        facts: IndexFacts,
-        state: State,
-        call: ReadRequest,
-        statistics: Statistics,
-        told: Told | None,
+        self, facts: IndexFacts, state: State, call: ReadRequest, statistics: Statistics
     ) -> None:
         self._facts, self._state, self._call = facts, state, call
-        self._statistics, self._told = statistics, told
+        self._statistics = statistics
         self._runs: dict[str, RunPart] = {}
         self._stored: set[str] = set()
         self._compared: set[str] = set()  # vector arms
@@ -164,23 +155,33 @@ class _Found:
 
     def _again(self, run: CallRun, unanswered: npt.NDArray[np.bool_]) -> None:
         """Search again for the queries for which a run finds nothing in this shard."""
-        # Queries that the second search refuses are left out: another shard may answer them, and if
-        # none does, the merge refuses them as a single index does.
-        kept = accepted(self._facts, self._call, run, unanswered, self._check)
-        more = again(self._facts, self._call, run, kept)
+        more = again(self._facts, self._call, run, self._accepted(run, unanswered))
         if more is not None:
             self._run(more)
 
-    def _check(self, run: CallRun) -> None:
-        """Raise the error of a run that cannot be answered."""
-        phrases = _Phrases(run.name, {}, self._statistics)
-        _plan(self._facts, self._state, run, phrases).request.release_guests()
+    def _accepted(self, run: CallRun, selected: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return those of some queries that a second search does not refuse."""
+        # Another shard may answer the others, and if none does, the merge refuses them as a single
+        # index does.
+        try:
+            more = again(self._facts, self._call, run, selected)
+            if more is not None:
+                phrases = _Phrases(more.name, {}, self._statistics)
+                _plan(self._facts, self._state, more, phrases).request.release_guests()
+        except REFUSALS:
+            queries = np.flatnonzero(selected)
+            if len(queries) == 1:
+                return np.zeros_like(selected)
+            halves = (np.isin(np.arange(len(selected)), half)
+                      for half in np.array_split(queries, 2))  # fmt: skip
+            first, rest = (self._accepted(run, half) for half in halves)
+            return first | rest
+        return selected
 
     def _run(self, run: CallRun) -> npt.NDArray[np.bool_]:
         """Search with one run; return the queries without any result."""
         phrases = _Phrases(run.name, {}, self._statistics)
-        plan = _plan(self._facts, self._state, run, phrases, self._told)
-        plan = with_known_tags(plan, self._told)
+        plan = _plan(self._facts, self._state, run, phrases)
         n = plan.n_queries
         try:
             plan.complete(plan.request, 0)

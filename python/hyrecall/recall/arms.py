@@ -30,7 +30,7 @@ from hyrecall.ask.scope import distinct_scopes, read_scopes, scope_of
 from hyrecall.base import threads
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
-from hyrecall.recall.graph_views import BoundGraphs, Matches
+from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.segments.segments import IndexFacts, State, document_numbers, gather, seqs_of
 from hyrecall.table.attributes import ordered_attribute, read_keys, tag_attribute
 from hyrecall.text.analyzer import Analyzer
@@ -189,7 +189,7 @@ def read_edge_lexical(arm: EdgeLexical, texts: Sequence[object]) -> ArmQueries:
 def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Find the best edges of each query and credit who takes part in them."""
     graph = batch.graphs[arm.graph]
-    found = graph.credits(arm, asked.entries, batch.scope, arm.depth or batch.depth)
+    found = graph.credits(asked.entries, batch.scope, arm.depth or batch.depth)
     which, segment, row = batch.audience.locate(found.keys, found.query)
     query, edge = found.query[which], found.edge[which]
     # Edges come best first, and so do their participants: a document's first entry is its
@@ -202,7 +202,7 @@ def search_edge_lexical(arm: EdgeLexical, batch: Batch, asked: ArmQueries) -> Fo
         segment[kept],
         row[kept],
         found.scores[edge[kept]],
-        None if found.names is None else found.names.take(pa.array(edge[kept])),
+        found.names.take(pa.array(edge[kept])),
     )
 
 
@@ -345,7 +345,7 @@ def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
     groups = batch.audience.group_of
     # Scopes with the same documents may have other edges.
     has_edges = any(isinstance(column, Edges) for column in arm.columns)
-    scopes = distinct_scopes(batch.scope if has_edges else None, batch.n_queries).number
+    scopes = distinct_scopes(batch.scope if has_edges else None, batch.n_queries)
     query: list[npt.NDArray[Any]] = []
     found: list[Found] = []
     for group in range(batch.audience.n_groups):
@@ -355,7 +355,8 @@ def search_regex(arm: Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
         wanted: dict[tuple[str, int], int] = {}  # with a query of each
         for q in members:
             wanted.setdefault((str(patterns[q]), int(scopes[q])), int(q))
-        lists = _search(arm, batch, group, wanted, [matchers[p] for p, _ in wanted])
+        own = [matchers[pattern] for pattern, _ in wanted]
+        lists = _search(arm, batch, group, list(wanted.values()), own)
         by_pattern = dict(zip(wanted, lists, strict=True))
         for q in members:
             one = by_pattern[str(patterns[q]), int(scopes[q])]
@@ -420,21 +421,15 @@ def _in_slices(match_slice: Matcher, steps: int) -> Matcher:
     return match
 
 
-def edge_matcher(arm: Regex, pattern: str) -> Matches:
-    """Return what finds a pattern in the texts of edges."""
-    matcher = _matcher(arm, pattern)
-    return lambda texts: _mask(matcher(texts))
-
-
 def _search(
     arm: Regex,
     batch: Batch,
     group: int,
-    wanted: Mapping[tuple[str, int], int],
+    queries: Sequence[int],
     matchers: Sequence[Matcher],
 ) -> list[Found]:
     """Return per pattern (segment, row, place of the column) of a group's best documents."""
-    # ``wanted`` has the patterns, each with the number of a scope, and a query that asks for it.
+    # ``queries`` has one that asks for each pattern, in whose scope the edges are.
     segment, row = batch.audience.rows(group)
     n_columns = len(arm.columns)
     places = [np.full(len(row), n_columns) for _ in matchers]
@@ -450,8 +445,8 @@ def _search(
                 own[here] = np.where(_mask(matcher(text)), np.minimum(own[here], place), own[here])
     for place, column in enumerate(arm.columns):
         if isinstance(column, Edges):
-            for own, ((pattern, _), query) in zip(places, wanted.items(), strict=True):
-                mask = _edge_mask(arm, batch, place, query, pattern, segment, row)
+            for own, query, matcher in zip(places, queries, matchers, strict=True):
+                mask = _edge_mask(column, batch, query, matcher, segment, row)
                 own[:] = np.where(mask, np.minimum(own, place), own)
     out: list[Found] = []
     for own in places:
@@ -477,19 +472,16 @@ def _mask(matches: Any) -> Mask:
 
 
 def _edge_mask(
-    arm: Regex,
+    edges: Edges,
     batch: Batch,
-    place: int,
     query: int,
-    pattern: str,
+    matcher: Matcher,
     segment: npt.NDArray[Any],
     row: npt.NDArray[Any],
 ) -> Mask:
     """Tell which of a group's rows take part in an edge whose text matches."""
-    column = arm.columns[place]
-    assert isinstance(column, Edges)
-    graph, scope = batch.graphs[column.graph], scope_of(batch.scope, query, query + 1)
-    keys = graph.matching(arm, place, query, scope, edge_matcher(arm, pattern))
+    graph, scope = batch.graphs[edges.graph], scope_of(batch.scope, query, query + 1)
+    keys = graph.participants_where(scope, lambda texts: _mask(matcher(texts)))
     _, s, r = batch.audience.locate(keys, np.full(len(keys), query, np.uint32))
     shift = np.uint64(32)
     own = (segment.astype(np.uint64) << shift) | row
@@ -517,45 +509,18 @@ def _is_text(kind: pa.DataType) -> bool:
 # ---- Searches by the tags that a query names, for :class:`hyrecall.arms.Tags` ----
 
 
-@dataclass(frozen=True, eq=False)
-class KnownTags:
-    """The tags that each query reaches, where they are known: query q has offsets[q] to [q + 1]."""
-
-    offsets: npt.NDArray[np.int64]
-    tags: pa.Array
-    hops: npt.NDArray[np.uint8]
-    most_documents: npt.NDArray[np.int64]
-    notes: Notes = field(default_factory=dict)
-
-    def part(self, begin: int, end: int) -> KnownTags:
-        """Return those of the queries [begin, end)."""
-        offsets = self.offsets[begin : end + 1]
-        own = slice(int(offsets[0]), int(offsets[-1]))
-        most = self.most_documents[begin:end]
-        return KnownTags(offsets - offsets[0], self.tags[own], self.hops[own], most)
-
-
 def read_tags(arm: Tags, facts: IndexFacts, texts: Sequence[object]) -> ArmQueries:
     """Check the column, and the queries: plain texts."""
     _attribute(arm, facts)
     return ArmQueries(plain_texts(arm.name, texts))
 
 
-def search_tags(arm: Tags, batch: Batch, asked: ArmQueries | KnownTags) -> FoundDocs:
+def search_tags(arm: Tags, batch: Batch, asked: ArmQueries) -> FoundDocs:
     """Find the documents near each query's tags."""
-    attribute, audience = _attribute(arm, batch.facts), batch.audience
-    if isinstance(asked, KnownTags):
-        known = asked.offsets, asked.tags, asked.hops, asked.most_documents
-        return FoundDocs(*audience.near(attribute, *known, batch.depth))
-    texts = [None if text is None else text_bytes(text) for text in asked.entries]
-    analyzer = Analyzer(arm.analyzer).native
-    found = audience.tags(attribute, analyzer, texts, arm.depth, arm.partial, batch.depth)
+    attribute, analyzer = _attribute(arm, batch.facts), Analyzer(arm.analyzer).native
+    texts = [None if one is None else one.encode("utf-8", "surrogatepass") for one in asked.entries]
+    found = batch.audience.tags(attribute, analyzer, texts, arm.depth, arm.partial, batch.depth)
     return FoundDocs(*found)
-
-
-def text_bytes(text: str) -> bytes:
-    """Return the text of a query as an analyzer reads it."""
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _attribute(arm: Tags, facts: IndexFacts) -> int:
@@ -565,7 +530,7 @@ def _attribute(arm: Tags, facts: IndexFacts) -> int:
 # ---- The arms of a call: read once, searched for a part of its queries at a time ----
 
 Arms: TypeAlias = "dict[str, Arm]"
-Asked: TypeAlias = "Sequence[tuple[Arm, ArmQueries | ListedKeys | KnownTags]]"
+Asked: TypeAlias = "Sequence[tuple[Arm, ArmQueries | ListedKeys]]"
 
 _READERS = (EdgeLexical, Tags, Regex)
 

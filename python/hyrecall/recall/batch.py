@@ -23,10 +23,9 @@ from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
-    from hyrecall.ask.expansion import Expansion, SharedTags
+    from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
-    from hyrecall.hits.around import Related
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
@@ -152,12 +151,6 @@ class Steps:
         hits = hits if plan.evidence is None else plan.evidence.with_columns(hits)
         return Ran(execution, execution, hits, found, seconds)
 
-    def related(self, reply: Reply, part: SharedTags) -> Sequence[Sequence[Related]]:
-        """Return the documents near the hits of each query by their tags."""
-        from hyrecall.recall.related import related_documents
-
-        return related_documents(reply, part.column, part.n, hops=part.hops)
-
     def source(
         self,
         plan: Plan,
@@ -267,7 +260,7 @@ def run_recall(
         ),
     )
     if expansion and reaches:
-        reply = _expanded(reply, expansion, plan, request.text, reaches, steps)
+        reply = _expanded(reply, expansion, plan, request.text, reaches)
     return reply if shaper is None or shaper.grouper is None else shaper.grouper.shown(reply)
 
 
@@ -305,13 +298,12 @@ def _expanded(
     plan: Plan,
     text: object,
     reaches: Reaches,
-    steps: Steps,
 ) -> Reply:
     """Return the reply with neighbours and related documents, and the time that it took."""
     from hyrecall.recall.reach import expand
 
     began, texts = time.perf_counter(), _texts(reply.facts, plan, text)
-    around = expand(parts, reply, plan.scope, texts, reaches, steps.related, plan.sessions)
+    around = expand(parts, reply, plan.scope, texts, reaches, plan.sessions)
     reply.trace.milliseconds["expansion"] = (time.perf_counter() - began) * 1e3
     return replace(reply, around=around)
 

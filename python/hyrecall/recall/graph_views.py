@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,6 @@ from hyrecall.ask.filters import Filter
 from hyrecall.hits.reply import Reply
 from hyrecall.segments.segments import State
 from hyrecall.table.schema import Schema
-
-if TYPE_CHECKING:
-    from hyrecall.ask.arms import EdgeLexical, Regex
-
 
 Matches: TypeAlias = Callable[[Any], npt.NDArray[np.bool_]]
 """Says which strings of a column match."""
@@ -59,28 +55,10 @@ class EdgeCredits(NamedTuple):
     keys: pa.Array
     edge: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float32]
-    names: pa.Array | None
+    names: pa.Array
 
 
-class EdgeReads(Protocol):
-    """What arms read of a graph's edges; every read names a scope."""
-
-    def credits(
-        self, arm: EdgeLexical, texts: Sequence[object], scope: object, depth: int
-    ) -> EdgeCredits:
-        """Return the participants of each query's best edges by their texts."""
-        ...
-
-    def matching(
-        self, arm: Regex, place: int, query: int, scope: object, matches: Matches
-    ) -> pa.Array:
-        """Return the participants of a scope's edges that have a text that matches."""
-        # ``place`` is that of the edges among the arm's columns. ``query`` has the scope, and asks
-        # the arm for what ``matches`` finds.
-        ...
-
-
-class BoundGraphLike(EdgeReads, Protocol):
+class BoundGraphLike(Protocol):
     """A graph as it stands at one moment; every read names a scope."""
 
     @property
@@ -93,9 +71,12 @@ class BoundGraphLike(EdgeReads, Protocol):
         """The state of its edges."""
         ...
 
-    @property
-    def is_partial(self) -> bool:
-        """Whether an adjacency has no more than what it was asked for."""
+    def credits(self, texts: Sequence[object], scope: object, depth: int) -> EdgeCredits:
+        """Return the participants of each query's best edges by their texts."""
+        ...
+
+    def participants_where(self, scope: object, matches: Matches) -> pa.Array:
+        """Return the participants of a scope's edges that have a text that matches."""
         ...
 
     def best_edges(
@@ -109,11 +90,8 @@ class BoundGraphLike(EdgeReads, Protocol):
         """Return each query's best edges by their texts."""
         ...
 
-    def adjacency(
-        self, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
-    ) -> _core.arms.Adjacency:
+    def adjacency(self, scope: object, n: int) -> _core.arms.Adjacency:
         """Return who is connected with whom for n queries."""
-        # Only connections within ``hops`` of each query's ``sources`` need be known.
         ...
 
 

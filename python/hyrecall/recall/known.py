@@ -72,7 +72,7 @@ class PlainReply(Reply):
         return trace_of(frozen.device, frozen.plan, self._answer, milliseconds)
 
     @cached_property
-    def around(self) -> AroundHits | None:  # type: ignore[override]
+    def around(self) -> AroundHits | None:
         """The best rows of the threads of hits that are grouped."""
         if self._frozen.plan.grouping is None:
             return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.around import AroundHits, Neighbour, Related
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
+from hyrecall.recall.related import related_documents
 from hyrecall.segments.segments import gather_column
 from hyrecall.stages.session import Session
 
@@ -30,11 +31,9 @@ class Reach:
     adjacency: _core.arms.Adjacency
 
     @staticmethod
-    def of(
-        bound: BoundGraphLike, scope: object, n: int, sources: Sequence[Sequence[Any]], hops: int
-    ) -> Reach:
-        """Read a graph for n queries, as far as ``hops`` from each query's sources."""
-        return Reach(bound, bound.adjacency(scope, n, sources, hops))
+    def of(bound: BoundGraphLike, scope: object, n: int) -> Reach:
+        """Read a graph for n queries."""
+        return Reach(bound, bound.adjacency(scope, n))
 
 
 class Reaches:
@@ -45,16 +44,12 @@ class Reaches:
         self._scope = scope
         self._made: dict[tuple[BoundGraphLike, int, int], Reach] = {}
 
-    def of(
-        self, graph: object, begin: int, end: int, sources: Sequence[Sequence[Any]], hops: int
-    ) -> Reach:
-        """Return a graph's reach for the queries [begin, end), each from its sources."""
-        bound, own = self._graphs[graph], scope_of(self._scope, begin, end)
-        if bound.is_partial:
-            return Reach.of(bound, own, end - begin, sources, hops)
+    def of(self, graph: object, begin: int, end: int) -> Reach:
+        """Return a graph's reach for the queries [begin, end)."""
+        bound = self._graphs[graph]
         made = self._made.get((bound, begin, end))
         if made is None:
-            made = Reach.of(bound, own, end - begin, sources, hops)
+            made = Reach.of(bound, scope_of(self._scope, begin, end), end - begin)
             self._made[bound, begin, end] = made
         return made
 
@@ -119,9 +114,6 @@ def _edge_scores(
 
 # ---- Looks around the hits of a reply: neighbours in a graph, documents with the same tags ----
 
-FindRelated: TypeAlias = Callable[[Reply, SharedTags], Sequence[Sequence[Related]]]
-"""Returns the documents near the hits of each query by their tags."""
-
 
 def expand(
     parts: Sequence[Expansion],
@@ -129,7 +121,6 @@ def expand(
     scope: object,
     texts: Sequence[str | None],
     reaches: Reaches,
-    related: FindRelated,
     sessions: Sequence[Session | None] = (),
 ) -> AroundHits:
     """Look around the hits of a reply, within the scopes and the snapshot of the call."""
@@ -139,12 +130,12 @@ def expand(
     near: Sequence[Sequence[Related]] = [[] for _ in range(n)]
     for part in parts:
         if isinstance(part, SharedTags):
-            near = related(reply, part)
+            near = related_documents(reply, part.column, part.n, hops=part.hops)
             continue
         named = reply.cached("row", reply.facts.schema.key)
         keys = [named[begin:end] for begin, end in pairwise(reply.offsets.tolist())]
         top = [one[: part.top] for one in keys]
-        reach = reaches.of(part.graph, 0, n, top, 1)
+        reach = reaches.of(part.graph, 0, n)
         met = [one.accessed if one is not None else {} for one in sessions]
         if any(met):
             every = find_neighbours(reach, top, scope, list(texts), keys, None)

@@ -237,10 +237,9 @@ def _signals(
     if stage.graph is None or not any(warmth):
         return np.zeros(len(session)), session
     hot = [_hot(stage, warm) for warm in warmth]
-    sources = [list(one) for one in hot]
     first = call.first_query
-    near = call.reach(stage.graph, first, first + len(sources), sources, stage.hops)
-    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", sources)
+    near = call.reach(stage.graph, first, first + len(hot))
+    hot_offsets, hot_keys = near.bound.graph.flat_keys("hot", [list(one) for one in hot])
     scores = np.array([score for one in hot for score in one.values()], np.float64)
     topical = near.adjacency.spread(hot_offsets, hot_keys, scores, lists.offsets, keys, stage.hops)
     return topical, session

@@ -150,8 +150,8 @@ class StageCall(StagePlan):
     seqs : callable
         ``seqs(lists)`` returns the insertion number of every entry.
     reach : callable
-        ``reach(graph, begin, end, sources, hops)`` returns a graph's connections near the sources
-        of the queries [begin, end) of the batch.
+        ``reach(graph, begin, end)`` returns a graph's connections for the queries [begin, end) of
+        the batch.
     donor_score : callable
         ``donor_score(stage, hit)`` returns, in an explanation, the score of the document that held
         a hit's place before a rerank.
