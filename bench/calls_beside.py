@@ -108,6 +108,7 @@ def scenes(folder: Path) -> dict[str, Callable[[], Any]]:
         "recall_one, recipe": one(recipe=hr.recipes.default),
         "recall_one, filter": one(filter=filtered),
         "recall_one, conversation": one(recipe=group),
+        "recall_one, MMR": one(shaping=(hr.MMR(0.7),)),
         "recall_one, learnt": one(recipe=learnt),
         "recall_one, group": one(group="thread"),
         "search, words": search(store(None, None)),

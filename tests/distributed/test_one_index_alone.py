@@ -50,7 +50,10 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "edges": ({"arms": EdgeLexical(GRAPH)}, ARMS + "EdgeLexical;"),
     "patterns in edges": ({"arms": Regex(("text", Edges("net")))}, ARMS + "Regex in Edges;"),
     "signals": ({"shaping": hr.SessionSignals("net")}, STAGES + "SessionSignals with a graph;"),
-    "feedback": ({"shaping": (hr.Feedback(), hr.MMR(0.5))}, STAGES + "Feedback (it searches twice);"),
+    "feedback": (
+        {"shaping": (hr.Feedback(), hr.MMR(0.5))},
+        STAGES + "Feedback (it",
+    ),
     "hebb": ({"recipe": HEBB}, ARMS + "Tags of the recipe 'hebb';"),
     "shared tags": (
         {"recipe": HEBB.replace(more=())},

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.recipe import Dense, Lexical
+from hyrecall.recipe import Dense, Lexical, TieBreak
 from seams import PlainReply, known_options, shown_threads
 
 N, DIM = 60, 8
@@ -201,6 +201,72 @@ def test_members_of_another_page_are_caught(
     monkeypatch.setattr(known_options, "PlainReply", Askew)
     with pytest.raises(AssertionError):
         test_known_options_group_as_unknown_ones(threaded, {})
+
+
+LEARNT = hr.Linear({"fused": 1.0, "agreement": 0.2, "text_score": 0.5, "text_rank": 0.1})
+STAGED: list[dict[str, Any]] = [
+    {"shaping": hr.MMR(0.6)},
+    {"shaping": (hr.Dedup(0.5), hr.Budget(40, column="text"), hr.MMR(0.7)), "limit": 4},
+    {"shaping": (hr.Prior("year", {3: 0.5}), hr.Rerank(window=5)), "limit": 3, "offset": 2},
+    {"shaping": (hr.Gate(0.2),), "filter": hr.Filter(year=(1, 5)), "scope": "ann"},
+    {"recipe": hr.recipes.default.replace(shaping=(LEARNT,))},
+    {
+        "recipe": RECIPE.replace(
+            shaping=(hr.Provenance("year", {2: 0.5}),), tie_break=(TieBreak("year"),)
+        )
+    },
+    {"shaping": (hr.MMR(0.4),), "text": None},
+]
+
+
+@contextmanager
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The queries of the calls whose stages ran on what known options found."""
+    staged, sizes = known_options._staged, list[int]()
+
+    def seen(found: Any, answer: Any, *rest: Any) -> Any:
+        sizes.append(answer.n_queries)
+        return staged(found, answer, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(known_options, "_staged", seen)
+        yield sizes
+
+
+@pytest.mark.parametrize("options", STAGED, ids=str)
+def test_stages_run_on_what_known_options_found(
+    index: hr.Index, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = call_of(options)
+    with forgetting(index):
+        first = index.recall(**call)
+    index.recall(**call)
+    with counting(monkeypatch) as sizes:
+        again = index.recall(**call)
+        index.recall(
+            **call
+            | {name: call[name] * 200 for name in ("text", "scope") if isinstance(call[name], list)}
+            | {"vectors": np.tile(ASKED, (200, 1))}
+        )
+    assert sizes == [4]  # a longer batch is shaped in pieces
+    alike(first, again)
+    one = one_of(dict(call), 1)
+    with forgetting(index):
+        alone = index.recall_one(**one)
+    index.recall_one(**one)
+    hits = index.recall_one(**one)
+    assert hits.to_arrow().equals(alone.to_arrow())
+    assert said(hits.trace) == said(alone.trace)
+    assert [hit.explain() for hit in hits] == [hit.explain() for hit in alone]
+
+
+def test_stages_that_are_not_told_of_are_caught(
+    index: hr.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace_of = known_options.trace_of
+    monkeypatch.setattr(known_options, "trace_of", lambda *given: trace_of(*given[:4]))
+    with pytest.raises(AssertionError):
+        test_stages_run_on_what_known_options_found(index, STAGED[0], monkeypatch)
 
 
 def refusal(call: Callable[[], object]) -> tuple[type, str]:

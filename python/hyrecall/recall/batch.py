@@ -335,7 +335,13 @@ def _texts(facts: IndexFacts, plan: Plan, text: object) -> list[str | None]:
     return words if words is not None else [None] * plan.n_queries
 
 
-def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: dict[str, float]) -> Trace:
+def trace_of(
+    device: str,
+    plan: Plan,
+    answer: _core.Answer,
+    spent: dict[str, float],
+    shaper: Shaper | None = None,
+) -> Trace:
     """Return how a batch was answered by options that are known."""
     alone: dict[str, Mapping[int, str] | None] = {}
     refused: Notes = {}
@@ -346,15 +352,18 @@ def trace_of(device: str, plan: Plan, answer: _core.Answer, spent: dict[str, flo
             refused = _refused_queries(answer, plan, 0)
     if device != "cpu":
         alone |= _host_queries(answer, plan, 0)
+    about = _about({**refused, **alone}, None) if refused or alone else {}
+    stages = () if shaper is None else shaper.traces
     return Trace(
         device=device,
         n_queries=answer.n_queries,
         arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
         milliseconds=spent,
-        degraded=tuple(refused),
+        degraded=(*refused, *chain.from_iterable([one.notes for one in stages])),
         notes=(*plan.notes, *alone),
-        about=_about({**refused, **alone}, None) if refused or alone else {},
+        stages=stages,
+        about=about if shaper is None else about | shaper.about,
     )
 
 

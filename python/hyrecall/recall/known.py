@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from hyrecall.ask.scope import Scope, key_of
 from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
 from hyrecall.hits.trace import Trace
-from hyrecall.recall.batch import DEVICE_QUERIES, RecallSource, trace_of
+from hyrecall.recall.batch import DEVICE_QUERIES, SHAPED_QUERIES, RecallSource, trace_of
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
 
@@ -39,6 +39,7 @@ class Frozen(NamedTuple):
     plan: Plan  # without anything that a call asked
     device: str
     shared: Mapping[str, Any]  # fields of a reply
+    is_staged: bool  # stages run on what the engine found
 
 
 class PlainReply(Reply):
@@ -59,16 +60,9 @@ class PlainReply(Reply):
     @cached_property
     def trace(self) -> Trace:
         """How the batch was answered."""
-        planned, counted, fused, fusion, grouped = self._answer.times
-        milliseconds = {
-            "plan": (planned - self._began) * 1e3,
-            "statistics": (counted - planned) * 1e3,
-            "candidates": (fused - counted - fusion) * 1e3,
-            "fusion": fusion * 1e3,
-        }
-        frozen = self._frozen
+        frozen, milliseconds = self._frozen, _milliseconds(self._answer, self._began)
         if frozen.plan.grouping is not None:
-            milliseconds["shaping"] = grouped * 1e3
+            milliseconds["shaping"] = self._answer.times[-1] * 1e3
         return trace_of(frozen.device, frozen.plan, self._answer, milliseconds)
 
     @cached_property
@@ -88,10 +82,7 @@ class PlainReply(Reply):
 
     @cached_property
     def _plan(self) -> Plan:
-        answer, n = self._answer, self._answer.n_queries
-        return self._frozen.plan._replace(
-            request=answer.request, n_queries=n, scope=self._scope, sessions=(None,) * n
-        )
+        return _plan_of(self._frozen, self._answer, self._scope)
 
     # ``only()`` makes replies with arrays of their own.
 
@@ -119,6 +110,59 @@ class PlainReply(Reply):
         if answer is None or answer.n_queries != 1:
             return super().span(query)
         return 0, answer.n_hits
+
+
+def _staged(
+    found: Frozen,
+    answer: _core.Answer,
+    state: State,
+    text: object,
+    scope: object,
+    now: datetime,
+    began: float,
+) -> Reply:
+    """Run the stages of known options on what the engine has found."""
+    from hyrecall.recall.reach import Reaches
+    from hyrecall.recall.shaper import Shaper
+
+    plan, facts, request = _plan_of(found, answer, scope), found.shared["facts"], answer.request
+    texts = [None] * answer.n_queries if text is None else text if type(text) is list else [text]
+    shaper = Shaper(facts, state, plan, now=now, reaches=Reaches({}, scope), texts=texts)
+    merged = time.perf_counter()
+    arrays = answer.arrays
+    arrays = arrays if plan.evidence is None else plan.evidence.with_columns(arrays)
+    arrays = shaper.run(arrays, _core.Execution(state.snapshot, request), request, 0)
+    milliseconds = _milliseconds(answer, began) | {"shaping": (time.perf_counter() - merged) * 1e3}
+    trace = trace_of(found.device, plan, answer, milliseconds, shaper)
+    source = RecallSource(plan, state, shaper.results, {})
+    return Reply(
+        **found.shared, now=now, trace=trace, arrays=arrays, kept_source=source, around=None
+    )
+
+
+def _plan_of(found: Frozen, answer: _core.Answer, scope: object) -> Plan:
+    """Return the plan of a call by known options."""
+    n = answer.n_queries
+    return found.plan._replace(
+        request=answer.request, n_queries=n, scope=scope, sessions=(None,) * n
+    )
+
+
+def _milliseconds(answer: _core.Answer, began: float) -> dict[str, float]:
+    """Return how long each step of a call took."""
+    planned, counted, fused, fusion, _ = answer.times
+    return {
+        "plan": (planned - began) * 1e3,
+        "statistics": (counted - planned) * 1e3,
+        "candidates": (fused - counted - fusion) * 1e3,
+        "fusion": fusion * 1e3,
+    }
+
+
+def _is_long(text: object, vectors: object) -> bool:
+    """Say whether stages run on a batch piece by piece."""
+    queries = vectors if text is None else text
+    return isinstance(queries, Sized) and len(queries) > SHAPED_QUERIES
 
 
 class KnownOptions:
@@ -151,25 +195,30 @@ class KnownOptions:
         found = forms.get(None) or forms.get(_form(state, scope))
         if found is None or state.late_segments:  # texts are checked before they are first read
             return None
+        is_staged = found.is_staged
         programs: Any = None
         if filter is not None:
             programs = _programs(filter, found.shared["facts"].attribute_types)
-            if programs is None:
-                return None
+        is_other = filter is not None and programs is None
+        if is_other or (is_staged and not one and _is_long(text, vectors)):
+            return None
+        own_scope = list(scope) if isinstance(scope, list) else scope
         files = state.files
         files.check()
         try:
-            answer = found.native.ask(state.snapshot, text, vectors, scope, programs, one)
+            answer = found.native.ask(state.snapshot, text, vectors, own_scope, programs, one)
+            if answer is None:
+                return None
+            called = call_time(now)
+            if is_staged:
+                return _staged(found, answer, state, text, own_scope, called, began)
         finally:
             files.check_reads()
-        if answer is None:
-            return None
-        called = call_time(now)
         reply = _new(PlainReply)
         vars(reply).update(
             found.shared, now=called, _values={}, _gathered={}, _answer=answer,
             _frozen=found, _began=began, _state=state,
-            _scope=list(scope) if isinstance(scope, list) else scope,
+            _scope=own_scope,
         )  # fmt: skip
         return reply
 
@@ -235,7 +284,8 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
     """Say whether the engine alone answers all calls with the options of a plan."""
     facts = reply.facts
     if (
-        (plan.is_shaped and not _is_grouped(plan))
+        plan.fill is not None
+        or (plan.grouping is not None and not _is_grouped(plan))
         or plan.exact is not None
         or plan.feedback is not None
         or plan.searches is not None
@@ -268,7 +318,7 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
 def _is_grouped(plan: Plan) -> bool:
     """Say whether all that happens to a fused list is that its threads have one hit each."""
     how = plan.grouping
-    is_alone = not (plan.stages or plan.tie_break or plan.fill)
+    is_alone = not (plan.stages or plan.tie_break)
     return is_alone and how is not None and how.by_thread and not how.n_around
 
 
@@ -313,4 +363,5 @@ def _freeze(
         "normalize": reply.normalize, "phases": None,
     }  # fmt: skip
     own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
-    return Frozen(given, native, own, device, shared)
+    is_staged = plan.grouping is None and plan.is_shaped
+    return Frozen(given, native, own, device, shared, is_staged)
