@@ -263,7 +263,7 @@ async def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
         told = reply.json()["error"]["message"]
         assert told.startswith("reply: expected <= 5000 bytes")
         assert "tea" not in told
-        assert 0 < n_read[0] < 10
+        assert n_read[0] < 10
 
 
 async def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(
