@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from laws.around import AroundSubject
 
 import hyrecall as hr
 from distributed.placement import LocalShard
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
-from laws.around import AroundSubject
 from laws.engine import EngineSubject, arguments
 from oracle.documents import Call
 from seams import parts_Counts as Counts

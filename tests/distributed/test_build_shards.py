@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from laws.around import AroundSubject
 
 import hyrecall as hr
 from distributed.building_worlds import built, same_calls, write_files
 from distributed.worlds import SHARDS
 from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance
-from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
 from laws.engine import EngineSubject, table

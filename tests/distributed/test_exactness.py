@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from laws.around import AroundSubject
+from laws.exact import ExactSubject
+from laws.with_threads import WithThreadsSubject
 
 import hyrecall as hr
 from distributed.planted import PLANTED, Lengths, Moments, Planted, Ranks, Scaled
 from distributed.worlds import CALLS, same_replies
-from laws.around import AroundSubject
 from laws.checks import LawBroken, large_mix, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject, arguments
-from laws.exact import ExactSubject
-from laws.with_threads import WithThreadsSubject
 from oracle.around import deep
 from oracle.documents import Call
 

@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from laws.around import AroundSubject
 
 import hyrecall as hr
 from distributed.placed import placed_shards, placement_of
 from distributed.placement import WireShard, index_of, laid_out
 from hyrecall.distributed import Placement
-from laws.around import AroundSubject
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes, table
 from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
