@@ -9,11 +9,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
 
 from laws.checks import large_mix
 from laws.engine import EngineSubject
 from laws.planes import PLANES, VARIABLE
-from laws.registry import ENTRIES, PLAIN, Entry
+from laws.registry import ENTRIES, Entry
 from oracle.corpus import Draw, Mix, draw_call, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
@@ -30,13 +31,21 @@ def large_table(seed: int) -> Table:
     return shape, rows, [draw_call(draw, guide, 16) for _ in range(4)]
 
 
-def table_of(n_rows: int, entry: Entry = PLAIN, n_calls: int = 6, seed: int = 21) -> Table:
-    """A table of four tenants, and calls."""
-    draw = Draw(seed)
+@cache
+def rows_of(n_rows: int, seed: int) -> tuple[Shape, list[Row], Oracle]:
+    """A table of four tenants, and the oracle of its first rows."""
     shape = Shape(cell=("tenant",), dense={"embedding": 7})
-    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
-    guide = Oracle(shape, rows[:200])
-    return shape, rows, [entry.call(draw, guide, 16) for _ in range(n_calls)]
+    rows = draw_rows(Draw(seed), shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
+    return shape, rows, Oracle(shape, rows[:200])
+
+
+def table_of(
+    n_rows: int, *entries: Entry, n_queries: int = 16, n_calls: int = 1, seed: int = 21
+) -> Table:
+    """A table of four tenants, and calls for each entry."""
+    shape, rows, guide = rows_of(n_rows, seed)
+    draw = Draw(seed)
+    return shape, rows, [e.call(draw, guide, n_queries) for e in entries for _ in range(n_calls)]
 
 
 def digest(asked: Iterable[tuple[EngineSubject, list[Call]]]) -> str:
@@ -52,8 +61,7 @@ def digests(seeds: int) -> dict[str, str]:
     """The instruction set in force, and a digest for each plane and of all recipes."""
     tables = [large_table(seed) for seed in range(seeds)]
     found = {"isa": EngineSubject(*tables[0][:2]).index.stats()["isa"]}
-    shape, rows, _ = table_of(400)
-    calls = [call for entry in ENTRIES for call in table_of(400, entry, 2)[2]]
+    shape, rows, calls = table_of(400, *ENTRIES, n_queries=8)
     found["recipes"] = digest([(EngineSubject(shape, rows, threaded=True), calls)])
     for plane in PLANES:
         os.environ[VARIABLE] = plane  # each call reads it anew
