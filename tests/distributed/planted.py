@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from laws.around import AroundSubject
 
 import hyrecall as hr
 from distributed.placement import LocalShard
+from distributed.subjects import AroundSubject
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from laws.engine import EngineSubject, arguments
 from oracle.documents import Call

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from laws.around import AroundSubject
-from laws.exact import ExactSubject
-from laws.with_threads import WithThreadsSubject
 
 import hyrecall as hr
 from distributed.placed import placed_index, placed_shards, placement_of
 from distributed.planted_routers import ROUTERS
+from distributed.subjects import AroundSubject, ExactSubject, WithThreadsSubject
 from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex
 from laws.checks import LawBroken, tied_mix

@@ -43,17 +43,19 @@ class Entry:
         if made is None or isinstance(made, Call):
             return made
         phases = [stage.phase for stage in call.shaping]
-        if phases and made.phase == phases[-1] and {made.phase} != {hr.MMR.phase}:
+        if phases and made.phase == phases[-1] != hr.MMR.phase:
             return None  # one of several that may stand there
         return replace(call, shaping=(*call.shaping, made))
 
-    def call(self, draw: Draw, oracle: Oracle, n_queries: int) -> Call:
+    def call(self, draw: Draw, oracle: Oracle, n_queries: int, others: float | None = None) -> Call:
         """A call with it, and now and then with others."""
+        chance = OTHERS if others is None else others
+        entries = () if self is PLAIN else ENTRIES if self in ENTRIES else (self,)
         while True:
             made: Call | None = draw_call(draw, oracle, n_queries)
-            for one in ENTRIES if self is not PLAIN else ():
-                chance = 0.5 if one.name in self.often else OTHERS
-                if made is not None and (one is self or draw.chance(chance)):
+            for one in entries:
+                often = 0.5 if one.name in self.often else chance
+                if made is not None and (one is self or draw.chance(often)):
                     put = one.put(draw, oracle.shape, made)
                     made = put if put is not None or one is self else made
             if made is not None:
