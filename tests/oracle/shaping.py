@@ -47,11 +47,6 @@ def lead(ranked: Ranked, leads: Leads) -> Ranked:
     return sorted(ranked, key=lambda pair: not leads(pair[0]))
 
 
-def provenance(ranked: Ranked, weight: Callable[[Doc], float]) -> Ranked:
-    """Multiply scores by what a source is worth."""
-    return by_score([(doc, weight(doc) * score) for doc, score in ranked])
-
-
 def rerank(ranked: Ranked, score_of: Callable[[Doc], float | None], window: int) -> Ranked:
     """Share out the places of the scored documents of the window; a place keeps its score."""
     scored = [at for at, (doc, _) in enumerate(ranked[:window]) if score_of(doc) is not None]
@@ -83,23 +78,6 @@ def dedup(
             clusters.append([at])
     kept = [min(members, key=lambda at: (preference(ranked[at][0]), at)) for members in clusters]
     return [ranked[at] for at in sorted(kept)]
-
-
-def recency(
-    ranked: Ranked,
-    age: Callable[[Doc], float | None],
-    half_life: float,
-    exponent: float,
-    *,
-    by_place: bool = False,
-) -> Ranked:
-    """Multiply scores by 0.5 ^ (exponent x age / half_life)."""
-
-    def factor(doc: Doc) -> float:
-        seconds = age(doc)
-        return 1.0 if seconds is None else recency_factor(seconds, half_life, exponent)
-
-    return aged(ranked, factor, by_place=by_place)
 
 
 def aged(ranked: Ranked, factor: Callable[[Doc], float], *, by_place: bool = False) -> Ranked:
