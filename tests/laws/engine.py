@@ -89,7 +89,8 @@ class EngineSubject:
     def replies(self, call: Call, hits: "hr.Hits") -> list[Reply]:
         """One reply a query, with what stands around its hits if the call asks for it."""
         table, signed = hits.to_arrow(), bool(call.shaping)
-        plain = replies(self.shape, table, len(call.scopes), signed=signed)
+        more = [arm.name for arm in call.more]
+        plain = replies(self.shape, table, len(call.scopes), more=more, signed=signed)
         if not call.is_grouped:
             return plain
         return [
@@ -162,15 +163,22 @@ def schema(shape: Shape, cluster: str | None = None, *, threaded: bool = False) 
 # Call -> arguments of Index.recall
 
 
-def arguments(shape: Shape, call: Call) -> dict[str, object]:
+def arguments(shape: Shape, call: Call) -> dict[str, Any]:
     """A call in the words of the public API; an option that is not set is not said."""
-    said: dict[str, object] = {"limit": call.limit}
+    said: dict[str, Any] = {"limit": call.limit}
     if call.texts:
         said["text"] = {
             arm: [engine_query(text) for text in texts] for arm, texts in call.texts.items()
         }
     if call.vectors:
         said["vectors"] = {arm: query_vectors(vectors) for arm, vectors in call.vectors.items()}
+    for arm in call.more:
+        if arm.name in call.inputs:
+            place = "candidates" if isinstance(arm, hr.arms.Listed) else "text"
+            given = {arm.name: list(call.inputs[arm.name])}
+            said[place] = {**said.get(place, {}), **given}
+    if call.more:
+        said["arms"] = call.more
     if shape.cell:
         said["scope"] = [engine_scope(cells) for cells in call.scopes]
     if call.filters is not None:
@@ -336,12 +344,14 @@ def engine_bm25(bm25: Bm25) -> "hr.BM25":
 # Table of hits -> replies
 
 
-def replies(shape: Shape, hits: pa.Table, n_queries: int, *, signed: bool = False) -> list[Reply]:
+def replies(
+    shape: Shape, hits: pa.Table, n_queries: int, *, more: Sequence[str] = (), signed: bool = False
+) -> list[Reply]:
     """The table of hits as one reply a query, after checking what no table of hits may hold."""
     columns = {name: hits.column(name).to_pylist() for name in hits.column_names}
-    nothing = [None] * hits.num_rows
-    scores = [columns.get(f"{arm}_score", nothing) for arm in shape.arms]
-    ranks = [columns.get(f"{arm}_rank", nothing) for arm in shape.arms]
+    nothing, arms = [None] * hits.num_rows, (*shape.arms, *more)
+    scores = [columns.get(f"{arm}_score", nothing) for arm in arms]
+    ranks = [columns.get(f"{arm}_rank", nothing) for arm in arms]
     cells = [columns[name] for name in shape.cell]
     out: list[list[Hit]] = [[] for _ in range(n_queries)]
     places = list(zip(columns["query"], columns["rank"], strict=True))

@@ -409,7 +409,44 @@ STAGES = {
         }
     },
 }
+ARMS = {
+    "Newest": {
+        "hidden values are numbered": {
+            "compared": lambda self, was, allowed, visible: np.flatnonzero(allowed).tolist()
+        },
+        "the arm is completed": {
+            "component": lambda self, was, arm, doc, scores, listed: was(arm, doc, scores, True)
+        },
+    },
+    "Listed": {
+        "keys are numbered from 0": {
+            "Listed": lambda self, was, arm, given, *seen: was(arm, ["", *given], *seen)
+        },
+    },
+    "Regex": {
+        "case is heard": {
+            "Regex": lambda self, was, arm, given, *seen: was(arm, f"(?-i:{given})", *seen)
+        },
+        "the last column counts": {
+            "Regex": lambda self, was, arm, given, *seen: was(
+                replace(arm, columns=arm.columns[::-1]), given, *seen
+            )
+        },
+    },
+    "Tags": {
+        "tags are counted in the filter": {
+            "counted_tags": lambda self, was, allowed, visible: was(visible, visible)
+        },
+        "tags are counted in the whole index": {
+            "counted_tags": lambda self, was, allowed, visible: range(len(self.rows))
+        },
+        "one hop more is gone": {
+            "Tags": lambda self, was, arm, *given: was(replace(arm, depth=arm.depth + 1), *given)
+        },
+    },
+}
 BY_ENTRY = {
+    **ARMS,
     "exact": EXACT,
     "threads": THREADS,
     "Feedback": FEEDBACK,

@@ -59,7 +59,7 @@ class Entry:
                     put = one.put(draw, oracle.shape, made)
                     made = put if put is not None or one is self else made
             if made is not None:
-                is_deep = made.recipe == "threads" or made.shaping or made.is_grouped
+                is_deep = made.recipe == "threads" or made.shaping or made.is_grouped or made.more
                 return made.deep() if is_deep else made
 
 
@@ -67,6 +67,41 @@ def runs(call: Call, arm: str) -> bool:
     """Whether an arm of the call runs."""
     alpha = getattr(call.fusion, "alpha", None)
     return arm in call.arms and not (alpha == 0.0 and arm in call.vectors)
+
+
+# Arms
+
+
+def with_arm(call: Call, arm: Any, inputs: Sequence[Any] | None = None) -> Call | None:
+    """The call with an arm; recipes have arms of their own."""
+    if call.recipe:
+        return None
+    if getattr(call.fusion, "alpha", None) is not None:
+        call = replace(call, fusion=None)  # alpha is between one text and one vector arm
+    given = call.inputs if inputs is None else {**call.inputs, arm.name: tuple(inputs)}
+    return replace(call, more=(*call.more, arm), inputs=given)
+
+
+def newest(draw: Draw, shape: Shape, call: Call) -> Any:
+    return with_arm(call, hr.arms.Newest(draw.choice(("at", "number", "price"))))
+
+
+def listed(draw: Draw, shape: Shape, call: Call) -> Any:
+    keys = [number - 3 if shape.integer_keys else f"k{number}" for number in range(30)]
+    given = [None if draw.chance(0.1) else draw.sample(keys, 8) for _ in call.scopes]
+    return with_arm(call, hr.arms.Listed("hints"), given)
+
+
+def regex(draw: Draw, shape: Shape, call: Call) -> Any:
+    patterns = ("gr.*w", "^a", "ash|bay", "(?:o|e){1,2}", "zen$", "nowhere", None)
+    given = [draw.choice(patterns) for _ in call.scopes]
+    return with_arm(call, hr.arms.Regex(shape.text_columns), given)
+
+
+def tags(draw: Draw, shape: Shape, call: Call) -> Any:
+    queries = ("red", "a green one", "blue Red", "nothing", None)
+    given = [draw.choice(queries) for _ in call.scopes]
+    return with_arm(call, hr.arms.Tags("tags", depth=draw.choice((0, 1, 2))), given)
 
 
 # Stages, in their order
@@ -179,9 +214,10 @@ def grouping(draw: Draw, shape: Shape, call: Call) -> Any:
 
 def exact(draw: Draw, shape: Shape, call: Call) -> Any:
     """Three of four bags of words are asked in quotes; what such a recipe refuses is left out."""
+    call = replace(call, depth=draw.choice((call.depth, 1)))
     if call.fusion is None and len(call.arms) == 1:
         call = replace(call, min_score={})  # a row that holds it below the floor has no score
-    if call.fusion is not None and call.depth is not None:
+    else:
         call = call.deep()
     largest = isinstance(call.fusion, Weighted) and call.fusion.largest
     if largest and call.bm25 is not None and call.bm25.variant == "robertson":
@@ -209,6 +245,10 @@ PLANTS = planted_stages.PLANTS
 ENTRIES = (
     Entry("exact", exact, PLANTS["exact"]),
     Entry("threads", threads, PLANTS["threads"], sparse),
+    Entry("Newest", newest, PLANTS["Newest"]),
+    Entry("Listed", listed, PLANTS["Listed"]),
+    Entry("Regex", regex, PLANTS["Regex"]),
+    Entry("Tags", tags, PLANTS["Tags"]),
     Entry("Feedback", feedback, PLANTS["Feedback"]),
     Entry("Around", around, PLANTS["Around"]),
     Entry("Prior", prior, PLANTS["Prior"], often=("Around",)),
@@ -226,10 +266,7 @@ ENTRIES = (
 )
 ELSEWHERE = {
     "SessionSignals": "reads a graph and a session: tests/arms/test_session_signals.py",
-    **dict.fromkeys(
-        ("Regex", "EdgeLexical", "Tags", "Newest", "Listed"),
-        "read tags, times and edges of a world of their own: tests/arms/test_laws_of_arms.py",
-    ),
+    "EdgeLexical": "reads the edges of a graph: tests/arms/test_laws_of_arms.py",
 }
 """Public stages and arms without an entry, and where their laws are tested."""
 BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -134,22 +134,20 @@ class AroundPart(Oracle):
         joins = call.stage("Around") or call.stage("Prior")
         return super().fusion(call) or (DEFAULT_FUSION if joins else None)
 
-    def outside(
-        self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float], doc: int
-    ) -> float:
+    def outside(self, search: Search, weights: Mapping[str, float], doc: int) -> float:
         """The fused score of a row that no list has, scaled by the others' extremes and cut."""
+        fusion = search.fusion
         if isinstance(fusion, Rrf):
             return 0.0
         parts = []
-        for arm, of_arm in scores.items():
-            score = of_arm[doc]
-            union = {d for listed in ranks.values() for d in listed}
-            known = {d: s for d, s in of_arm.items() if s is not None and d in union and ranks[arm]}
+        for arm, of_arm in search.inside.items():
+            score, listed = search.scores[arm][doc], search.ranks[arm]
+            known = {d: s for d, s in of_arm.items() if s is not None and listed}
             if not fusion.complete:
-                known = {d: s for d, s in known.items() if d in ranks[arm]}
+                known = {d: s for d, s in known.items() if d in listed}
             worth = 0.0
             if score is not None and fusion.complete and known:
-                worth = self.worth_outside(fusion, known, ranks[arm], score)
+                worth = self.worth_outside(fusion, known, listed, score)
             parts.append(weights[arm] * worth)
         return max(parts) if fusion.largest else running_sum(sorted(parts, reverse=True))
 
@@ -218,10 +216,10 @@ class AroundPart(Oracle):
         assert fusion is not None
         shares: Mapping[str, float] = search.weights
         if isinstance(fusion, Weighted):
-            dense = tuple(self.shape.dense)
-            shares = fusion.balanced(search.inside, ranks, search.weights, dense)
+            kinds = tuple(self.shape.lexical), tuple(self.shape.dense)
+            shares = fusion.balanced(search.inside, ranks, search.weights, *kinds)
         for doc in search.near:
-            fused[doc] = self.outside(fusion, search.scores, ranks, shares, doc) + 0.0
+            fused[doc] = self.outside(search, shares, doc) + 0.0
         unit = self.unit(fusion, search.inside, ranks, shares) if search.union else 0.0
         search.addends = self.addends(search, around or SILENT, fused, unit)
         if prior is not None:

@@ -84,6 +84,8 @@ class Call:
     min_score: Mapping[str, float | Above] = field(default_factory=dict)
     min_fused: float | None = None
     bm25: Bm25 | None = None
+    more: tuple[Any, ...] = ()  # arms, with the names and the options of the public ones
+    inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # of those that take any
     shaping: tuple[Any, ...] = ()  # stages, with the names and the options of the public ones
     by_thread: bool = False
     n_around: int = 0
@@ -92,7 +94,7 @@ class Call:
     @property
     def arms(self) -> tuple[str, ...]:
         """Arms that the call asks for."""
-        return (*self.texts, *self.vectors)
+        return (*self.texts, *self.vectors, *(arm.name for arm in self.more))
 
     def filter(self, query: int) -> Predicate | None:
         """The filter of one query."""
@@ -106,6 +108,7 @@ class Call:
             scopes=tuple(self.scopes[i] for i in at),
             texts={arm: tuple(texts[i] for i in at) for arm, texts in self.texts.items()},
             vectors={arm: tuple(vectors[i] for i in at) for arm, vectors in self.vectors.items()},
+            inputs={arm: tuple(given[i] for i in at) for arm, given in self.inputs.items()},
             filters=None if self.filters is None else tuple(self.filters[i] for i in at),
         )
 

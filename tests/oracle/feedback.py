@@ -29,8 +29,9 @@ class FeedbackPart(Oracle):
     def heard(self, call: Call, query: int) -> list[int]:
         """The best rows of the first answer, which ends with the fusion."""
         same = {"fusion": self.fusion(call), "bm25": self.constants(call)}
-        first = replace(call, shaping=(self.how,), recipe=None, **same)
-        return [doc for doc, _ in self.ranked(super().search(first, query))[: self.how.rows]]
+        search = super().search(replace(call, shaping=(self.how,), **same), query)
+        search.leading = set()  # rows that hold it are there, but not in front
+        return [doc for doc, _ in self.ranked(search)[: self.how.rows]]
 
     # Vectors
 

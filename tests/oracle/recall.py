@@ -239,7 +239,8 @@ class Oracle:
     ) -> dict[int, float]:
         """Fused score of every document of the union."""
         if isinstance(fusion, Weighted):
-            weights = fusion.balanced(scores, ranks, weights, tuple(self.shape.dense))
+            kinds = tuple(self.shape.lexical), tuple(self.shape.dense)
+            weights = fusion.balanced(scores, ranks, weights, *kinds)
         return fuse(fusion, scores, ranks, weights)
 
     def arm_scores(

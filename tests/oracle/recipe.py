@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from oracle.arms import ArmsPart
 from oracle.around import Around, AroundPart
 from oracle.bm25 import Bm25
 from oracle.documents import Call, Reply, Scope
@@ -47,6 +48,6 @@ def is_blank(query: Query | None) -> bool:
 
 
 class RecipeOracle(
-    ThreadsPart, FeedbackPart, ExactPart, GroupedPart, StagedPart, AroundPart, Oracle
+    ThreadsPart, FeedbackPart, ExactPart, GroupedPart, StagedPart, AroundPart, ArmsPart, Oracle
 ):
     """The documents of one index, and the definition of every reply."""
