@@ -60,7 +60,7 @@ def mixed(draw: Draw) -> Mix:
 
 @of_each
 def test_replies_are_those_of_the_definition(entry: Entry, make: Make, effort: Effort) -> None:
-    tables, large = effort.cases(quick=4, full=200), effort.cases(quick=entry.name in LARGE, full=8)
+    tables, large = effort.cases(quick=3, full=200), effort.cases(quick=entry.name in LARGE, full=8)
     seen = compare_with(RecipeOracle, make, range(tables), mixed, entry)
     seen += compare_with(RecipeOracle, make, range(large), large_mix, entry)
     assert seen == (tables + large) * CALLS_PER_TABLE * QUERIES_PER_CALL
@@ -94,7 +94,7 @@ def test_a_planted_bug_is_caught(entry: Entry, bug: Mutation) -> None:
 def test_worlds_that_share_the_authorised_rows_reply_with_the_same_bytes(
     entry: Entry, make: Make, effort: Effort
 ) -> None:
-    pairs = effort.cases(quick=4, full=300)
+    pairs = effort.cases(quick=3, full=300)
     assert non_interference(make, range(pairs), entry) == pairs
 
 
