@@ -84,22 +84,10 @@ def tokens(doc: oracle.Doc) -> int:
     return max(1, -(-len(doc["text"].strip()) // 4))
 
 
-def age(doc: oracle.Doc) -> float | None:
-    return None if doc["at"] is None else float((NOW - doc["at"]).total_seconds())
-
-
 def preference(doc: oracle.Doc) -> int:
     return (
         ("session", "memory").index(doc["source"]) if doc["source"] in ("session", "memory") else 2
     )
 
 
-def signals(doc: oracle.Doc) -> tuple[float, float]:
-    seconds = age(doc)
-    decay = 1.0 if seconds is None or seconds <= 0 else 0.5 ** (seconds / 36000.0)
-    rating = 5 if doc["rating"] is None else doc["rating"]
-    return decay, min(max(rating / 10, 0.0), 1.0)
-
-
 WEIGHTS = {"memory": 1.0, "session": 0.4}
-HALF = {"session": 36000.0}

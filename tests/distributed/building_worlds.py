@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
+from distributed.subjects import draw_said
 from hyrecall.distributed import ShardedIndex, build_shards
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes
-from oracle.corpus import Draw, draw_call
+from oracle.corpus import Draw
 from oracle.documents import Row
 from oracle.recall import Oracle
 from seams import building, do_task
@@ -79,7 +80,7 @@ def same_calls(
             own.shape, own.index = shape, made
             subjects.append(own)
         for number in range(n_calls):
-            call = draw_call(draw, guide, 8)
+            call = draw_said(subject, draw, guide, 8)
             want, got = (
                 outcome(lambda own=own, call=call: ipc_bytes(own.hits(call).to_arrow()))
                 for own in subjects

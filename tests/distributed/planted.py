@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 import hyrecall as hr
 from distributed.placement import LocalShard
+from distributed.subjects import AroundSubject
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
-from laws.around import AroundSubject
 from laws.engine import EngineSubject, arguments
 from oracle.documents import Call
 from seams import parts_Counts as Counts

@@ -13,9 +13,9 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, same_calls, write_files
+from distributed.subjects import AroundSubject, schema_of
 from distributed.worlds import SHARDS
 from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance
-from laws.around import AroundSubject
 from laws.checks import LawBroken
 from laws.effort import Effort
 from laws.engine import EngineSubject, table
@@ -40,8 +40,7 @@ def worlds(
         draw, chance = Draw(seed), random.Random(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, draw_mix(draw))
-        own: Any = object.__new__(subject)
-        schema = own.schema(shape, None)
+        schema = schema_of(subject, shape)
         whole = table(shape, rows)
         analyzer = hr.Analyzer("word") if schema.text else None
         one = hr.Index.build(whole, schema, analyzer=analyzer, device="cpu")

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-import hyrecall as hr
 from distributed.planted import PLANTED, Lengths, Moments, Planted, Ranks, Scaled
+from distributed.subjects import (
+    AroundSubject,
+    ExactSubject,
+    ThreadsAsHits,
+    WithThreadsSubject,
+)
 from distributed.worlds import CALLS, same_replies
-from laws.around import AroundSubject
 from laws.checks import LawBroken, large_mix, tied_mix
 from laws.effort import Effort
-from laws.engine import EngineSubject, arguments
-from laws.exact import ExactSubject
-from laws.with_threads import WithThreadsSubject
-from oracle.around import deep
-from oracle.documents import Call
-
-
-class ThreadsAsHits(AroundSubject):
-    """Every recall groups its hits by threads."""
-
-    def hits(self, call: Call) -> hr.Hits:
-        return self.index.recall(**arguments(self.shape, deep(call)), group="thread")
+from laws.engine import EngineSubject
 
 
 @pytest.mark.slow

@@ -13,14 +13,12 @@ import pytest
 import hyrecall as hr
 from distributed.placed import placed_index, placed_shards, placement_of
 from distributed.planted_routers import ROUTERS
+from distributed.subjects import AroundSubject, ExactSubject, WithThreadsSubject
 from distributed.worlds import CALLS, Route, same_replies
 from hyrecall.distributed import Placement, ShardedIndex
-from laws.around import AroundSubject
 from laws.checks import LawBroken, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject
-from laws.exact import ExactSubject
-from laws.with_threads import WithThreadsSubject
 from seams import LocalShard, ShardGeneration, ShardRouter, joined_alone, routing
 from seams import parts_Counts as Counts
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 import hyrecall as hr
 from distributed.placed import placed_shards, placement_of
 from distributed.placement import WireShard, index_of, laid_out
+from distributed.subjects import AroundSubject, draw_said, schema_of
 from hyrecall.distributed import Placement
-from laws.around import AroundSubject
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes, table
-from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_rows, draw_shape
+from oracle.corpus import Draw, Mix, draw_mix, draw_rows, draw_shape
 from oracle.documents import Call, Row
 from oracle.recall import Oracle
 from seams import LocalShard
@@ -44,7 +44,8 @@ class Whole:
         self.table = table(self.shape, self.rows)
         self._own = object.__new__(subject)
         self._own.shape = self.shape
-        self.schema = self._own.schema(self.shape, None)
+        self.schema = schema_of(subject, self.shape)
+        self._subject = subject
         self._own.index = self.built(self.table, 0)
         chance = random.Random(seed)
         self.gone = [row for row in self.rows if chance.random() < 0.4] if deletes else []
@@ -66,7 +67,7 @@ class Whole:
     def reply(self, number: int) -> tuple[Call, object]:
         """Return a call, and what the index replied or refused."""
         while len(self._replies) <= number:
-            call = draw_call(self._draw, self._guide, QUERIES)
+            call = draw_said(self._subject, self._draw, self._guide, QUERIES)
             self._replies.append((call, said(self._own, call)))
         return self._replies[number]
 
@@ -89,8 +90,8 @@ def same_replies(
 ) -> int:
     """Every reply over shards is that of one index, errors included; return the calls seen.
 
-    ``subject`` turns a call into a recall. ``bug`` answers in the place of the shards. With
-    ``route``, rows lie where their cells are placed, and it makes the index that asks them.
+    ``subject`` draws a call and makes a recall of it. ``bug`` answers in the place of the shards.
+    With ``route``, rows lie where their cells are placed, and it makes the index that asks them.
     """
     calls = n_answered = 0
     for seed in seeds:

@@ -4,18 +4,21 @@ the first breach.
 All of them return the number of cases that they saw hold.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from laws.registry import PLAIN, Entry
 from laws.subject import Make, Subject
-from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_predicate, draw_rows, draw_shape
+from oracle.corpus import Draw, Mix, draw_mix, draw_predicate, draw_rows, draw_shape
 from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
 
 CALLS_PER_TABLE = 6
 QUERIES_PER_CALL = 8
+Mixes = Callable[[Draw], Mix]
 
 
 class LawBroken(AssertionError):  # noqa: N818 - the verdict of a check, not a fault of the program
@@ -46,25 +49,34 @@ def large_mix(draw: Draw) -> Mix:
 
 
 def compare_with(
-    oracle: type[Oracle], make: Make, seeds: Iterable[int], mix: Callable[[Draw], Mix] = draw_mix
+    oracle: type[Oracle],
+    make: Make,
+    seeds: Iterable[int],
+    mix: Mixes = draw_mix,
+    entry: Entry = PLAIN,
 ) -> int:
     """Every reply is the oracle's: ids, order, bits (L1, L5, L7, L8)."""
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
         shape = draw_shape(draw)
-        rows = draw_rows(draw, shape, mix(draw))
+        rows = entry.rows(draw_rows(draw, shape, mix(draw)))
         subject, truth, guide = make(shape, rows), oracle(shape, rows), Oracle(shape, rows)
         for number in range(CALLS_PER_TABLE):
-            call = draw_call(draw, guide, QUERIES_PER_CALL)
+            call = entry.call(draw, guide, QUERIES_PER_CALL)
             for query, reply in enumerate(subject.recall(call)):
                 expected = truth.recall(call, query)
-                if reply != expected:
+                if reply != expected or signs(reply) != signs(expected):
                     raise LawBroken(
                         report(f"seed {seed}, call {number}", call, query, expected, reply)
                     )
                 cases += 1
     return cases
+
+
+def signs(reply: Reply) -> list[float]:
+    """The signs of the scores, which tell 0 from -0."""
+    return [math.copysign(1.0, hit.score) for hit in reply]
 
 
 def report(where: str, call: Call, query: int, expected: Reply, got: Reply) -> str:
@@ -90,7 +102,7 @@ def same_outcomes(
         raise LawBroken(f"{where}:\n{left!r}\nagainst\n{right!r}")
 
 
-def non_interference(make: Make, seeds: Iterable[int]) -> int:
+def non_interference(make: Make, seeds: Iterable[int], entry: Entry = PLAIN) -> int:
     """Two worlds that share the authorised rows and nothing else give the same bytes (L2)."""
     cases = 0
     for seed in seeds:
@@ -98,15 +110,16 @@ def non_interference(make: Make, seeds: Iterable[int]) -> int:
         shape = draw_shape(draw)
         while not shape.cell:
             shape = draw_shape(draw)
-        rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=draw.choice((6, 20, 40))))
+        mix = replace(draw_mix(draw), n_rows=draw.choice((6, 20, 40)))
+        rows = entry.rows(draw_rows(draw, shape, mix))
         cells = sorted({row.cell for row in rows}, key=repr)
         granted = frozenset(draw.sample(cells, draw.randint(1, len(cells))))
         mine = [row for row in rows if row.cell in granted]
-        other = mingled(draw, mine, foreign_rows(draw, shape, granted))
+        other = mingled(draw, mine, entry.rows(foreign_rows(draw, shape, granted)))
         worlds = make(shape, rows), make(shape, other)
         for number in range(3):
             where = f"seed {seed}, step {number}"
-            call = draw_call(draw, Oracle(shape, mine), QUERIES_PER_CALL)
+            call = entry.call(draw, Oracle(shape, mine), QUERIES_PER_CALL)
             narrowed = tuple(
                 frozenset(draw.sample(sorted(granted, key=repr), draw.randint(0, len(granted))))
                 for _ in call.scopes
@@ -218,7 +231,7 @@ def live_after(rows: Sequence[Row], change: Change) -> list[Row]:
     return life.rows
 
 
-def no_history(make: Make, seeds: Iterable[int], steps: int = 10) -> int:
+def no_history(make: Make, seeds: Iterable[int], steps: int = 10, entry: Entry = PLAIN) -> int:
     """After any sequence of changes the index replies as a fresh build of the live documents does
     (L3).
     """
@@ -238,7 +251,7 @@ def no_history(make: Make, seeds: Iterable[int], steps: int = 10) -> int:
                 follow(where, subject, Life(live), change)
                 live = live_after(live, change)
             fresh = make(shape, live)
-            call = draw_call(draw, Oracle(shape, live), 4)
+            call = entry.call(draw, Oracle(shape, live), 4)
             if subject.recall_bytes(call) != fresh.recall_bytes(call):
                 raise LawBroken(
                     f"{where}: {call!r}\nfresh: {fresh.recall(call)}\ngot:   {subject.recall(call)}"
@@ -260,7 +273,9 @@ def follow(where: str, subject: Subject, life: Life, change: Change) -> None:
         raise LawBroken(f"{where}: expected {expected!r}, got {got!r}")
 
 
-def same_in_every_batch(make: Make, seeds: Iterable[int], sizes: Sequence[int]) -> int:
+def same_in_every_batch(
+    make: Make, seeds: Iterable[int], sizes: Sequence[int], entry: Entry = PLAIN
+) -> int:
     """A query's reply is the same alone, in batches of every size, and in any order of the batch
     (L4).
     """
@@ -270,7 +285,7 @@ def same_in_every_batch(make: Make, seeds: Iterable[int], sizes: Sequence[int]) 
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))
         subject, guide = make(shape, rows), Oracle(shape, rows)
-        call = draw_call(draw, guide, max(sizes))
+        call = entry.call(draw, guide, max(sizes))
         whole = subject.recall(call)
         for size in sizes:
             for first in range(0, min(len(whole), 4 * size), size):
@@ -293,7 +308,7 @@ def require_same(
             raise LawBroken(report(where, call, query, whole[query], reply))
 
 
-def limit_is_a_prefix(make: Make, seeds: Iterable[int]) -> int:
+def limit_is_a_prefix(make: Make, seeds: Iterable[int], entry: Entry = PLAIN) -> int:
     """The reply for a smaller limit, or after an offset, is a slice of the reply for the depth
     (L6).
     """
@@ -304,7 +319,8 @@ def limit_is_a_prefix(make: Make, seeds: Iterable[int]) -> int:
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=draw.choice((20, 60))))
         subject = make(shape, rows)
         depth = draw.choice((5, 20, 50))
-        call = replace(draw_call(draw, Oracle(shape, rows), 4), limit=depth, offset=0, depth=depth)
+        call = entry.call(draw, Oracle(shape, rows), 4)
+        call = replace(call, limit=depth, offset=0, depth=depth)
         whole = subject.recall(call)
         for _ in range(6):
             limit = draw.randint(1, depth)

@@ -1,7 +1,7 @@
 """Prints the instruction set and digests of replies, so that processes can be compared.
 
 ``python -m laws.digest N`` with the tests folder on the path prints JSON: the instruction set, and
-digests by the first plane of a dense scan and by stage.
+digests by the first plane of a dense scan and of all recipes.
 """
 
 import hashlib
@@ -9,18 +9,17 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
 
-from laws.around import AroundSubject
 from laws.checks import large_mix
 from laws.engine import EngineSubject
-from laws.feedback import FeedbackSubject
 from laws.planes import PLANES, VARIABLE
+from laws.registry import ENTRIES, Entry
 from oracle.corpus import Draw, Mix, draw_call, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
 
 Table = tuple[Shape, list[Row], list[Call]]
-STAGES: dict[str, type[EngineSubject]] = {"around": AroundSubject, "feedback": FeedbackSubject}
 
 
 def large_table(seed: int) -> Table:
@@ -32,13 +31,21 @@ def large_table(seed: int) -> Table:
     return shape, rows, [draw_call(draw, guide, 16) for _ in range(4)]
 
 
-def table_of(n_rows: int) -> Table:
-    """A table of four tenants, and six calls."""
-    draw = Draw(21)
+@cache
+def rows_of(n_rows: int, seed: int) -> tuple[Shape, list[Row], Oracle]:
+    """A table of four tenants, and the oracle of its first rows."""
     shape = Shape(cell=("tenant",), dense={"embedding": 7})
-    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
-    guide = Oracle(shape, rows[:200])
-    return shape, rows, [draw_call(draw, guide, 16) for _ in range(6)]
+    rows = draw_rows(Draw(seed), shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
+    return shape, rows, Oracle(shape, rows[:200])
+
+
+def table_of(
+    n_rows: int, *entries: Entry, n_queries: int = 16, n_calls: int = 1, seed: int = 21
+) -> Table:
+    """A table of four tenants, and calls for each entry."""
+    shape, rows, guide = rows_of(n_rows, seed)
+    draw = Draw(seed)
+    return shape, rows, [e.call(draw, guide, n_queries) for e in entries for _ in range(n_calls)]
 
 
 def digest(asked: Iterable[tuple[EngineSubject, list[Call]]]) -> str:
@@ -51,12 +58,11 @@ def digest(asked: Iterable[tuple[EngineSubject, list[Call]]]) -> str:
 
 
 def digests(seeds: int) -> dict[str, str]:
-    """The instruction set in force, and a digest for each plane and each stage."""
+    """The instruction set in force, and a digest for each plane and of all recipes."""
     tables = [large_table(seed) for seed in range(seeds)]
     found = {"isa": EngineSubject(*tables[0][:2]).index.stats()["isa"]}
-    shape, rows, calls = table_of(400)
-    for stage, subject in STAGES.items():
-        found[stage] = digest([(subject(shape, rows), calls)])
+    shape, rows, calls = table_of(400, *ENTRIES, n_queries=8)
+    found["recipes"] = digest([(EngineSubject(shape, rows, threaded=True), calls)])
     for plane in PLANES:
         os.environ[VARIABLE] = plane  # each call reads it anew
         found[plane] = digest((EngineSubject(*table[:2]), table[2]) for table in tables)

@@ -2,19 +2,23 @@
 API.
 """
 
-import struct
+import math
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
+from hyrecall.recipe import Dense, Lexical, Recipe, WithThreads
 from laws.planes import check_forced
 from oracle import fusion, scope, words
 from oracle.bm25 import Bm25
 from oracle.documents import Above, Call, Hit, Key, Reply, Row, Scope, Shape
+from oracle.staged import NOW
 
 
 class EngineSubject:
@@ -28,19 +32,17 @@ class EngineSubject:
         device: str = "cpu",
         threads: int | None = None,
         cluster: str | None = None,
+        threaded: bool = False,
     ) -> None:
         self.shape = shape
         self.index = hr.Index.build(
             table(shape, rows),
-            self.schema(shape, cluster),
+            schema(shape, cluster, threaded=threaded),
             analyzer=hr.Analyzer("word") if shape.lexical else None,
             device=device,
             threads=threads,
         )
         check_forced(self.index)
-
-    def schema(self, shape: Shape, cluster: str | None) -> "hr.Schema":
-        return schema(shape, cluster)
 
     def add(self, rows: Sequence[Row]) -> None:
         self.index.add(table(self.shape, rows))
@@ -82,10 +84,30 @@ class EngineSubject:
         return self.index.recall(**arguments(self.shape, call))
 
     def recall(self, call: Call) -> list[Reply]:
-        return replies(self.shape, self.hits(call).to_arrow(), len(call.scopes))
+        return self.replies(call, self.hits(call))
+
+    def replies(self, call: Call, hits: "hr.Hits") -> list[Reply]:
+        """One reply a query, with what stands around its hits if the call asks for it."""
+        table, signed = hits.to_arrow(), bool(call.shaping)
+        more = [arm.name for arm in call.more]
+        plain = replies(self.shape, table, len(call.scopes), more=more, signed=signed)
+        if not call.is_grouped:
+            return plain
+        return [
+            tuple(
+                one._replace(
+                    around=tuple((row.step, row.key) for row in shown.surrounding),
+                    thread=tuple((row.key, row.score) for row in shown.thread_rows),
+                )
+                for one, shown in zip(own, of_query, strict=True)
+            )
+            for own, of_query in zip(plain, hits, strict=True)
+        ]
 
     def recall_bytes(self, call: Call) -> bytes:
-        return ipc_bytes(self.hits(call).to_arrow())
+        hits = self.hits(call)
+        shown = repr(self.replies(call, hits)).encode() if call.is_grouped else b""
+        return ipc_bytes(hits.to_arrow()) + shown
 
 
 # Rows -> table
@@ -124,9 +146,11 @@ def vector_column(vectors: Sequence[np.ndarray | None], dim: int) -> pa.FixedSiz
     return pa.FixedSizeListArray.from_arrays(pa.array(flat, pa.float32()), dim, mask=missing)
 
 
-def schema(shape: Shape, cluster: str | None = None) -> "hr.Schema":
+def schema(shape: Shape, cluster: str | None = None, *, threaded: bool = False) -> "hr.Schema":
     """The schema of such a table."""
+    threads = {"thread": "kind", "place": "number"} if threaded else {}
     return hr.Schema(
+        **threads,
         key="id",
         cell=shape.cell or None,
         text={arm: hr.Text(*columns) for arm, columns in shape.lexical.items()},
@@ -139,21 +163,40 @@ def schema(shape: Shape, cluster: str | None = None) -> "hr.Schema":
 # Call -> arguments of Index.recall
 
 
-def arguments(shape: Shape, call: Call) -> dict[str, object]:
+def arguments(shape: Shape, call: Call) -> dict[str, Any]:
     """A call in the words of the public API; an option that is not set is not said."""
-    said: dict[str, object] = {"limit": call.limit}
+    said: dict[str, Any] = {"limit": call.limit}
     if call.texts:
         said["text"] = {
             arm: [engine_query(text) for text in texts] for arm, texts in call.texts.items()
         }
     if call.vectors:
         said["vectors"] = {arm: query_vectors(vectors) for arm, vectors in call.vectors.items()}
+    for arm in call.more:
+        if arm.name in call.inputs:
+            place = "candidates" if isinstance(arm, hr.arms.Listed) else "text"
+            given = {arm.name: list(call.inputs[arm.name])}
+            said[place] = {**said.get(place, {}), **given}
+    if call.more:
+        said["arms"] = call.more
     if shape.cell:
         said["scope"] = [engine_scope(cells) for cells in call.scopes]
     if call.filters is not None:
         said["filter"] = [None if f is None else engine_filter(f) for f in call.filters]
     if call.offset:
         said["offset"] = call.offset
+    if call.shaping:
+        said["now"] = NOW
+    if call.by_thread:
+        said["group"] = "thread"
+    if call.n_around:
+        said["surrounding"] = call.n_around
+    return said | (options(call) if call.recipe is None else {"recipe": recipe_of(call, shape)})
+
+
+def options(call: Call) -> dict[str, object]:
+    """What a recipe says, if there is one."""
+    said: dict[str, object] = {}
     if call.depth is not None:
         said["depth"] = call.depth
     if call.fusion is not None:
@@ -164,7 +207,52 @@ def arguments(shape: Shape, call: Call) -> dict[str, object]:
         said["min_fused"] = call.min_fused
     if call.bm25 is not None:
         said["bm25"] = engine_bm25(call.bm25)
+    if call.shaping:
+        said["shaping"] = call.shaping
     return said
+
+
+def recipe_of(call: Call, shape: Shape, *, exact: bool = True) -> Recipe:
+    """The options of a call as a recipe: with ``exact``, or with the threads of a scope."""
+    if call.recipe == "threads":
+        return THREADS.replace(shaping=call.shaping, depth=call.depth)
+    weights = {} if call.fusion is None else dict(call.fusion.weights or {})
+
+    def shared(arm: str) -> dict[str, Any]:
+        floor = call.min_score.get(arm)
+        return {
+            "arms": (arm,),
+            "weight": weights.get(arm, 1.0),
+            "min_score": None if floor is None else engine_floor(floor),
+        }
+
+    bm25 = None if call.bm25 is None else engine_bm25(call.bm25)
+    fusion = hr.recipes.default.fusion
+    if call.fusion is not None:
+        fusion = engine_fusion(replace(call.fusion, weights=None))
+    elif bm25 is None and (len(call.arms) > 1 or call.stage("Around") or call.stage("Prior")):
+        bm25 = hr.BM25("lucene", k1=0.75, b=0.25)
+    return Recipe(
+        name="exact",
+        arms=(
+            *(Lexical(**shared(arm), bm25=bm25) for arm in shape.lexical if arm in call.texts),
+            *(Dense(**shared(arm)) for arm in shape.dense if arm in call.vectors),
+        ),
+        fusion=fusion,
+        fuse_one_arm=call.fusion is not None,
+        min_fused=call.min_fused,
+        depth=100 if call.depth is None else call.depth,
+        shaping=call.shaping,
+        exact=exact,
+    )
+
+
+THREADS = Recipe(
+    name="law",
+    arms=(Lexical(bm25=hr.BM25(k1=0.75, b=0.25)), Dense()),
+    fusion=hr.WeightedSum(balance=0.85),
+    with_threads=WithThreads(hr.Around(), hr.BM25(k1=1.5, b=(0.25, 0.75))),
+)
 
 
 def query_vectors(vectors: Sequence[np.ndarray | None]) -> object:
@@ -256,12 +344,14 @@ def engine_bm25(bm25: Bm25) -> "hr.BM25":
 # Table of hits -> replies
 
 
-def replies(shape: Shape, hits: pa.Table, n_queries: int) -> list[Reply]:
+def replies(
+    shape: Shape, hits: pa.Table, n_queries: int, *, more: Sequence[str] = (), signed: bool = False
+) -> list[Reply]:
     """The table of hits as one reply a query, after checking what no table of hits may hold."""
     columns = {name: hits.column(name).to_pylist() for name in hits.column_names}
-    nothing = [None] * hits.num_rows
-    scores = [columns.get(f"{arm}_score", nothing) for arm in shape.arms]
-    ranks = [columns.get(f"{arm}_rank", nothing) for arm in shape.arms]
+    nothing, arms = [None] * hits.num_rows, (*shape.arms, *more)
+    scores = [columns.get(f"{arm}_score", nothing) for arm in arms]
+    ranks = [columns.get(f"{arm}_rank", nothing) for arm in arms]
     cells = [columns[name] for name in shape.cell]
     out: list[list[Hit]] = [[] for _ in range(n_queries)]
     places = list(zip(columns["query"], columns["rank"], strict=True))
@@ -275,17 +365,19 @@ def replies(shape: Shape, hits: pa.Table, n_queries: int) -> list[Reply]:
             tuple(values[at] for values in scores),
             tuple(values[at] for values in ranks),
         )
-        check_numbers(hit)
+        check_numbers(hit, signed=signed)
         out[query].append(hit)
     return [tuple(reply) for reply in out]
 
 
-def check_numbers(hit: Hit) -> None:
-    """No score is NaN, infinite or -0; equality of the rest is then equality of bits."""
-    for value in (hit.score, *hit.arm_scores):
-        assert value is None or (
-            np.isfinite(value) and struct.pack("d", value) != struct.pack("d", -0.0)
-        ), hit
+def check_numbers(hit: Hit, *, signed: bool) -> None:
+    """No score is NaN, infinite or -0 (but where a stage has multiplied it: ``signed``); equality
+    is then equality of bits.
+    """
+    values = hit.arm_scores if signed else (hit.score, *hit.arm_scores)
+    for value in values:
+        assert value is None or math.copysign(1.0, value or 1.0) == math.copysign(1.0, value), hit
+    assert all(value is None or math.isfinite(value) for value in (hit.score, *hit.arm_scores)), hit
 
 
 def ipc_bytes(hits: pa.Table) -> bytes:

@@ -1,99 +1,106 @@
 """Planted bugs in the life of an index (L3) and in batches (L4)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from laws.planted import LeftToRightDot
+from laws.planted import LEFT_TO_RIGHT, mutant, mutation, mutations
 from laws.subject import OracleSubject
-from oracle.documents import Call, Key, Reply, Row, Scope, Shape
+from oracle.documents import Call, Reply, Row, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
-from oracle.scope import Predicate
-from oracle.words import Mask
+from oracle.recipe import RecipeOracle
 
 # L3: history
 
 
-class OldPlace(Life):
+def in_place(self: Life, was: Any, rows: Sequence[Row]) -> None:
     """An updated document keeps its old place in the order."""
-
-    def upsert(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._live[row.identity] = row
+    for row in rows:
+        self._live[row.identity] = row
 
 
-class DeleteEverywhere(Life):
+def from_everywhere(self: Life, was: Any, keys: Sequence[Any], scopes: Any) -> int:
     """A key is deleted from every cell that has it."""
-
-    def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
-        doomed = [identity for identity in self._live if identity[1] in keys]
-        for identity in doomed:
-            del self._live[identity]
-        return len(doomed)
+    doomed = [identity for identity in self._live if identity[1] in keys]
+    for identity in doomed:
+        del self._live[identity]
+    return len(doomed)
 
 
-class FilterEverywhere(Life):
-    """A filter deletes what passes it in every cell."""
-
-    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
-        return super().delete_where(frozenset(row.cell for row in self.rows), predicate)
-
-
-class GhostLife(Life):
-    """Remembers the documents that went."""
-
-    def __init__(self, rows: Sequence[Row] = ()) -> None:
-        self.ghosts: list[Row] = []
-        super().__init__(rows)
-
-    def upsert(self, rows: Sequence[Row]) -> None:
-        self.ghosts += [self._live[row.identity] for row in rows if row.identity in self._live]
-        super().upsert(rows)
-
-    def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int:
-        before = self.rows
-        gone = super().delete(keys, scopes)
-        self.ghosts += [row for row in before if row.identity not in self._live]
-        return gone
-
-    def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
-        before = self.rows
-        gone = super().delete_where(cells, predicate)
-        self.ghosts += [row for row in before if row.identity not in self._live]
-        return gone
+def one_by_one(self: Life, was: Any, rows: Sequence[Row]) -> None:
+    """An add that fails has added what came before the conflict."""
+    for row in rows:
+        was([row])
 
 
-class GhostOracle(Oracle):
-    """Takes its last rows for ghosts."""
+LIVES = mutations(
+    {
+        "an update keeps its place": {"upsert": in_place},
+        "a key is deleted in every cell": {"delete": from_everywhere},
+        "a filter deletes in every cell": {
+            "delete_where": lambda self, was, cells, predicate: was(
+                frozenset(row.cell for row in self.rows), predicate
+            )
+        },
+        "half of an add stays": {"add": one_by_one},
+    }
+)
 
-    n_ghosts = 0
 
-    def visible(self, allowed: Mask, predicate: Predicate | None) -> Mask:
-        return super().visible(allowed, predicate) & (
-            np.arange(len(self.rows)) < len(self.rows) - self.n_ghosts
-        )
+class Ghosts(OracleSubject):
+    """An index that keeps the rows that went: an oracle has them in their old places."""
 
-
-class GhostStatistics(OracleSubject):
-    """Deleted documents are never found, but they still count in N, doc_freq and mean length."""
+    ghostly: type[Oracle]
 
     def __init__(self, shape: Shape, rows: Sequence[Row]) -> None:
-        super().__init__(shape, rows, oracle=GhostOracle, life=GhostLife)
+        super().__init__(shape, rows, oracle=RecipeOracle)
+        self.all_rows = list(rows)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        super().add(rows)
+        self.all_rows += rows
+
+    def upsert(self, rows: Sequence[Row]) -> None:
+        super().upsert(rows)
+        self.all_rows += rows
 
     def recall(self, call: Call) -> list[Reply]:
-        oracle = GhostOracle(self.shape, [*self.life.rows, *self.life.ghosts])
-        oracle.n_ghosts = len(self.life.ghosts)
+        live = {id(row) for row in self.life.rows}
+        oracle: Any = self.ghostly(self.shape, self.all_rows)
+        oracle.is_live = np.array([id(row) in live for row in self.all_rows], bool)
         return [oracle.recall(call, query) for query in range(len(call.scopes))]
 
 
-class HalfAdd(Life):
-    """An add that fails has added what came before the conflict."""
+def places_of_ghosts(
+    self: Any, was: Any, threads: Mapping[Any, list[int]], doc: int, distance: int
+) -> list[int]:
+    """A deleted row leaves a gap between the places of its neighbours."""
+    thread = self.thread(doc)
+    if thread not in threads:
+        return []
+    rows = [row for row in range(len(self.rows)) if self.thread(row) == thread]
+    near = was({thread: sorted(rows, key=self.place)}, doc, distance)
+    return [row for row in near if self.is_live[row]]
 
-    def add(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            super().add([row])
+
+def only_live(self: Any, was: Callable[..., Any], *given: Any) -> Any:
+    """Without those that went."""
+    return was(*given) & self.is_live
+
+
+class GhostStatistics(Ghosts):
+    """Deleted documents are never found, but count in N, doc_freq and mean length."""
+
+    ghostly = mutant(RecipeOracle, mutation({"visible": only_live}))
+
+
+class ThreadGhosts(Ghosts):
+    """Deleted rows keep their places in their threads."""
+
+    ghostly = mutant(RecipeOracle, mutation({"authorised": only_live, "near": places_of_ghosts}))
 
 
 # L4: the same bits in every batch
@@ -111,5 +118,5 @@ class BatchKernel(OracleSubject):
     """Batches of 16 and more take another dot product."""
 
     def recall(self, call: Call) -> list[Reply]:
-        oracle = LeftToRightDot if len(call.scopes) >= 16 else Oracle
+        oracle = mutant(Oracle, mutation(LEFT_TO_RIGHT)) if len(call.scopes) >= 16 else Oracle
         return OracleSubject(self.shape, self.life.rows, oracle=oracle).recall(call)

@@ -8,66 +8,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from laws.checks import (
-    LawBroken,
-    compare_with,
-    limit_is_a_prefix,
-    no_history,
-    non_interference,
-    same_in_every_batch,
-)
+from laws.checks import same_in_every_batch
 from laws.effort import Effort
-from laws.engine import arguments, ipc_bytes
-from laws.exact import BUGS, ExactSubject, MeantOracle, meant, recipe_of
-from laws.subject import Make
-from oracle.corpus import Draw, Mix, draw_call, draw_mix, draw_query, draw_rows, draw_shape
+from laws.engine import EngineSubject, arguments, ipc_bytes, recipe_of
+from laws.planted import mutant
+from laws.planted_stages import FOLLOWS_THE_LIMIT
+from laws.registry import BY_NAME
+from laws.subject import Make, planted
+from oracle.corpus import Draw, Mix, draw_mix, draw_query, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.exact import quoting
 from oracle.fusion import Rrf
 from oracle.recall import Oracle
+from oracle.recipe import RecipeOracle
 from oracle.words import Words
 
 TAKEN = ("text", "vectors", "scope", "filter", "limit", "offset")  # by a call with a recipe
-SIZES = (1, 2, 7, 33, 600)  # of which the last is answered in pieces
+ENTRY = BY_NAME["exact"]
 
 
 @pytest.fixture
-def exact(device: str) -> Callable[..., ExactSubject]:
-    return partial(ExactSubject, device=device)
+def exact(device: str) -> Callable[..., EngineSubject]:
+    return partial(EngineSubject, device=device)
 
 
-def test_replies_are_those_of_the_definition_to_the_last_bit(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=30, full=4000)
-    assert compare_with(MeantOracle, exact, range(tables)) > 40 * tables
-
-
-@pytest.mark.plain_cases(2)
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
-def test_another_rule_would_be_seen(bug: type[Oracle], exact: Make) -> None:
-    with pytest.raises(LawBroken):
-        compare_with(bug, exact, range(200))
-
-
-def test_what_others_store_changes_no_byte(exact: Make, effort: Effort) -> None:
-    pairs = effort.cases(quick=12, full=3000)
-    assert non_interference(exact, range(pairs)) == pairs
-
-
-def test_history_leaves_no_trace(exact: Make, effort: Effort) -> None:
-    sequences = effort.cases(quick=3, full=300)
-    assert no_history(exact, range(sequences)) == 10 * sequences
-
-
-def test_a_batch_of_any_size_and_order_replies_as_its_queries_alone(
-    exact: Make, effort: Effort
-) -> None:
-    tables = effort.cases(quick=2, full=40)
-    assert same_in_every_batch(exact, range(tables), SIZES) > tables * len(SIZES)
-
-
-def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(exact: Make, effort: Effort) -> None:
-    tables = effort.cases(quick=15, full=2000)
-    assert limit_is_a_prefix(exact, range(tables)) == tables * 6 * 4
+def test_a_large_batch_is_answered_in_pieces(exact: Make) -> None:
+    assert same_in_every_batch(exact, range(2), (1, 7, 33, 600), ENTRY) > 8
 
 
 WORDS = ("ash", "bay", "gro")
@@ -79,32 +45,27 @@ def of_one_arm(draw: Draw) -> tuple[list[Row], Call]:
     mix = Mix(n_rows=80, n_tenants=1, vocabulary=WORDS, longest=6)
     texts = tuple(draw_query(draw, WORDS) for _ in range(6))
     scopes = (frozenset({("ana",)}),) * 6
-    return draw_rows(draw, ONE_ARM, mix), Call(scopes, {"text": texts}, limit=80, depth=3)
+    call = Call(scopes, {"text": texts}, limit=80, depth=3, recipe="exact")
+    return draw_rows(draw, ONE_ARM, mix), quoting(call)
 
 
-def test_one_arm_gives_prefixes_beyond_its_depth_too(
-    exact: Callable[..., ExactSubject], effort: Effort
-) -> None:
-    for seed in range(effort.cases(quick=12, full=500)):
-        rows, call = of_one_arm(Draw(seed))
-        subject = exact(ONE_ARM, rows)
-        whole = subject.recall(call)
-        for limit in (1, 2, 4, 9, 30):
-            found = subject.recall(replace(call, limit=limit))
-            assert found == [reply[:limit] for reply in whole], (seed, limit)
+def gives_prefixes(make: Make, seed: int) -> bool:
+    """Whether shorter replies are prefixes of the longest."""
+    rows, call = of_one_arm(Draw(seed))
+    subject = make(ONE_ARM, rows)
+    whole = subject.recall(call)
+    found = {limit: subject.recall(replace(call, limit=limit)) for limit in (1, 2, 4, 9, 30)}
+    return all(one == [reply[:limit] for reply in whole] for limit, one in found.items())
 
 
-def test_threads_and_segments_change_no_byte(exact: Callable[..., ExactSubject]) -> None:
-    draw = Draw(7)
-    shape = Shape(cell=("tenant",), dense={"embedding": 7})
-    rows = draw_rows(draw, shape, Mix(n_rows=9000, n_tenants=4, zipf=True))
-    one, four, grown = exact(shape, rows, threads=1), exact(shape, rows), exact(shape, rows[:4096])
-    for first in range(4096, len(rows), 2000):
-        grown.add(rows[first : first + 2000])
-    assert grown.index.stats()["n_segments"] > 1
-    for _ in range(12):
-        call = draw_call(draw, Oracle(shape, rows[:200]), 16)
-        assert one.recall_bytes(call) == four.recall_bytes(call) == grown.recall_bytes(call)
+def test_one_arm_gives_prefixes_beyond_its_depth_too(exact: Make, effort: Effort) -> None:
+    seeds = range(effort.cases(quick=12, full=500))
+    assert [seed for seed in seeds if not gives_prefixes(exact, seed)] == []
+
+
+def test_a_lookup_that_follows_the_limit_is_caught() -> None:
+    oracle = mutant(RecipeOracle, FOLLOWS_THE_LIMIT)
+    assert not all(gives_prefixes(planted(oracle), seed) for seed in range(12))
 
 
 def of_queries(hits: pa.Table, at: list[int]) -> bytes:
@@ -112,7 +73,7 @@ def of_queries(hits: pa.Table, at: list[int]) -> bytes:
 
 
 def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
-    exact: Callable[..., ExactSubject], effort: Effort
+    exact: Callable[..., EngineSubject], effort: Effort
 ) -> None:
     moved = kept = 0
     for seed in range(effort.cases(quick=30, full=2000)):
@@ -120,8 +81,8 @@ def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))
         subject = exact(shape, rows)
-        call = meant(draw_call(draw, Oracle(shape, rows), 12))
-        call = quoting(call)
+        call = replace(ENTRY.call(draw, Oracle(shape, rows), 12), by_thread=False, n_around=0)
+        call = replace(call, shaping=tuple(s for s in call.shaping if type(s).__name__ == "Gate"))
         given = {name: one for name, one in arguments(shape, call).items() if name in TAKEN}
         new, old = (
             subject.index.recall(**given, recipe=recipe_of(call, shape, exact=on))
@@ -145,7 +106,7 @@ def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
 
 
 def test_one_arm_that_is_fused_takes_no_limit_beyond_its_depth(
-    exact: Callable[..., ExactSubject],
+    exact: Callable[..., EngineSubject],
 ) -> None:
     rows, call = of_one_arm(Draw(1))
     index = exact(ONE_ARM, rows).index

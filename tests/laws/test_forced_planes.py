@@ -8,6 +8,7 @@ import pytest
 from laws.digest import table_of
 from laws.engine import EngineSubject
 from laws.planes import PLANES, VARIABLE, check_forced, held_plane, windows_read
+from laws.registry import PLAIN
 
 FEW = 30  # a build of so few rows makes no plane of its own accord
 
@@ -17,7 +18,7 @@ def test_a_forced_plane_is_held_and_read_through_the_life_of_an_index(
     plane: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, plane)
-    shape, rows, calls = table_of(4 * FEW)
+    shape, rows, calls = table_of(4 * FEW, PLAIN, n_calls=6)
 
     def looked_at(subject: EngineSubject) -> EngineSubject:
         held = {held_plane(one.dense["embedding"]) for one in subject.index._state.segments}
@@ -41,7 +42,7 @@ def test_a_forced_plane_is_held_and_read_through_the_life_of_an_index(
 def test_a_plane_that_is_not_held_is_noticed(plane: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = {"head8": "head4", "head4": "head8", "int8": "rows", "rows": "int8"}[plane]
     monkeypatch.setenv(VARIABLE, other)
-    shape, rows, calls = table_of(FEW)
+    shape, rows, calls = table_of(FEW, PLAIN, n_calls=6)
     subject = EngineSubject(shape, rows)
     for call in calls:
         subject.recall_bytes(call)

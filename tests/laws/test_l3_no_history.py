@@ -4,13 +4,8 @@ import pytest
 
 from laws.checks import LawBroken, no_history
 from laws.effort import Effort
-from laws.planted_life import (
-    DeleteEverywhere,
-    FilterEverywhere,
-    GhostStatistics,
-    HalfAdd,
-    OldPlace,
-)
+from laws.planted import Mutation, mutant
+from laws.planted_life import LIVES, GhostStatistics
 from laws.subject import Make, planted
 from oracle.life import Life
 
@@ -26,12 +21,10 @@ def test_long_histories_leave_no_trace(make: Make, effort: Effort) -> None:
     assert no_history(make, range(1000, 1000 + sequences), steps=100) == 100 * sequences
 
 
-@pytest.mark.parametrize(
-    "life", [OldPlace, DeleteEverywhere, FilterEverywhere, HalfAdd], ids=lambda life: life.__name__
-)
-def test_a_faulty_life_is_caught(life: type[Life]) -> None:
+@pytest.mark.parametrize("fault", LIVES.values(), ids=LIVES)
+def test_a_faulty_life_is_caught(fault: Mutation) -> None:
     with pytest.raises(LawBroken):
-        no_history(planted(life=life), range(60))
+        no_history(planted(life=mutant(Life, fault)), range(60))
 
 
 def test_deleted_documents_that_still_count_are_caught() -> None:

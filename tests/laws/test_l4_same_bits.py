@@ -2,21 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from engine.planted_planes import ChangePlane, lost_rows, no_residual, with_front
 from laws.checks import LawBroken, same_in_every_batch
-from laws.digest import digest
+from laws.digest import digest, table_of
 from laws.effort import Effort
 from laws.engine import EngineSubject
 from laws.isa import NEEDED_FLAGS, skip_without
 from laws.planes import PLANES, VARIABLE
 from laws.planted_life import BatchKernel, NeighboursScope
+from laws.registry import PLAIN
 from laws.subject import Make, OracleSubject
-from oracle.corpus import Draw, Mix, draw_call, draw_rows
-from oracle.documents import Call, Row, Shape
-from oracle.recall import Oracle
 
 SIZES = (1, 2, 7, 31, 32, 33, 255, 257, 512)
 SEALED = 4096  # documents in the smallest sealed segment
@@ -35,26 +34,20 @@ def test_a_fault_of_batches_is_caught(bug: type[OracleSubject]) -> None:
         same_in_every_batch(bug, range(5), SIZES)
 
 
-def drawn(n_rows: int, seed: int = 5) -> tuple[Shape, list[Row], list[Call]]:
-    """A table of some size and calls on it."""
-    draw = Draw(seed)
-    shape = Shape(cell=("tenant",), dense={"embedding": 7})
-    rows = draw_rows(draw, shape, Mix(n_rows=n_rows, n_tenants=4, zipf=True))
-    guide = Oracle(shape, rows[:200])
-    return shape, rows, [draw_call(draw, guide, 16) for _ in range(12)]
+drawn = partial(table_of, n_calls=12, seed=5)
 
 
 def test_the_number_of_threads_changes_no_byte(
     make_engine: Callable[..., EngineSubject], effort: Effort
 ) -> None:
-    shape, rows, calls = drawn(effort.cases(quick=3000, full=30_000))
+    shape, rows, calls = drawn(effort.cases(quick=3000, full=30_000), PLAIN)
     one, two, four = (make_engine(shape, rows, threads=threads) for threads in (1, 2, 4))
     for call in calls:
         assert one.recall_bytes(call) == two.recall_bytes(call) == four.recall_bytes(call)
 
 
 def test_segments_change_no_byte(make_engine: Callable[..., EngineSubject], effort: Effort) -> None:
-    shape, rows, calls = drawn(effort.cases(quick=2 * SEALED + 500, full=6 * SEALED + 500))
+    shape, rows, calls = drawn(effort.cases(quick=2 * SEALED + 500, full=6 * SEALED + 500), PLAIN)
     whole, grown = make_engine(shape, rows), make_engine(shape, rows[:SEALED])
     for first in range(SEALED, len(rows), 1500):
         grown.add(rows[first : first + 1500])
@@ -72,7 +65,7 @@ def test_segments_change_no_byte(make_engine: Callable[..., EngineSubject], effo
 
 
 def test_repeating_a_call_repeats_its_bytes(make_engine: Callable[..., EngineSubject]) -> None:
-    shape, rows, calls = drawn(500)
+    shape, rows, calls = drawn(500, PLAIN)
     subject = make_engine(shape, rows)
     for call in calls:
         assert subject.recall_bytes(call) == subject.recall_bytes(replace(call))
@@ -96,7 +89,7 @@ def test_a_wrong_bound_changes_a_digest_where_the_plane_is_read(
     bug: ChangePlane, plane: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planes of both indexes are there, but "rows" reads none."""
-    shape, rows, calls = drawn(400, seed=21)
+    shape, rows, calls = drawn(400, PLAIN)
     monkeypatch.setenv(VARIABLE, "int8" if plane == "rows" else plane)
     whole, broken = EngineSubject(shape, rows), EngineSubject(shape, rows)
     broken.index = with_front(broken.index, bug)

@@ -8,10 +8,11 @@ import pytest
 from laws.checks import LawBroken, limit_is_a_prefix
 from laws.effort import Effort
 from laws.engine import EngineSubject, ipc_bytes
-from laws.planted import DepthIsLimit
+from laws.planted import DEPTH_IS_LIMIT, mutant, mutation
 from laws.subject import Make, planted
 from oracle.corpus import Draw, Mix, draw_rows
 from oracle.documents import Shape
+from oracle.recall import Oracle
 
 SHAPE = Shape(dense={"embedding": 3})
 BOTH = {"text": ["ash"], "vectors": [[1.0, 0.0, 0.0]], "scope": "ana"}
@@ -24,7 +25,7 @@ def test_a_smaller_limit_gives_a_prefix_and_an_offset_a_slice(make: Make, effort
 
 def test_a_depth_that_follows_the_limit_is_caught() -> None:
     with pytest.raises(LawBroken):
-        limit_is_a_prefix(planted(DepthIsLimit), range(40))
+        limit_is_a_prefix(planted(mutant(Oracle, mutation(DEPTH_IS_LIMIT))), range(40))
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """Evidence around a hit by definition: the rows near it in its thread, the thread as one document,
-its length.
+its length; and what a row's value in a column adds beside it.
 
 A table's thread is the attribute ``kind`` and the place there ``number``, both null now and then.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,18 +21,18 @@ from oracle.bm25 import (
     shift,
     weight,
 )
-from oracle.documents import Call, Hit, Reply
+from oracle.documents import Call
 from oracle.fusion import Dbsf, Fusion, Ranks, Rrf, Scores, Weighted, running_sum
-from oracle.recall import DEFAULT_BM25, DEFAULT_DEPTH, DEFAULT_FUSION, Docs, Oracle
+from oracle.recall import DEFAULT_FUSION, Oracle, Search
 from oracle.scope import Cell, Value
 from oracle.words import Leaf, Mask, Query, matched
 
 Thread = tuple[Cell, Value]
-LUCENE = Bm25()
+Threads = dict[Thread, list[int]]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Around:
     """The weights of the stage."""
 
     neighbours: tuple[float, ...] = (0.3, 0.15)
@@ -40,18 +40,11 @@ class Evidence:
     length: float = 0.4
 
 
-def deep(call: Call) -> Call:
-    """The same call with a depth that gives its page: with the stage an arm alone is no longer as
-    deep as the limit asks.
-    """
-    most = call.limit + call.offset
-    return replace(call, depth=max(DEFAULT_DEPTH if call.depth is None else call.depth, most))
+SILENT = Around((), 0.0, 0.0)  # where a prior is alone
 
 
-class AroundOracle(Oracle):
-    """The definition of a reply with evidence. One method for each decision, as in Oracle."""
-
-    how = Evidence()
+class AroundPart(Oracle):
+    """Recall with the stages Around and Prior. One method for each decision, as in Oracle."""
 
     # Threads
 
@@ -65,9 +58,9 @@ class AroundOracle(Oracle):
         value = self.rows[doc].attributes["number"]
         return value is None, value or 0, doc
 
-    def threads(self, docs: Sequence[int]) -> dict[Thread, list[int]]:
+    def threads(self, docs: Sequence[int]) -> Threads:
         """The rows of each thread, in their order."""
-        out: dict[Thread, list[int]] = {}
+        out: Threads = {}
         for doc in sorted(docs, key=self.place):
             thread = self.thread(doc)
             if thread is not None:
@@ -136,27 +129,25 @@ class AroundOracle(Oracle):
 
     # Fusion
 
-    def constants(self, call: Call) -> Bm25:
-        """With the stage the default fusion joins one arm alone, too."""
-        named = call.bm25 or (self.bm25 if self.bm25 != LUCENE else None)
-        return named or (DEFAULT_BM25 if call.fusion is None else LUCENE)
+    def fusion(self, call: Call) -> Fusion | None:
+        """With a stage the default fusion joins one arm alone, too."""
+        joins = call.stage("Around") or call.stage("Prior")
+        return super().fusion(call) or (DEFAULT_FUSION if joins else None)
 
-    def outside(
-        self, fusion: Fusion, scores: Scores, ranks: Ranks, weights: Mapping[str, float], doc: int
-    ) -> float:
+    def outside(self, search: Search, weights: Mapping[str, float], doc: int) -> float:
         """The fused score of a row that no list has, scaled by the others' extremes and cut."""
+        fusion = search.fusion
         if isinstance(fusion, Rrf):
             return 0.0
         parts = []
-        for arm, of_arm in scores.items():
-            score = of_arm[doc]
-            union = {d for listed in ranks.values() for d in listed}
-            known = {d: s for d, s in of_arm.items() if s is not None and d in union and ranks[arm]}
+        for arm, of_arm in search.inside.items():
+            score, listed = search.scores[arm][doc], search.ranks[arm]
+            known = {d: s for d, s in of_arm.items() if s is not None and listed}
             if not fusion.complete:
-                known = {d: s for d, s in known.items() if d in ranks[arm]}
+                known = {d: s for d, s in known.items() if d in listed}
             worth = 0.0
             if score is not None and fusion.complete and known:
-                worth = self.worth_outside(fusion, known, ranks[arm], score)
+                worth = self.worth_outside(fusion, known, listed, score)
             parts.append(weights[arm] * worth)
         return max(parts) if fusion.largest else running_sum(sorted(parts, reverse=True))
 
@@ -204,122 +195,79 @@ class AroundOracle(Oracle):
         """A score and its evidence, added largest first."""
         return running_sum(sorted([fused, *addends], reverse=True)) + 0.0
 
-    # The reply
+    # What is added
 
-    def recall(self, call: Call, query: int) -> Reply:
-        """The reply to one query of a call."""
-        call = deep(call)
-        allowed = self.authorised(call.scopes[query])
-        visible = self.visible(allowed, call.filter(query))
-        found = self.arm_scores(call, query, allowed, visible)
-        fusion = call.fusion or DEFAULT_FUSION
-        weights = self.weights(fusion, call)
-        lists: dict[str, Docs] = {}
-        for arm in weights.keys() & found.keys():
-            scores, candidates = found[arm]
-            if arm in call.min_score:
-                candidates = candidates & self.clears(scores, call.min_score[arm])
-            lists[arm] = self.cut(scores, candidates, self.depth(call))
-        ranks = {
-            arm: self.ranks(found[arm][0], lists[arm]) if arm in lists else {} for arm in weights
-        }
-        union = sorted({doc for listed in ranks.values() for doc in listed})
-        threads = self.threads(self.speaking(allowed, visible))
-        distances = range(1, len(self.how.neighbours) + 1)
-        beside = {doc: [self.near(threads, doc, d) for d in distances] for doc in union}
-        added = {near for lists_ in beside.values() for docs in lists_ for near in docs}
-        pool = [*union, *sorted(added - set(union))]
-        completed = {
-            arm: {
-                doc: self.component(arm, doc, found[arm][0], doc in ranks[arm])
-                if arm in found
-                else None
-                for doc in pool
-            }
-            for arm in weights
-        }
-        inside = {arm: {doc: of_arm[doc] for doc in union} for arm, of_arm in completed.items()}
-        shares: Mapping[str, float] = weights
+    def near_union(self, search: Search) -> list[int]:
+        """Rows beside those of the lists."""
+        around = search.call.stage("Around")
+        if around is None or search.fusion is None:
+            return []
+        threads = self.threads(self.speaking(search.allowed, search.visible))
+        distances = range(1, len(around.neighbours) + 1)
+        beside = {n for doc in search.union for d in distances for n in self.near(threads, doc, d)}
+        return sorted(beside - set(search.union))
+
+    def scored(self, search: Search) -> dict[int, float]:
+        """The fused scores and what is added to them."""
+        around, prior = search.call.stage("Around"), search.call.stage("Prior")
+        if around is None and prior is None:
+            return super().scored(search)
+        fusion, ranks, fused = search.fusion, search.ranks, search.fused
+        assert fusion is not None
+        shares: Mapping[str, float] = search.weights
         if isinstance(fusion, Weighted):
-            shares = fusion.balanced(inside, ranks, weights, tuple(self.shape.dense))
-        fused = dict(self.fused(fusion, inside, ranks, weights))
-        for doc in pool[len(union) :]:
-            fused[doc] = self.outside(fusion, completed, ranks, shares, doc) + 0.0
-        unit = self.unit(fusion, inside, ranks, shares) if union else 0.0
-        heard = self.heard_texts(call, query, ranks)
-        addends = self.evidence(heard, query, allowed, visible, threads, union, pool, fused, unit)
-        final = {
-            doc: self.total(fused[doc], addends[doc])
-            for doc in pool
-            if doc in union or self.becomes_hit(doc, visible)
+            kinds = tuple(self.shape.lexical), tuple(self.shape.dense)
+            shares = fusion.balanced(search.inside, ranks, search.weights, *kinds)
+        for doc in search.near:
+            fused[doc] = self.outside(search, shares, doc) + 0.0
+        unit = self.unit(fusion, search.inside, ranks, shares) if search.union else 0.0
+        search.addends = self.addends(search, around or SILENT, fused, unit)
+        if prior is not None:
+            for doc, addends in search.addends.items():
+                addends["prior"] = self.prior_unit(unit) * self.worth(prior, doc)
+        return {
+            doc: self.total(fused[doc], list(addends.values()))
+            for doc, addends in search.addends.items()
+            if doc in search.union or self.becomes_hit(doc, search.visible)
         }
-        if call.min_fused is not None:
-            final = {doc: score for doc, score in final.items() if score >= call.min_fused}
-        order = sorted(final, key=lambda doc: (-final[doc], doc))
-        return tuple(
-            Hit(
-                rank=1 + at,
-                key=self.rows[doc].key,
-                cell=self.rows[doc].cell,
-                score=final[doc],
-                arm_scores=tuple(
-                    completed[arm][doc] if arm in completed else None for arm in self.shape.arms
-                ),
-                arm_ranks=tuple(
-                    ranks[arm].get(doc) if arm in ranks else None for arm in self.shape.arms
-                ),
-            )
-            for at, doc in enumerate(order)
-            if call.offset <= at < call.offset + call.limit
-        )
 
-    def heard_texts(self, call: Call, query: int, ranks: Ranks) -> Call:
-        """The call without the query's text of each arm that lists nothing, which adds nothing."""
-        texts = {
-            arm: tuple(
-                None if at == query and not ranks.get(arm) else one for at, one in enumerate(given)
-            )
-            for arm, given in call.texts.items()
-        }
-        return replace(call, texts=texts)
+    def prior_unit(self, unit: float) -> float:
+        """What the numbers of a prior are shares of."""
+        return unit
 
-    def evidence(
-        self,
-        call: Call,
-        query: int,
-        allowed: Mask,
-        visible: Mask,
-        threads: Mapping[Thread, list[int]],
-        union: Sequence[int],
-        pool: Sequence[int],
-        fused: Mapping[int, float],
-        unit: float,
-    ) -> dict[int, list[float]]:
-        """What is added to each score of the pool."""
-        how = self.how
-        out: dict[int, list[float]] = {doc: [] for doc in pool}
+    def worth(self, prior: object, doc: int) -> float:
+        """What a row's value adds; another value, or none, adds 0."""
+        return dict(prior.values).get(self.rows[doc].attributes[prior.column], 0.0)
+
+    def heard_texts(self, search: Search) -> dict[str, Query]:
+        """The query's text of each arm that lists something; another arm adds nothing."""
+        texts = {arm: search.call.texts[arm][search.query] for arm in search.call.texts}
+        heard = [arm for arm in self.shape.lexical if search.ranks.get(arm)]
+        return {arm: text for arm in heard if (text := texts[arm]) is not None}
+
+    def addends(
+        self, search: Search, how: Around, fused: Mapping[int, float], unit: float
+    ) -> dict[int, dict[str, float]]:
+        """What is added to each score, by its name."""
+        pool = [*search.union, *search.near]
+        threads = self.threads(self.speaking(search.allowed, search.visible))
+        out: dict[int, dict[str, float]] = {doc: {} for doc in pool}
         for doc in pool:
             for distance, one in enumerate(how.neighbours, start=1):
                 near = [n for n in self.near(threads, doc, distance) if n in fused]
                 if near:
-                    out[doc].append(one * max(0.0, *(fused[n] for n in near)))
-        weights = self.weights(call.fusion or DEFAULT_FUSION, call)
-        texts = {
-            arm: call.texts[arm][query]
-            for arm in self.shape.lexical
-            if arm in weights and arm in call.texts and call.texts[arm][query] is not None
-        }
+                    out[doc][f"neighbour_{distance}"] = one * max(0.0, *(fused[n] for n in near))
         of_threads, of_lengths = {}, {}
-        for arm, text in texts.items():
-            counted = self.counted(arm, allowed, visible)
-            constants = for_lengths(self.constants(call), self.lengths[arm][counted])
+        for arm, text in self.heard_texts(search).items():
+            counted = self.counted(arm, search.allowed, search.visible)
+            constants = for_lengths(self.constants(search.call), self.lengths[arm][counted])
             scores = self.thread_scores(arm, text, threads, constants)
             mine = {
                 doc: scores[thread]
                 for doc in pool
                 if (thread := self.thread(doc)) is not None and thread in scores
             }
-            inside = [mine[doc] for doc in union if doc in mine]
+            inside = [mine[doc] for doc in search.union if doc in mine]
             low, high = (min(inside), max(inside)) if inside else (0.0, 0.0)
             of_threads[arm] = {
                 doc: 1.0 if low == high else (value - low) / (high - low)
@@ -331,12 +279,13 @@ class AroundOracle(Oracle):
                 for doc in pool
                 if self.texts[arm][doc] is not None
             }
-        for of_arms, one in ((of_threads, how.thread), (of_lengths, how.length)):
+        for name, of_arms in (("thread", of_threads), ("length", of_lengths)):
+            one = getattr(how, name)
             for doc in pool if one > 0 else ():
                 speaking = [arm for arm in of_arms if doc in of_arms[arm]]
-                parts = [weights[arm] * of_arms[arm][doc] for arm in speaking]
-                total = running_sum([weights[arm] for arm in speaking])
+                parts = [search.weights[arm] * of_arms[arm][doc] for arm in speaking]
+                total = running_sum([search.weights[arm] for arm in speaking])
                 if total > 0:
                     mean = running_sum(sorted(parts, reverse=True)) / total
-                    out[doc].append((one * unit) * mean)
+                    out[doc][name] = (one * unit) * mean
         return out

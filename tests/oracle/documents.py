@@ -3,8 +3,8 @@ and tests.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from oracle.arithmetic import F32
 from oracle.bm25 import Bm25
@@ -14,6 +14,8 @@ from oracle.words import Query
 
 Key = str | int
 Scope = frozenset[Cell]
+
+DEFAULT_DEPTH = 100
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,17 @@ class Call:
     min_score: Mapping[str, float | Above] = field(default_factory=dict)
     min_fused: float | None = None
     bm25: Bm25 | None = None
+    more: tuple[Any, ...] = ()  # arms, with the names and the options of the public ones
+    inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # of those that take any
+    shaping: tuple[Any, ...] = ()  # stages, with the names and the options of the public ones
+    by_thread: bool = False
+    n_around: int = 0
+    recipe: str | None = None  # "exact" or "threads": the call goes by such a recipe
 
     @property
     def arms(self) -> tuple[str, ...]:
         """Arms that the call asks for."""
-        return (*self.texts, *self.vectors)
+        return (*self.texts, *self.vectors, *(arm.name for arm in self.more))
 
     def filter(self, query: int) -> Predicate | None:
         """The filter of one query."""
@@ -95,19 +103,28 @@ class Call:
     def take(self, queries: Iterable[int]) -> "Call":
         """The same call for some of its queries, in the order given."""
         at = tuple(queries)
-        return Call(
+        return replace(
+            self,
             scopes=tuple(self.scopes[i] for i in at),
             texts={arm: tuple(texts[i] for i in at) for arm, texts in self.texts.items()},
             vectors={arm: tuple(vectors[i] for i in at) for arm, vectors in self.vectors.items()},
+            inputs={arm: tuple(given[i] for i in at) for arm, given in self.inputs.items()},
             filters=None if self.filters is None else tuple(self.filters[i] for i in at),
-            limit=self.limit,
-            offset=self.offset,
-            depth=self.depth,
-            fusion=self.fusion,
-            min_score=self.min_score,
-            min_fused=self.min_fused,
-            bm25=self.bm25,
         )
+
+    def stage(self, name: str) -> Any:
+        """The stage of that name, or None."""
+        return next((one for one in self.shaping if type(one).__name__ == name), None)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether threads are hits, or rows around hits are shown."""
+        return self.by_thread or self.n_around > 0
+
+    def deep(self) -> "Call":
+        """The same call with a depth that gives its page."""
+        most = self.limit + self.offset
+        return replace(self, depth=max(DEFAULT_DEPTH if self.depth is None else self.depth, most))
 
 
 class Hit(NamedTuple):
@@ -119,6 +136,8 @@ class Hit(NamedTuple):
     score: float
     arm_scores: tuple[float | None, ...]
     arm_ranks: tuple[int | None, ...]
+    around: tuple[tuple[int, Key], ...] = ()  # rows beside it in its thread, by steps
+    thread: tuple[tuple[Key, float], ...] = ()  # the best rows of its thread, with their scores
 
 
 Reply = tuple[Hit, ...]

@@ -1,12 +1,12 @@
 """Rows that hold a quoted string whole come first: the rule, added to recall by definition."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from oracle.documents import Call, Reply
+from oracle.documents import DEFAULT_DEPTH, Call
 from oracle.fusion import Ranks
-from oracle.recall import DEFAULT_DEPTH, Docs, Oracle
-from oracle.words import Mask, Phrase, Query, Words, leaves
+from oracle.recall import Docs, Oracle, Search
+from oracle.words import Any, Mask, Phrase, Query, Words, leaves
 
 
 def quoting(call: Call) -> Call:
@@ -29,12 +29,8 @@ def quoted(query: Query | None) -> Query | None:
     return Words(f'"{" ".join(query.text.split()[:most])}"')
 
 
-class ExactOracle(Oracle):
+class ExactPart(Oracle):
     """Recall by a recipe with ``exact``, of calls that :func:`quoting` has changed."""
-
-    def recall(self, call: Call, query: int) -> Reply:
-        """The reply to one query of the changed call."""
-        return super().recall(quoting(call), query)
 
     def looked_up(self, call: Call) -> int:
         """How many rows that hold it an arm brings, and how deep its list is looked through."""
@@ -50,6 +46,8 @@ class ExactOracle(Oracle):
         out = {}
         for arm in ranks.keys() & call.texts.keys():
             text = call.texts[arm][query]
+            if isinstance(text, Any):  # with terms of a second look behind it
+                text = text.children[0]
             if isinstance(text, Words) and text.text.startswith('"'):
                 phrase = Phrase(text.text.strip('"'))
                 if list(leaves(phrase)):
@@ -67,13 +65,27 @@ class ExactOracle(Oracle):
         self, call: Call, query: int, seen: tuple[Mask, Mask], ranks: Ranks
     ) -> tuple[set[int], set[int]]:
         """Those that were found by phrase, and whatever else of the lists holds it."""
+        if call.recipe != "exact":
+            return super().leading(call, query, seen, ranks)
         wanted = self.wanted(call, query, ranks)
         brought = {
             int(doc) for arm, text in wanted.items() for doc in self.found(call, arm, text, seen)
         }
         near = {doc for listed in ranks.values() for doc in list(listed)[: self.looked_up(call)]}
-        held = {doc for arm, text in wanted.items() for doc in near if self.holds(arm, text)[doc]}
-        return brought, brought | held
+        return brought, brought | self.holding(wanted, near)
+
+    def holding(self, wanted: Mapping[str, Phrase], docs: Iterable[int]) -> set[int]:
+        """Those of some documents that hold what an arm wants."""
+        masks = [self.holds(arm, text) for arm, text in wanted.items()]
+        return {doc for doc in docs if any(mask[doc] for mask in masks)}
+
+    def near_union(self, search: Search) -> list[int]:
+        """Rows beside those of the lists lead, too."""
+        found = super().near_union(search)
+        if search.call.recipe == "exact":
+            wanted = self.wanted(search.call, search.query, search.ranks)
+            search.leading |= self.holding(wanted, found)
+        return found
 
     def shown_rank(
         self, call: Call, listed: Mapping[int, int], doc: int, *, leads: bool

@@ -1,19 +1,19 @@
 """A second look by definition: the best rows of a first answer add to the query of a second one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from golden.make import natural_log
+from oracle import words
 from oracle.arithmetic import F32, inverse_norms
-from oracle.around import deep
 from oracle.bm25 import idf
-from oracle.documents import Call, Reply
+from oracle.documents import Call
 from oracle.fusion import running_sum
-from oracle.recall import DEFAULT_DEPTH, Oracle
-from oracle.words import Any, Boost, Leaf, Mask, Query, Words
+from oracle.recall import Oracle, Search
+from oracle.words import Boost, Leaf, Mask, Query, Words
 
 Value = TypeVar("Value")
 LEAST_BOOST = 2.0**-20
@@ -21,30 +21,17 @@ LEAST_NORM = 2.0**-20
 MOST_LOOKED_UP = 256
 
 
-@dataclass(frozen=True)
-class Second:
-    """The options of the stage."""
+class FeedbackPart(Oracle):
+    """Recall with the stage Feedback. One method for each decision, as in Oracle."""
 
-    rows: int = 3
-    dense: float = 0.4
-    terms: int = 6
-    lexical: float = 0.2
-
-
-class FeedbackOracle(Oracle):
-    """The definition of a reply with a second look. One method for each decision, as in Oracle."""
-
-    how = Second()
-
-    def depth(self, call: Call) -> int:
-        """With the stage an arm alone is no longer as deep as the limit asks."""
-        return DEFAULT_DEPTH if call.depth is None else call.depth
+    how: Any  # the stage
 
     def heard(self, call: Call, query: int) -> list[int]:
-        """The best rows of the first answer."""
-        first = Oracle.recall(self, replace(call, limit=self.how.rows, offset=0), query)
-        places = {(row.cell, row.key): at for at, row in enumerate(self.rows)}
-        return [places[hit.cell, hit.key] for hit in first]
+        """The best rows of the first answer, which ends with the fusion."""
+        same = {"fusion": self.fusion(call), "bm25": self.constants(call)}
+        search = super().search(replace(call, shaping=(self.how,), **same), query)
+        search.leading = set()  # rows that hold it are there, but not in front
+        return [doc for doc, _ in self.ranked(search)[: self.how.rows]]
 
     # Vectors
 
@@ -133,15 +120,17 @@ class FeedbackOracle(Oracle):
                 vectors[arm] = put(queries, query, self.moved(arm, vector, rows))
         return replace(call, texts=texts, vectors=vectors)
 
-    def recall(self, call: Call, query: int) -> Reply:
-        """The reply to one query of a call."""
-        call = deep(call)
-        return super().recall(self.second(call, query), query)
+    def search(self, call: Call, query: int) -> Search:
+        """What the second look finds."""
+        if (how := call.stage("Feedback")) is not None:
+            self.how = how
+            call = self.second(call, query)
+        return super().search(call, query)
 
 
 def with_terms(text: Words, more: Sequence[tuple[str, float]]) -> Query:
     """A text with terms beside its words."""
-    return Any((text, *(Boost(Words(term), boost) for term, boost in more))) if more else text
+    return words.Any((text, *(Boost(Words(term), boost) for term, boost in more))) if more else text
 
 
 def put(given: Sequence[Value], at: int, value: Value) -> tuple[Value, ...]:

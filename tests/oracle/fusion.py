@@ -96,12 +96,17 @@ class Weighted:
         return [*sorted(listed, key=listed.__getitem__), *(others if self.complete else ())]
 
     def balanced(
-        self, scores: Scores, ranks: Ranks, weights: Mapping[str, float], dense: Sequence[str]
+        self,
+        scores: Scores,
+        ranks: Ranks,
+        weights: Mapping[str, float],
+        lexical: Sequence[str],
+        dense: Sequence[str],
     ) -> dict[str, float]:
         """The weights of one query: dense arms share balance + mean lexical - mean dense of their
-        scaled scores, cut into [0, 1], lexical arms the rest.
+        scaled scores, cut into [0, 1], lexical arms the rest; other arms keep their own.
         """
-        kinds = [[arm for arm in scores if (arm in dense) == side] for side in (False, True)]
+        kinds = [[arm for arm in scores if arm in kind] for kind in (lexical, dense)]
         if self.balance is None or not all(kinds):
             return dict(weights)
         out, means = {}, []
@@ -116,7 +121,8 @@ class Weighted:
                 mean += out[arm] * (running_sum(values) / len(values))
             means.append(mean if total else None)
         share = self.share(means)
-        return {arm: out[arm] * (share if arm in dense else 1.0 - share) for arm in out}
+        made = {arm: out[arm] * (share if arm in dense else 1.0 - share) for arm in out}
+        return {arm: made.get(arm, weight) for arm, weight in weights.items()}
 
     def share(self, means: Sequence[float | None]) -> float:
         """What the dense arms together weigh."""

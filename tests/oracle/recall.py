@@ -5,6 +5,7 @@ method changed.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +21,42 @@ from oracle.bm25 import (
     shift,
     weight,
 )
-from oracle.documents import Above, Call, Hit, Reply, Row, Scope, Shape
+from oracle.documents import DEFAULT_DEPTH, Above, Call, Hit, Reply, Row, Scope, Shape
 from oracle.fusion import Fusion, Ranks, Rrf, Scores, Weighted, alpha_weights, fuse
 from oracle.scope import Predicate, passes
 from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
 
 Docs = NDArray[np.intp]
 
-DEFAULT_DEPTH = 100
+Ranked = list[tuple[int, float]]
 DEFAULT_FUSION = Weighted(balance=0.85)
 """Of two or more arms."""
 DEFAULT_BM25 = Bm25("lucene", 0.75, 0.25)
 """Beside the default fusion, where neither call nor index names another."""
+
+
+@dataclass
+class Search:
+    """What was found for one query, until its hits are chosen."""
+
+    call: Call
+    query: int
+    allowed: Mask  # by the scope
+    visible: Mask  # of those, what passes the filter
+    fusion: Fusion | None
+    weights: dict[str, float]
+    ranks: Ranks
+    union: list[int]  # of the arms' lists
+    leading: set[int]
+    near: list[int] = field(default_factory=list)  # what joined the union for its rows
+    scores: dict[str, dict[int, float | None]] = field(default_factory=dict)
+    fused: dict[int, float] = field(default_factory=dict)
+    addends: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def inside(self) -> dict[str, dict[int, float | None]]:
+        """The arms' scores of the union."""
+        return {arm: {d: of_arm[d] for d in self.union} for arm, of_arm in self.scores.items()}
 
 
 class Oracle:
@@ -161,7 +186,8 @@ class Oracle:
     def depth(self, call: Call) -> int:
         """How many candidates an arm hands on."""
         depth = DEFAULT_DEPTH if call.depth is None else call.depth
-        return max(depth, call.offset + call.limit) if len(call.arms) == 1 else depth
+        is_free = len(call.arms) == 1 and not (call.shaping or call.is_grouped)
+        return max(depth, call.offset + call.limit) if is_free else depth
 
     def component(self, arm: str, doc: int, scores: F32, listed: bool) -> float | None:
         """The completed score of a document: set wherever it has a text or a vector."""
@@ -190,7 +216,7 @@ class Oracle:
     def constants(self, call: Call) -> Bm25:
         """The BM25 of a call: its own, else the index's, else the default of what joins arms."""
         named = call.bm25 or (self.bm25 if self.bm25 != LUCENE else None)
-        joins = call.fusion is None and len(call.arms) > 1
+        joins = call.fusion is None and self.fusion(call) is not None
         return named or (DEFAULT_BM25 if joins else LUCENE)
 
     # Fusion
@@ -213,7 +239,8 @@ class Oracle:
     ) -> dict[int, float]:
         """Fused score of every document of the union."""
         if isinstance(fusion, Weighted):
-            weights = fusion.balanced(scores, ranks, weights, tuple(self.shape.dense))
+            kinds = tuple(self.shape.lexical), tuple(self.shape.dense)
+            weights = fusion.balanced(scores, ranks, weights, *kinds)
         return fuse(fusion, scores, ranks, weights)
 
     def arm_scores(
@@ -235,8 +262,8 @@ class Oracle:
                 found[arm] = scores, ~np.isnan(scores) & visible
         return found
 
-    def recall(self, call: Call, query: int) -> Reply:
-        """The reply to one query of a call."""
+    def search(self, call: Call, query: int) -> Search:
+        """What the arms find for one query, and its fused scores."""
         allowed = self.authorised(call.scopes[query])
         visible = self.visible(allowed, call.filter(query))
         found = self.arm_scores(call, query, allowed, visible)
@@ -253,19 +280,21 @@ class Oracle:
         }
         brought, leading = self.leading(call, query, (allowed, visible), ranks)
         union = sorted({doc for listed in ranks.values() for doc in listed} | brought)
-        scores = {
+        made = Search(call, query, allowed, visible, fusion, weights, ranks, union, leading)
+        made.near = self.near_union(made)
+        made.scores = {
             arm: {
                 doc: self.component(arm, doc, found[arm][0], doc in ranks[arm])
                 if arm in found
                 else None
-                for doc in union
+                for doc in (*union, *made.near)
             }
             for arm in weights
         }
         if fusion is None:
-            final = {
+            made.fused = {
                 doc: score
-                for listed in scores.values()
+                for listed in made.inside.values()
                 for doc, score in listed.items()
                 if score is not None
             }
@@ -273,27 +302,51 @@ class Oracle:
             if brought:  # as by an arm without weight
                 ranks = ranks | {"": dict.fromkeys(sorted(brought), 1)}
                 weights = weights | {"": 0.0}
-            final = self.fused(fusion, scores, ranks, weights)
-        if call.min_fused is not None:
-            final = {doc: score for doc, score in final.items() if score >= call.min_fused}
-        ties = self.ties()
-        order = sorted(final, key=lambda doc: (doc not in leading, -final[doc], ties[doc]))
-        return tuple(
-            Hit(
-                rank=self.first_rank + at,
-                key=self.rows[doc].key,
-                cell=self.rows[doc].cell,
-                score=final[doc],
-                arm_scores=tuple(
-                    scores[arm][doc] if arm in scores else None for arm in self.shape.arms
-                ),
-                arm_ranks=tuple(
-                    self.shown_rank(call, ranks[arm], doc, leads=doc in leading)
-                    if arm in ranks
-                    else None
-                    for arm in self.shape.arms
-                ),
-            )
-            for at, doc in enumerate(order)
-            if call.offset <= at < call.offset + call.limit
+            made.fused = dict(self.fused(fusion, made.inside, ranks, weights))
+        return made
+
+    # Behind the fusion
+
+    def near_union(self, search: Search) -> list[int]:
+        """Documents beside those of the lists that may be hits, or speak for hits."""
+        return []
+
+    def scored(self, search: Search) -> dict[int, float]:
+        """The scores of those that may be hits."""
+        return search.fused
+
+    def ranked(self, search: Search) -> Ranked:
+        """The documents with their scores, best first."""
+        final, floor, ties = self.scored(search), search.call.min_fused, self.ties()
+        if floor is not None:
+            final = {doc: score for doc, score in final.items() if score >= floor}
+        order = sorted(final, key=lambda doc: (doc not in search.leading, -final[doc], ties[doc]))
+        return [(doc, final[doc]) for doc in order]
+
+    def page(self, search: Search, ranked: Ranked) -> Reply:
+        """The hits between offset and offset + limit."""
+        call = search.call
+        page = list(enumerate(ranked))[call.offset : call.offset + call.limit]
+        return tuple(self.hit(search, self.first_rank + at, *one) for at, one in page)
+
+    def hit(self, search: Search, rank: int, doc: int, score: float) -> Hit:
+        """What a reply shows of a document."""
+        leads, ranks, scores = doc in search.leading, search.ranks, search.scores
+        return Hit(
+            rank=rank,
+            key=self.rows[doc].key,
+            cell=self.rows[doc].cell,
+            score=score,
+            arm_scores=tuple(
+                scores[arm][doc] if arm in scores else None for arm in self.shape.arms
+            ),
+            arm_ranks=tuple(
+                self.shown_rank(search.call, ranks[arm], doc, leads=leads) if arm in ranks else None
+                for arm in self.shape.arms
+            ),
         )
+
+    def recall(self, call: Call, query: int) -> Reply:
+        """The reply to one query of a call."""
+        search = self.search(call, query)
+        return self.page(search, self.ranked(search))

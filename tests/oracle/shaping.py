@@ -1,18 +1,25 @@
 """The shaping stages from their definitions: lists of documents of one query, slow on purpose.
 
-A document is a dict with its vector (float32 array or None) and whatever columns a stage reads; a
-list holds (document, score) in order. Cosines come from the checked dot.
+A document is a dict with its vector (float32 array or None) and whatever columns a stage reads, or
+its number alone where what a stage reads is given by functions; a list holds (document, score) in
+order. Cosines come from the checked dot.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from golden import exact
 from hyrecall._core import arithmetic
+from oracle.fusion import running_sum
 
-Doc = Mapping[str, Any]
+Doc = Any  # Mapping[str, Any] | int
 Ranked = list[tuple[Doc, float]]
+Similar = Callable[[Doc, Doc], float]
+Leads = Callable[[Doc], bool]
+recency_factor = cache(exact.recency_factor)
 
 
 def similarity(a: Doc, b: Doc) -> float:
@@ -26,12 +33,18 @@ def similarity(a: Doc, b: Doc) -> float:
 
 def by_score(ranked: Ranked, *, by_place: bool = False) -> Ranked:
     """Order by score; equal scores by insertion, or after a rerank by their places."""
-    return sorted(ranked, key=lambda pair: (-pair[1], 0 if by_place else pair[0]["seq"]))
+    return sorted(ranked, key=lambda pair: (-pair[1], 0 if by_place else seq(pair[0])))
 
 
-def provenance(ranked: Ranked, weight: Callable[[Doc], float]) -> Ranked:
-    """Multiply scores by what a source is worth."""
-    return by_score([(doc, weight(doc) * score) for doc, score in ranked])
+def seq(doc: Doc) -> int:
+    """The insertion number of a document."""
+    number: int = doc["seq"] if isinstance(doc, Mapping) else doc
+    return number
+
+
+def lead(ranked: Ranked, leads: Leads) -> Ranked:
+    """Those that lead, then the others, both in the order they had."""
+    return sorted(ranked, key=lambda pair: not leads(pair[0]))
 
 
 def rerank(ranked: Ranked, score_of: Callable[[Doc], float | None], window: int) -> Ranked:
@@ -45,14 +58,19 @@ def rerank(ranked: Ranked, score_of: Callable[[Doc], float | None], window: int)
 
 
 def dedup(
-    ranked: Ranked, threshold: float, *, unit: bool, preference: Callable[[Doc], int]
+    ranked: Ranked,
+    threshold: float,
+    *,
+    unit: bool,
+    preference: Callable[[Doc], int],
+    similar: Similar = similarity,
 ) -> Ranked:
     """Keep one document of each cluster, in the order of the list."""
     limit = np.float32(2 * threshold - 1 if unit else threshold)
     clusters: list[list[int]] = []
     for at, (doc, _) in enumerate(ranked):
         for members in clusters:
-            cosines = [similarity(ranked[m][0], doc) for m in members]
+            cosines = [similar(ranked[m][0], doc) for m in members]
             if any(c > limit for c in cosines):
                 members.append(at)
                 break
@@ -62,37 +80,28 @@ def dedup(
     return [ranked[at] for at in sorted(kept)]
 
 
-def recency(
-    ranked: Ranked,
-    age: Callable[[Doc], float | None],
-    half_life: float,
-    exponent: float,
-    *,
-    by_place: bool = False,
-) -> Ranked:
-    """Multiply scores by 0.5 ^ (exponent x age / half_life)."""
-
-    def factor(doc: Doc) -> float:
-        seconds = age(doc)
-        return 1.0 if seconds is None or seconds <= 0 else 0.5 ** (exponent * seconds / half_life)
-
+def aged(ranked: Ranked, factor: Callable[[Doc], float], *, by_place: bool = False) -> Ranked:
+    """Multiply scores by what age leaves of them."""
     if all(factor(doc) == 1.0 for doc, _ in ranked):
         return ranked
     return by_score([(doc, score * factor(doc)) for doc, score in ranked], by_place=by_place)
 
 
 def composite(
-    ranked: Ranked, signals: Callable[[Doc], tuple[float, float]], weights: Sequence[float]
+    ranked: Ranked,
+    signals: Callable[[Doc], tuple[float, float]],
+    weights: Sequence[float],
+    *,
+    by_place: bool = False,
 ) -> Ranked:
     """Weighted mean of recency, importance and the score so far."""
 
     def mean(doc: Doc, score: float) -> float:
-        parts = (*signals(doc), score)
-        total = sum(weights)
-        weighted = sum(w * part for w, part in zip(weights, parts, strict=True))
+        parts = zip(weights, (*signals(doc), score), strict=True)
+        weighted, total = running_sum([w * part for w, part in parts]), running_sum(list(weights))
         return weighted / total if total else 0.0
 
-    return by_score([(doc, mean(doc, score)) for doc, score in ranked])
+    return by_score([(doc, mean(doc, score)) for doc, score in ranked], by_place=by_place)
 
 
 def choose(
@@ -104,7 +113,8 @@ def choose(
     budget: int | None = None,
     tokens: Callable[[Doc], int] = lambda doc: 0,
     use_vectors: bool = True,
-    leads: Callable[[Doc], bool] = lambda doc: False,
+    leads: Leads = lambda doc: False,
+    similar: Similar = similarity,
 ) -> Ranked:
     """Choose greedily by maximal marginal relevance among those that fit, first of all among those
     that lead; the first of the list always.
@@ -134,7 +144,7 @@ def choose(
         left.remove(best)
         if use_vectors:
             for at in left:
-                near = similarity(ranked[best][0], ranked[at][0])
+                near = similar(ranked[best][0], ranked[at][0])
                 nearest[at] = max(nearest[at], near)
         spent += tokens(ranked[best][0])
         out.append((ranked[best][0], values[best]))
