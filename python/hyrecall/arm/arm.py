@@ -47,7 +47,7 @@ class SearchArm:
         """What shards cannot answer, in words; None: they can."""
         return None
 
-    def _with_graphs(self, graphs: Mapping[Any, GraphLike]) -> Self:
+    def _with_graphs(self, graphs: Mapping[str, GraphLike]) -> Self:
         """Return the arm, which names graphs, with the graphs in the place of their names."""
         one: Any = self
         return cast("Self", replace(one, graph=graphs[one.graph]))

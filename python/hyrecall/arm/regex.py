@@ -161,10 +161,10 @@ class Regex(SearchArm):
     def _refused_over_shards(self) -> str | None:
         return "Regex in Edges" if self._graphs else None
 
-    def _with_graphs(self, graphs: Mapping[Any, GraphLike]) -> Self:
+    def _with_graphs(self, graphs: Mapping[str, GraphLike]) -> Self:
         columns = (
-            Edges(graphs.get(one.graph, one.graph)) if isinstance(one, Edges) else one
-            for one in self.columns
+            Edges(graphs[c.graph]) if isinstance(c, Edges) and isinstance(c.graph, str) else c
+            for c in self.columns
         )
         return replace(self, columns=tuple(columns))
 

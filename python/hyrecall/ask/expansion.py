@@ -11,6 +11,7 @@ from hyrecall.base.arguments import check_keywords, convert_field
 from hyrecall.base.graphs import GraphLike
 from hyrecall.base.options import column_name, integer
 from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.stages.stage import Stage
 
 MOST_BESIDE = 1000
 
@@ -150,8 +151,8 @@ def graphs_of(part: object) -> Iterator[tuple[str, object]]:
     """Yield each graph of a part, or the graph's name, after its label for messages."""
     if isinstance(part, SearchArm):
         yield from part._graphs
-    elif (graph := getattr(part, "graph", None)) is not None:
-        yield f"{getattr(part, 'name', type(part).__name__)}.graph", graph
+    elif isinstance(part, Stage | Context) and (graph := getattr(part, "graph", None)) is not None:
+        yield f"{getattr(part, 'name', 'Context')}.graph", graph
 
 
 def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
