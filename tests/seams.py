@@ -103,8 +103,7 @@ MODULES = {
     "merging": "hyrecall.parts.merging",
     "part": "hyrecall.parts.part",
     "request": "hyrecall.parts.request",
-    "regex": "hyrecall.recall.arms",
-    "run": "hyrecall.recall.arms",
+    "regex": "hyrecall.arm.regex",
     "recall_batch_module": "hyrecall.recall.batch",
     "embedders": "hyrecall.recall.embedders",
     "grouping": "hyrecall.recall.grouping",
@@ -150,10 +149,9 @@ NAMES = {
     "hyrecall.adapters.extras": "needs_extra",
     "hyrecall.adapters.items": "Items Namespaces check_filter narrowing passes user_of",
     "hyrecall.adapters.memories": "UserMemories",
-    "hyrecall.ask.arms": (
-        "EdgeLexical Edges MOST_STATES Newest Regex Tags ask_Listed=Listed open_states "
-        "pattern_fault"
-    ),
+    "hyrecall.arm.arm": "ArmQueries Batch FoundDocs",
+    "hyrecall.arm.kinds": "EdgeLexical Edges Newest Regex Tags ask_Listed=Listed",
+    "hyrecall.arm.regex": "MOST_STATES open_states pattern_fault",
     "hyrecall.ask.filter_program": "compile_filter",
     "hyrecall.ask.filters": "AllOf Between Filter IsNull NoneOf NotNull",
     "hyrecall.ask.recipe": "Dense Fill Lexical Recipe RecipeSettings Tables TieBreak WithThreads",
@@ -299,7 +297,7 @@ NAMES = {
     "hyrecall.migrate.records": "as_vector",
     "hyrecall.parts.counts": "parts_Counts=Counts",
     "hyrecall.parts.spreading": "Share joined_alone sum_shares widest_runs",
-    "hyrecall.recall.arms": "ArmQueries Batch FoundDocs newest_rows",
+    "hyrecall.recall.arms": "newest_rows",
     "hyrecall.recall.batch": "RecallSource Steps",
     "hyrecall.recall.grouping": "shown_threads",
     "hyrecall.recall.known": "PlainReply",

@@ -36,7 +36,7 @@ N_MATCHES = 10
 NOT_IMPORTED = {
     *("asyncio", "concurrent.futures", "difflib", "html", "logging", "pydoc", "sysconfig"),
     *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.pandas_compat"),
-    *("hyrecall.arms", "hyrecall.ask.arms", "hyrecall.ask.arrow_conditions"),
+    *("hyrecall.arm", "hyrecall.arms", "hyrecall.ask.arrow_conditions"),
     *("hyrecall.ask.expansion", "hyrecall.ask.recipe"),
     *("hyrecall.base.text_tables", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.graph"),
     *("hyrecall.hits.around", "hyrecall.hits.dropped", "hyrecall.hits.explain_text"),

@@ -76,7 +76,8 @@ WITHOUT_PYARROW = {
 }  # fmt: skip
 # The rooms, nearest first: a file imports from its own room and from those before it.
 ROOMS = (
-    *("errors", "base", "embed", "text", "table", "stages", "ask", "recipes"),
+    *("errors", "base", "embed", "text", "table", "stages"),
+    *("ask/queries", "ask/scope", "arm", "ask", "recipes"),
     *("segments", "hits", "recall"),
     *("parts", "arms", "recipe", "index", "graph", "distributed"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),

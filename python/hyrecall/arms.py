@@ -5,7 +5,12 @@ fusion like those of other arms, with their own score and rank; a document that 
 has neither.
 """
 
-from hyrecall.ask.arms import Arm, EdgeLexical, Edges, Listed, Newest, Regex, Tags, is_pattern
+from hyrecall.arm.edge_lexical import EdgeLexical
+from hyrecall.arm.kinds import Arm
+from hyrecall.arm.listed import Listed
+from hyrecall.arm.newest import Newest
+from hyrecall.arm.regex import Edges, Regex, is_pattern
+from hyrecall.arm.tags import Tags
 from hyrecall.hits.around import Related
 from hyrecall.recall.related import related
 

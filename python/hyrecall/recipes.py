@@ -6,7 +6,9 @@ names; ``recipe.replace(...)`` changes them.
 
 from __future__ import annotations
 
-from hyrecall.ask.arms import EdgeLexical, Edges, Regex, Tags
+from hyrecall.arm.edge_lexical import EdgeLexical
+from hyrecall.arm.regex import Edges, Regex
+from hyrecall.arm.tags import Tags
 from hyrecall.ask.expansion import Context, SharedTags
 from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
 from hyrecall.ask.scoring import (

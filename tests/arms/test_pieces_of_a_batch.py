@@ -9,7 +9,7 @@ import hyrecall as hr
 from arms.channels import every_arm, indexes, say_everything
 from arms.world import Draw, said
 from hyrecall import arms
-from seams import ArmQueries, Batch, FoundDocs, Lexical, RecallSource, Recipe, Steps, reply_of, run
+from seams import ArmQueries, Batch, FoundDocs, Lexical, RecallSource, Recipe, Steps, reply_of
 from seams import recall_batch_module as recall
 
 SCOPE = ("ann", "cy")
@@ -72,14 +72,14 @@ def test_an_arm_is_handed_a_piece_of_the_queries_and_its_time_is_that_of_the_can
     world: tuple[hr.Index, hr.Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
-    search = run.search_regex
+    search = arms.Regex._search
 
     def slow(arm: arms.Regex, batch: Batch, asked: ArmQueries) -> FoundDocs:
         seen.append((batch.n_queries, list(asked.entries)))
         time.sleep(0.05)
         return search(arm, batch, asked)
 
-    monkeypatch.setattr(run, "search_regex", slow)
+    monkeypatch.setattr(arms.Regex, "_search", slow)
     in_pieces(monkeypatch, 2)
     texts = ["o.k", "elm", "f.r", None, "tea"]
     hits = world[0].recall(text={"regex": texts}, arms=arms.Regex("text"), scope=said(SCOPE))

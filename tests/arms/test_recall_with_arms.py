@@ -197,6 +197,11 @@ def test_c08_a_bad_pattern_is_an_error_that_names_it_or_plain_text(pattern: str)
     assert hits.trace.notes == (f"text['regex'][0]: {pattern!r} is no pattern, searched as text",)
 
 
+def test_edges_of_a_pattern_are_no_arm() -> None:
+    with pytest.raises(DTypeError, match=r"^arms: expected Regex, .*, got Edges\(graph='net'\)$"):
+        texts_index(["tea"]).recall(arms=arms.Edges("net"))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("options", [{"on_bad": "literal"}, {}])
 def test_a_lone_surrogate_is_no_pattern(options: dict[str, str]) -> None:
     with pytest.raises(OptionError, match=r"text\[0\]: expected valid Unicode"):

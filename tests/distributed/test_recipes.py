@@ -267,7 +267,7 @@ def test_every_arm(name: str, effort: Effort) -> None:
 
 
 def test_places_of_the_newest_in_each_shard_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "with_newest", lambda pools, *_: pools)
+    monkeypatch.setattr(merging, "with_ranks", lambda pools, *_: pools)
     world = next(worlds([1]))
     with pytest.raises(AssertionError):
         world.same(**asked(0), arms=(Newest("occurred_at"),))

@@ -163,16 +163,14 @@ def test_pieces_of_a_batch_look_twice_alike(
 
 
 def test_other_arms_search_once(index: hr.Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    from seams import run
-
     searched = []
-    search = run._search
+    search = Regex._search
 
     def counted(*given: Any) -> Any:
         searched.append(given[0])
         return search(*given)
 
-    monkeypatch.setattr(run, "_search", counted)
+    monkeypatch.setattr(Regex, "_search", counted)
     hits = index.recall(
         text=["kettle"], scope="ann", arms=(Regex(("text",)),), shaping=TERMS,
         fusion=hr.WeightedSum(normalize="none"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hyrecall.base.lazily import lazily
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms import Arm as Arm
+    from hyrecall.arm.kinds import Arm as Arm
     from hyrecall.ask.expansion import Expansion as Expansion
     from hyrecall.ask.filter_json import FilterLike as FilterLike
     from hyrecall.ask.recipe import Recipe as Recipe
@@ -23,7 +23,7 @@ else:
     __getattr__ = lazily(
         __name__,
         {
-            "arms": ("Arm",),
+            "hyrecall.arm.kinds": ("Arm",),
             "expansion": ("Expansion",),
             "filter_json": ("FilterLike",),
             "hyrecall.base.graphs": ("GraphLike",),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from hyrecall.ask.arms import EdgeLexical, Edges, Regex
+from hyrecall.arm.arm import SearchArm
 from hyrecall.base.arguments import check_keywords, convert_field
 from hyrecall.base.graphs import GraphLike
 from hyrecall.base.options import column_name, integer
@@ -117,24 +117,13 @@ class HasParts(Protocol):
     """A recipe, or the options of a call: each field holds one part or a sequence of them."""
 
     @property
-    def more(self) -> object:
-        """Arms in addition to those of the index."""
-        ...
-
+    def more(self) -> object: ...
     @property
-    def on_no_match(self) -> object:
-        """Arms for queries for which the other arms found nothing."""
-        ...
-
+    def on_no_match(self) -> object: ...
     @property
-    def shaping(self) -> object:
-        """Stages."""
-        ...
-
+    def shaping(self) -> object: ...
     @property
-    def expansion(self) -> object:
-        """Documents shown beside the hits."""
-        ...
+    def expansion(self) -> object: ...
 
 
 def parts_of(how: HasParts) -> Iterator[object]:
@@ -160,17 +149,10 @@ def has_graphs(how: HasParts) -> bool:
 
 def graphs_of(part: object) -> Iterator[tuple[str, object]]:
     """Yield each graph of a part, or the graph's name, after its label for messages."""
-    match part:
-        case EdgeLexical():
-            yield f"{part.name}.graph", part.graph
-        case Regex():
-            for column in part.columns:
-                if isinstance(column, Edges):
-                    yield f"{part.name}.columns", column.graph
-        case Stage() if (graph := getattr(part, "graph", None)) is not None:
-            yield f"{part.name}.graph", graph
-        case Context():
-            yield "Context.graph", part.graph
+    if isinstance(part, SearchArm):
+        yield from part._graphs
+    elif isinstance(part, Stage | Context) and (graph := getattr(part, "graph", None)) is not None:
+        yield f"{getattr(part, 'name', 'Context')}.graph", graph
 
 
 def check_graphs(graphs: object, named: Iterable[tuple[str, object]]) -> Mapping[str, Any]:
@@ -205,10 +187,6 @@ def put_graphs(how: HasParts, graphs: Mapping[str, Any]) -> dict[str, Any]:
 def _with_graphs(part: Any, graphs: Mapping[str, Any]) -> Any:
     if not any(isinstance(graph, str) for _, graph in graphs_of(part)):
         return part
-    if not isinstance(part, Regex):
-        return replace(part, graph=graphs[part.graph])
-    columns = (
-        Edges(graphs[one.graph]) if isinstance(one, Edges) and isinstance(one.graph, str) else one
-        for one in part.columns
-    )
-    return replace(part, columns=tuple(columns))
+    if isinstance(part, SearchArm):
+        return part._with_graphs(graphs)
+    return replace(part, graph=graphs[part.graph])

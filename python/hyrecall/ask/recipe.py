@@ -9,7 +9,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
-from hyrecall.ask.arms import EdgeLexical, Edges, Listed, Newest, Regex, Tags, without_edges
+from hyrecall.arm.arm import SearchArm
+from hyrecall.arm.kinds import OF_A_RECIPE, PARTS
+from hyrecall.arm.kinds import Arm as More
 from hyrecall.ask.expansion import (
     Context,
     Expansion,
@@ -344,8 +346,6 @@ OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
 
 
 Arm: TypeAlias = Lexical | Dense
-More: TypeAlias = Regex | EdgeLexical | Tags | Newest | Listed
-_MORE = "Regex, EdgeLexical, Tags, Newest and Listed"
 
 
 class RecipeSettings(TypedDict, total=False):
@@ -383,7 +383,7 @@ class Recipe:
     name : str
     arms : tuple of Lexical and Dense
         The text and vector arms. Each runs if the index has it and the query has input for it.
-    more : tuple of Regex, EdgeLexical, Tags, Newest and Listed of ``hyrecall.ask.arms``
+    more : tuple of arms of ``hyrecall.arms``
         Further arms, with weight 1. They name graphs, which ``graphs=`` of the call provides.
     on_no_match : tuple of the same
         Arms that run for a query for which no other arm found anything.
@@ -467,7 +467,7 @@ class Recipe:
         text("name", self.name)
         arms = self._take("arms", Lexical | Dense, "Lexical and Dense")
         for name in ("more", "on_no_match"):
-            self._take(name, More, _MORE)
+            self._take(name, SearchArm, OF_A_RECIPE)
         self._take("tie_break", TieBreak, "TieBreak")
         if not arms and not self.more:
             raise error(OptionError, "arms", "at least one arm in arms or more", "none")
@@ -518,11 +518,9 @@ class Recipe:
         named = [tie.column for tie in self.tie_break]
         for stage in self.shaping:
             named += [column for column in stage.columns if column]
-        with_column = Tags | Newest | SharedTags
-        for part in (*self.more, *self.on_no_match, *self.expansion):
-            named += [part.column] if isinstance(part, with_column) else []
-            if isinstance(part, Regex):
-                named += [column for column in part.columns if isinstance(column, str)]
+        for arm in (*self.more, *self.on_no_match):
+            named += arm._columns
+        named += [part.column for part in self.expansion if isinstance(part, SharedTags)]
         named += [] if self.fill is None else [self.fill.column]
         return tuple(dict.fromkeys(named))
 
@@ -598,11 +596,7 @@ class Recipe:
     def without_graphs(self) -> Recipe:
         """Return the recipe without the parts that need a graph."""
         more, on_no_match = (
-            tuple(
-                kept
-                for arm in arms
-                if not isinstance(arm, EdgeLexical) and (kept := without_edges(arm)) is not None
-            )
+            tuple(kept for arm in arms if (kept := arm._without_graphs()) is not None)
             for arms in (self.more, self.on_no_match)
         )
         return self.replace(
@@ -692,28 +686,9 @@ def _check_part(name: str, part: object, kind: type[Any]) -> None:
 def known_parts() -> dict[str, type[Any]]:
     """Return the kinds of parts of recipes and calls that are plain data, by name."""
     kinds = (
-        Recipe,
-        Lexical,
-        Dense,
-        TieBreak,
-        Tables,
-        WithThreads,
-        Fill,
-        Regex,
-        Edges,
-        EdgeLexical,
-        Tags,
-        Newest,
-        Listed,
-        Context,
-        SharedTags,
-        BM25,
-        RRF,
-        WeightedSum,
-        Max,
-        DBSF,
-        Above,
-    )
+        Recipe, Lexical, Dense, TieBreak, Tables, WithThreads, Fill, *PARTS, Context, SharedTags,
+        BM25, RRF, WeightedSum, Max, DBSF, Above,
+    )  # fmt: skip
     return {kind.__name__: kind for kind in kinds} | built_in()
 
 
@@ -730,5 +705,5 @@ def _is_joinable(recipe: Recipe) -> bool:
     # the whole batch. Where some queries fall back to other arms, the trace names these arms to
     # all. A pattern takes its time in the texts; no other caller's query should wait for it.
     tells_of_all = recipe.shaping or recipe.expansion or recipe.on_no_match
-    has_patterns = any(isinstance(arm, Regex) for arm in recipe.more)
-    return not (tells_of_all or has_patterns or has_graphs(recipe))
+    is_slow = any(arm._is_slow for arm in recipe.more)
+    return not (tells_of_all or is_slow or has_graphs(recipe))

@@ -44,7 +44,7 @@ from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms import Arm
+    from hyrecall.arm.kinds import Arm
     from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import Floors

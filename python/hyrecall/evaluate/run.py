@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 import hyrecall
 from hyrecall import recipes
-from hyrecall.ask.arms import Arm
+from hyrecall.arm.kinds import Arm
 from hyrecall.ask.expansion import Expansion
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.filters import Filter

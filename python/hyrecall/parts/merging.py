@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hyrecall import _core
-from hyrecall.ask.arms import Newest
+from hyrecall.arm.arm import FoundDocs, no_candidates
 from hyrecall.ask.scope import scope_of
 from hyrecall.base.arguments import as_items, check_keywords
 from hyrecall.errors import DTypeError, InternalError, KeyConflictError, OptionError, error
@@ -27,7 +27,7 @@ from hyrecall.parts.part import Array, Part, RunPart, hash_of
 from hyrecall.parts.request import ReadRequest, Request
 from hyrecall.parts.runs import named_runs, nothing_found
 from hyrecall.recall.answer import answer
-from hyrecall.recall.arms import Batch, FoundDocs, no_candidates, scope_request, search_newest
+from hyrecall.recall.arms import make_batch, scope_request
 from hyrecall.recall.batch import Ran, Steps
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole
 from hyrecall.segments.segments import (
@@ -52,29 +52,29 @@ if TYPE_CHECKING:
     from hyrecall.text.bm25 import BM25
 
 
-# ---- The arm Newest over parts: its scores are ranks among the rows of all parts ----
-# A part lists the newest rows of its shard, so the newest rows of all shards are among them.
+# ---- Arms over parts whose scores are ranks among the rows of all parts, as those of Newest ----
+# A part lists the best rows of its shard, so the best rows of all shards are among them.
 
 
-def with_newest(
+def with_ranks(
     pools: Sequence[dict[str, Array]],
     facts: IndexFacts,
     state: State,
     plan: Plan,
     request: _core.BatchRequest,
 ) -> list[dict[str, Array]]:
-    """Return the pools of the parts, with lists of each arm Newest computed over all parts."""
+    """Return the pools of the parts, with the lists of such arms computed over all parts."""
     # ``request`` has all arms; the rows of the pools are those of ``state``.
     out = list(pools)
-    arms, searches = plan.call_arms, plan.searches
+    if plan.searches is None:
+        return out
     n_exact = 0 if plan.exact is None else len(plan.exact.lists)
-    first = request.n_arms - n_exact - len(arms)
-    for at, arm in enumerate(arms):
-        if searches is None or not isinstance(arm, Newest):
+    first = request.n_arms - n_exact - len(plan.searches.asked)
+    for at, (arm, asked) in enumerate(plan.searches.asked):
+        if not arm._ranks_all:
             continue
-        audience = _core.arms.Audience(state.snapshot, request)
-        batch = Batch(facts, state, audience, plan.scope, {}, request.n_queries, plan.depth)
-        found = _above(search_newest(arm, batch), searches.floors.get(arm.name))
+        batch = make_batch(facts, state, request, plan.scope, {}, plan.depth)
+        found = _above(arm._search(batch, asked), plan.searches.floors.get(arm.name))
         out = [
             _listed(pool, part, found, first + at, request.n_arms) for part, pool in enumerate(out)
         ]
@@ -582,7 +582,7 @@ class _RunSteps(Steps):
         if told and n:  # each part says it of the queries that it was asked
             reasons = np.maximum.reduce(told).reshape(n, -1)
             request.refuse_texts(np.ascontiguousarray(reasons.T).reshape(-1))
-        pieces = with_newest(pieces, facts, state, plan, request)
+        pieces = with_ranks(pieces, facts, state, plan, request)
         try:
             pools = [_core.Candidates.from_arrays(one, request) for one in pieces]
         except InternalError as fault:  # the arrays are another process's, not ours

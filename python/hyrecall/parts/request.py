@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.ask.arms import EdgeLexical, Edges, Regex, Tags
+from hyrecall.arm.arm import SearchArm
 from hyrecall.ask.expansion import Context, SharedTags, parts_of
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions, Floors, Search, Texts, read_query_keys
@@ -28,7 +28,7 @@ from hyrecall.stages.stage import Stage, check_stages
 from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms import Arm
+    from hyrecall.arm.kinds import Arm
     from hyrecall.ask.filter_json import FilterLike
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.stages.session import Session
@@ -263,10 +263,8 @@ def _check_parts(given: Mapping[str, Any]) -> None:
 def _refused(part: object) -> tuple[str, str] | None:
     """Return the argument and the name of a part that reads edges or whole cells, or twice."""
     match part:
-        case EdgeLexical() | Tags():
-            return "arms", type(part).__name__
-        case Regex() if any(isinstance(one, Edges) for one in part.columns):
-            return "arms", "Regex in Edges"
+        case SearchArm() if part._refused_over_shards is not None:
+            return "arms", part._refused_over_shards
         case SessionSignals() if part.graph is not None:
             return "shaping", "SessionSignals with a graph"
         case Stage() if part.over_shards is not None:

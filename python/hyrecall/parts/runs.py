@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.arm.arm import FoundDocs, no_candidates
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.recall.arms import FoundDocs, no_candidates
 from hyrecall.recall.ranking import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
 from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
@@ -133,4 +133,5 @@ def native(plan: Plan) -> _core.BatchRequest:
 
 def nothing_found(plan: Plan, n_queries: int) -> dict[str, FoundDocs]:
     """Return empty lists for some queries, for each arm of ``arms=`` that runs."""
-    return {arm.name: no_candidates(n_queries) for arm in plan.call_arms}
+    asked = () if plan.searches is None else plan.searches.asked
+    return {arm.name: no_candidates(n_queries) for arm, _ in asked}

@@ -23,13 +23,13 @@ from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:
+    from hyrecall.arm.arm import FoundDocs
     from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
-    from hyrecall.recall.arms import FoundDocs
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.reach import Reaches
     from hyrecall.recall.shaper import Shaper

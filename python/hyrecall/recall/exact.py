@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
+from hyrecall.arm.arm import FoundDocs, from_entries
 from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.queries import All, Phrase, lower
 from hyrecall.ask.request import Search
 from hyrecall.ask.scope import read_scopes
 from hyrecall.hits.reply import Arrays
-from hyrecall.recall.arms import FoundDocs, from_entries
 
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts, State

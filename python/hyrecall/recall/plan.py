@@ -17,9 +17,9 @@ from hyrecall.hits.trace import Notes
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
-    from hyrecall.ask.arms import Arm
+    from hyrecall.arm.arm import FoundDocs
     from hyrecall.ask.recipe import Fill, Tables, TieBreak
-    from hyrecall.recall.arms import FoundDocs, Searches
+    from hyrecall.recall.arms import Searches
     from hyrecall.recall.exact import Exact
     from hyrecall.recall.graph_views import BoundGraphs
     from hyrecall.stages.evidence import Evidence
@@ -116,7 +116,7 @@ class Plan(NamedTuple):
         """Return the plan with what its arms found for each part, without what they were asked."""
         if self.searches is None or not self.searches.asked:
             return self
-        from hyrecall.recall.arms import join_candidates
+        from hyrecall.arm.arm import join_candidates
 
         listed = {arm: join_candidates([one[arm] for one in found]) for arm in found[0]}
         return self._replace(listed=listed, searches=self.searches._replace(asked=()))
@@ -136,11 +136,6 @@ class Plan(NamedTuple):
     def is_shaped(self) -> bool:
         """Whether the call asks for whole lists, which stages then order and cut."""
         return is_shaped(self.stages, self.tie_break, self.fill, self.grouping)
-
-    @property
-    def call_arms(self) -> tuple[Arm, ...]:
-        """The arms of ``arms=`` that run."""
-        return () if self.searches is None else tuple(arm for arm, _ in self.searches.asked)
 
     @property
     def unfound(self) -> dict[int, int]:

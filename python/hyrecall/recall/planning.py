@@ -26,7 +26,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Tables
-    from hyrecall.recall.arms import Asked, CallArms, Searches
+    from hyrecall.recall.arms import CallArms
     from hyrecall.recall.exact import Exact
     from hyrecall.segments.segments import State
     from hyrecall.stages.evidence import Evidence
@@ -286,14 +286,16 @@ def make_plan(
     numbers = _numbers(tables)
     add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
     add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
-    asked = () if others is None else others.asked(facts, bases, texts, candidates, n_queries)
-    searches = _searches(facts, state, asked, floors, request.scope, graphs, depth)
+    searches = None if others is None else others.searches(
+        facts, state, bases, texts, candidates, n_queries, floors, request.scope, graphs, depth
+    )  # fmt: skip
     joining = _joining(ranking, fusion, bases, weights, exact)
     n_lexical = len(lexical) * len(numbers)
     balance = _balance_notes(ranking.fusion, n_lexical, len(given.keys() & set(bases)))
     idle = [f"{arm} did not run: nothing was asked" for arm in extra if arm not in running]
     told = (*idle, *left_out, *told, *(() if evidence is None else evidence.notes(lexical)))
-    notes = _joined(told, [one.notes for _, one in asked], ranking.notes, balance)
+    of_arms = [] if searches is None else [one.notes for _, one in searches.asked]
+    notes = _joined(told, of_arms, ranking.notes, balance)
     return Plan(
         native, n_queries, arms, n_lexical, bm25, fusion, joining["normalize"], depth, notes,
         limit, offset, stages, how.tie_break, searches, joining, extra=extra,
@@ -319,23 +321,9 @@ def _stages(shaping: object) -> tuple[Stage, ...]:
 def _call_arms(facts: IndexFacts, given: object, candidates: object) -> CallArms | None:
     if candidates is None and is_empty(given):
         return None
-    from hyrecall.recall.arms import CallArms, read_arms
+    from hyrecall.recall.arms import read_arms
 
-    return CallArms(read_arms(facts, given, candidates))
-
-
-def _searches(
-    facts: IndexFacts,
-    state: State,
-    asked: Asked,
-    floors: Mapping[str, tuple[float, bool] | None],
-    *given: Any,
-) -> Searches | None:
-    if not asked:
-        return None
-    from hyrecall.recall.arms import Searches
-
-    return Searches(facts, state, asked, floors, *given)
+    return read_arms(facts, given, candidates)
 
 
 def _read_evidence(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.arms import Listed
+from hyrecall.arm.arm import SearchArm
 from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
-from hyrecall.ask.recipe import More, Recipe
+from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions, Search
 from hyrecall.base.arguments import as_list
 from hyrecall.base.graphs import GraphLike
@@ -185,7 +185,7 @@ class Shares:
         self._request = request
         arms = [arm for one in recipes for arm in (*one.more, *one.on_no_match)]
         # What none of them reads stays, and is refused as it would be without recipes.
-        self._listed = {arm.name for arm in arms if isinstance(arm, Listed)}
+        self._listed = {arm.name for arm in arms if arm._takes == "candidates"}
         self._has_signals = any(_weighs_sessions(one) for one in recipes)
 
     def of(self, recipe: Recipe) -> Search:
@@ -202,11 +202,11 @@ class Shares:
             return self._request
         return self._request._replace(session=session, candidates=candidates)
 
-    def asks(self, arms: Sequence[More]) -> bool:
+    def asks(self, arms: Sequence[SearchArm]) -> bool:
         """Whether the request has what any of these arms needs."""
         given = self._request
         candidates = given.candidates if isinstance(given.candidates, Mapping) else None
-        readers = text_readers({arm.name: arm for arm in arms})
+        readers = text_readers(arms)
         texts = {} if given.text is None else dict.fromkeys(readers)
         return any(runs(arm, texts, candidates) for arm in arms)
 

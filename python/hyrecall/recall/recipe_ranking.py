@@ -133,7 +133,7 @@ def _exact(
 def _check_names(facts: IndexFacts, recipe: Recipe, request: Search) -> None:
     """Check the arms that a call names; one that the recipe leaves out is no error."""
     if isinstance(request.text, Mapping):
-        readers = text_readers({arm.name: arm for arm in (*recipe.more, *recipe.on_no_match)})
+        readers = text_readers((*recipe.more, *recipe.on_no_match))
         check_arms("text", request.text, (*facts.text_arms, *readers))
     if isinstance(request.vectors, Mapping):
         check_arms("vectors", request.vectors, facts.vector_arms)
@@ -188,7 +188,7 @@ def _arms(
 def _texts(
     text: object, lexical: Mapping[str, Lexical], facts: IndexFacts, recipe: Recipe
 ) -> dict[str, object] | None:
-    readers = text_readers({arm.name: arm for arm in recipe.more}) if recipe.more else ()
+    readers = text_readers(recipe.more)
     if text is None or not (lexical or readers):
         return None
     given = text if isinstance(text, Mapping) else dict.fromkeys(facts.text_arms, text)

@@ -16,7 +16,7 @@ from hyrecall import _core
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.reply import QUERY_ARRAYS, only_queries
 from hyrecall.hits.trace import StageTrace
-from hyrecall.recall.arms import FoundDocs, newest_rows
+from hyrecall.recall.arms import newest_rows
 from hyrecall.recall.grouping import Grouper
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
@@ -28,6 +28,7 @@ from hyrecall.stages.stage import CallableResults, StageCall, StagePlan
 from hyrecall.table.attributes import ordered_attribute
 
 if TYPE_CHECKING:
+    from hyrecall.arm.arm import FoundDocs
     from hyrecall.ask.recipe import TieBreak
 
 

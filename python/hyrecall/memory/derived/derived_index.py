@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pyarrow as pa
 
-from hyrecall.ask.arms import Newest
+from hyrecall.arm.newest import Newest
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.base import disk
 from hyrecall.base.progress import ProgressFunction

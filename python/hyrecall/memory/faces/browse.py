@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hyrecall.ask.arms import PATTERN_WISH, pattern_fault
+from hyrecall.arm.regex import PATTERN_WISH, pattern_fault, pattern_matcher, text_matcher
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
@@ -40,7 +40,6 @@ from hyrecall.memory.sql.reading import (
     text_sizes,
     texts_of_rows,
 )
-from hyrecall.recall.arms import pattern_matcher, text_matcher
 
 __all__ = ["Browse", "Line"]
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hyrecall.ask.arms import Newest
+from hyrecall.arm.newest import Newest
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.base.arguments import read_path
 from hyrecall.errors import CorruptStoreError, HyrecallError, StoreFormatError, error

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 
 import apsw
 
-from hyrecall.ask.arms import Newest
+from hyrecall.arm.newest import Newest
 from hyrecall.base import threads
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed.guard import OF_TEXT, Guard

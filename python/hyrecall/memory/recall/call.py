@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.arms import Listed
+from hyrecall.arm.listed import Listed
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Dense, Lexical, Recipe
@@ -174,7 +174,7 @@ def _read_weights(given: object) -> dict[str, Any]:
 
 def hints_arm(recipe: Recipe) -> str | None:
     """Return the name of the arm that takes the caller's candidates, or None."""
-    return next((arm.name for arm in recipe.more if isinstance(arm, Listed)), None)
+    return next((arm.name for arm in recipe.more if arm._takes == "candidates"), None)
 
 
 def with_hints(recipe: Recipe) -> Recipe:

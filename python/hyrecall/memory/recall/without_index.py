@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import pyarrow as pa
 
-from hyrecall.ask.arms import Regex, check_pattern
+from hyrecall.arm.regex import Regex, check_pattern
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.scoring import read_floor

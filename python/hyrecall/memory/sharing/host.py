@@ -16,8 +16,8 @@ from operator import and_, or_
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
-from hyrecall.ask import arms, expansion, predicates, recipe, scoring
-from hyrecall.ask.arms import Edges
+from hyrecall.arm.kinds import PARTS
+from hyrecall.ask import expansion, predicates, recipe, scoring
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
@@ -237,7 +237,7 @@ OF_RECIPES: Final[tuple[type | ClassCodec, ...]] = (
     replace(ClassCodec.read(Recipe), is_kept=True),
     *(recipe.Lexical, recipe.Dense, recipe.TieBreak),
     *(recipe.Tables, recipe.Fill, recipe.WithThreads),
-    *(arms.EdgeLexical, arms.Listed, arms.Newest, arms.Regex, arms.Tags, Edges),
+    *PARTS,
     *(expansion.Context, expansion.SharedTags),
     *built_in().values(),
     *(scoring.Above, BM25),
