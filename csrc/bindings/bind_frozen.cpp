@@ -19,7 +19,7 @@
 #include "engine/recall.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/request/request.hpp"
-#include "engine/shaping/groups.hpp"
+#include "engine/evidence/groups.hpp"
 #include "kernels/settings.hpp"
 
 namespace py = pybind11;

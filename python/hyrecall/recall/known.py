@@ -240,10 +240,9 @@ class KnownOptions:
         source = reply.kept_source
         if type(source) is not RecallSource or not _is_plain(source.plan, reply, recipe):
             return
-        # In pieces, a batch has its fusion in the pieces alone. What no arm reads is not checked.
-        if reply.n_queries > DEVICE_QUERIES or not _is_read(
-            source.plan, reply.facts, text, vectors
-        ):
+        # A longer batch runs in pieces, which alone have its fusion. What no arm reads is not checked.
+        most = SHAPED_QUERIES if source.plan.is_shaped else DEVICE_QUERIES
+        if reply.n_queries > most or not _is_read(source.plan, reply.facts, text, vectors):
             return
         if not _is_fixed(given):
             return

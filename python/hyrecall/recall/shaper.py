@@ -24,7 +24,7 @@ from hyrecall.segments.segments import IndexFacts, State, document_numbers, gath
 from hyrecall.stages.feedback import Feedback, SecondLook, asked_again, look, without_effect
 from hyrecall.stages.lists import Array, FusedLists, lead, order_codes, tie_ranks
 from hyrecall.stages.session_signals import Phase, phases_of
-from hyrecall.stages.stage import CallableResults, StageCall, StagePlan
+from hyrecall.stages.stage import CallableResults, StageCall, StagePlan, checked
 from hyrecall.table.attributes import ordered_attribute
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Shaper:
         for number, stage in enumerate(plan.stages):
             started = time.perf_counter()
             n_in, noted = len(pool), dict[str, dict[int, str]]()
-            pool = stage.run(pool, replace(call, _noted=noted))
+            pool = checked(stage, stage.run(pool, replace(call, _noted=noted)))
             milliseconds = (time.perf_counter() - started) * 1e3
             trace = self._traces[number].plus(n_in, len(pool), milliseconds, None)
             for note, alone in noted.items():

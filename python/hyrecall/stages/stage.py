@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -67,15 +68,16 @@ class Step:
 class CallableResults:
     """The values that callables of stages returned, by stage and list."""
 
-    _kept: dict[str, list[tuple[int, Array, Array]]] = field(default_factory=dict)
+    # By number and name, since two modules may have classes of one name.
+    _kept: dict[tuple[float, str], list[tuple[int, Array, Array]]] = field(default_factory=dict)
 
     def keep(self, stage: Stage, first_query: int, offsets: Array, values: Array) -> None:
         """Keep the values of some queries' lists, whose entries begin at ``offsets``."""
-        self._kept.setdefault(stage.name, []).append((first_query, offsets, values))
+        self._kept.setdefault((stage.phase, stage.name), []).append((first_query, offsets, values))
 
     def of(self, stage: Stage, query: int) -> Array:
         """Return the values of one query's list."""
-        for first, offsets, values in self._kept[stage.name]:
+        for first, offsets, values in self._kept[stage.phase, stage.name]:
             if first <= query < first + len(offsets) - 1:
                 at = query - first
                 return values[int(offsets[at]) : int(offsets[at + 1])]
@@ -502,6 +504,16 @@ def row_cosine(call: StageCall, column: int, lists: FusedLists, one: int, other:
     return _core.shaping.row_cosine(call.execution, column, query, *places)
 
 
+def checked(stage: Stage, made: object) -> FusedLists:
+    """Return what a stage made, if that is lists with a score of each entry."""
+    if not isinstance(made, FusedLists):
+        raise error(DTypeError, f"{stage.name}.run", "FusedLists", type(made).__name__)
+    score = made.arrays.get("score")
+    if score is None or score.shape != (len(made),) or np.isnan(score).any():
+        raise error(OptionError, f"{stage.name}.run", "a score of each entry", "others, or NaN")
+    return made
+
+
 def check_stages(shaping: object) -> tuple[Stage, ...]:
     """Check that stages are in their fixed order and none occurs twice; return a tuple."""
     if shaping is None or (isinstance(shaping, tuple) and not shaping):
@@ -515,9 +527,11 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
         if not isinstance(stage, Stage):
             wish = f"a sequence of stages ({', '.join(STAGES)})"
             raise error(OptionError, "shaping", wish, repr(stage))
-        if not isinstance(getattr(stage, "phase", None), int | float):
+        phase = getattr(stage, "phase", None)
+        if not isinstance(phase, int | float) or isinstance(phase, bool) or not isfinite(phase):
             wish = "a number: the place of the stage among others"
-            raise error(DTypeError, f"{stage.name}.phase", wish, "none")
+            got = "none" if phase is None else repr(phase)
+            raise error(DTypeError, f"{stage.name}.phase", wish, got)
     for earlier, later in pairwise(stages):
         pair = later.name in earlier._beside
         if earlier.phase > later.phase or (earlier.phase == later.phase and not pair):

@@ -289,6 +289,7 @@ class Database:
                 self._begin(writer)
                 yield writer
                 state = self._before_commit(writer)
+                self._sequence = None
                 writer.execute("COMMIT")
                 self._sequence = state.sequence
                 self._note(state)
@@ -310,6 +311,7 @@ class Database:
                 work(writer)
                 state = self._before_commit(writer)
                 outcome.is_sent = True
+                self._sequence = None
                 writer.execute("COMMIT")
                 outcome.is_committed = True
                 self._sequence = state.sequence
@@ -366,7 +368,6 @@ class Database:
 
     def _give_up(self, writer: apsw.Connection, fault: BaseException) -> None:
         """End a transaction that failed, and the connection if nobody knows what it believes."""
-        self._sequence = None
         if not self._birth.is_here:
             return  # the transaction is the parent's
         _end(writer)
@@ -655,28 +656,25 @@ class MemoryDatabase(Database):
 class _ReadingInTurn(DatabaseReading):
     """A reading of a database in memory, which no change meets."""
 
-    __slots__ = ("_thread",)
+    __slots__ = ()
     _database: MemoryDatabase
 
     def __enter__(self) -> apsw.Connection:  # type: ignore[override]
-        self._thread: int | None = None
         database = self._database
         if database._closed or database._birth.pid != os.getpid():
             database.check_usable()
         try:
-            self._thread = database._turns.begin()
-        except BaseException as fault:
-            self.__exit__(type(fault), fault, fault.__traceback__)
+            database._turns.begin(self)
+            return DatabaseReading.__enter__(self)
+        except BaseException:
+            database._turns.end(self)
             raise
-        return DatabaseReading.__enter__(self)
 
     def __exit__(self, *raised: object) -> None:
         try:
             DatabaseReading.__exit__(self, *raised)
         finally:
-            thread, self._thread = self._thread, None
-            if thread is not None:
-                self._database._turns.end(thread)
+            self._database._turns.end(self)
 
 
 class _ReadersOrWriter:
@@ -685,42 +683,38 @@ class _ReadersOrWriter:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._turn = threading.Condition(self._lock)
-        self._readers: dict[int, int] = {}  # thread -> how many readings it is in
+        self._readers: dict[object, int] = {}  # a reading -> its thread
         self._changer: int | None = None
         self._n_waiting = 0
 
-    def begin(self) -> int:
-        """Wait for a change that is under way; count a reading of this thread, and return it."""
+    def begin(self, reading: object) -> None:
+        """Wait for a change that is under way, and count a reading of this thread."""
         me = threading.get_ident()
         with self._lock:
             if self._changer == me:
                 raise _nested("a reading after the change")
-            n_own = self._readers.get(me, 0)
             # A reading inside another must not wait for itself.
-            if not n_own and (self._n_waiting or self._changer):
+            if (self._n_waiting or self._changer) and me not in self._readers.values():
                 self._turn.wait_for(lambda: not (self._n_waiting or self._changer), PATIENCE)
                 self._turn.wait_for(lambda: not self._changer)
-            self._readers[me] = n_own + 1
-        return me
+            self._readers[reading] = me
 
-    def end(self, thread: int) -> None:
-        """End a reading of a thread, perhaps in another one."""
+    def end(self, reading: object) -> None:
+        """End a reading, perhaps in another thread, or again after an interrupt."""
         with self._lock:
-            self._readers[thread] -= 1
-            if not self._readers[thread]:
-                del self._readers[thread]
-                if self._n_waiting:
-                    self._turn.notify_all()
+            self._readers.pop(reading, None)
+            if self._n_waiting and not self._readers:
+                self._turn.notify_all()
 
     def check_may_change(self) -> None:
-        if threading.get_ident() in self._readers:
+        if threading.get_ident() in self._readers.values():
             raise _nested("a change after the reading that it is in")
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         me = threading.get_ident()
         with self._turn:
-            if me in self._readers or self._changer == me:
+            if me in self._readers.values() or self._changer == me:
                 raise _nested("a change after the reading or change that it is in")
             self._n_waiting += 1
             try:

@@ -16,6 +16,7 @@ from hyrecall.memory.sql.codec import (
     EPISODE_COLUMNS,
     N_BEFORE_CONTENT,
     Cell,
+    KeptEpisode,
     all_rows,
     cells_by_number,
     checksum,
@@ -109,29 +110,39 @@ def episodes_of_rows(
     # that, a warning tells how many were.
     given = (numbers_json(numbers), numbers_json(cells))
     homes = cells if isinstance(cells, dict) else cells_by_number(connection, cells)
+    bad: set[int] = set()
     room = ROOM.get() if shown else None
     if room is None:
-        kept = all_rows(connection, _OF_ROWS, given)
-    else:
-        kept = []
+        found = _live(all_rows(connection, _OF_ROWS, given), homes, bad)
+    else:  # a text that would be too much is the last that is read
+        found = []
         for row in rows(connection, _OF_ROWS, given):
-            _take_room(room, row[_N_BEFORE:])
-            kept.append(row)
-    places, live, bad = [], [], set()
-    seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
-    for row, seal in zip(kept, seals, strict=True):
-        number, pinned, head, highest, stored, found, cell, key, _, status, *_ = row
-        if seal != found or head not in (None, highest):
-            bad.add(number)
-        elif head is not None and status == "live" and cell in homes:
-            places.append(number)
-            content = row[_N_BEFORE + N_BEFORE_CONTENT :]
-            live.append((homes[cell], key, pinned, content, stored))
+            live = _live((row,), homes, bad)
+            if live:
+                _take_room(room, row[_N_BEFORE:])
+            found += live
     if damaged is None:
         warn_of_damage(len(bad))
     else:
         damaged |= bad
-    return dict(zip(places, episodes_of(live), strict=True))
+    episodes = episodes_of([one for _, one in found])
+    return {number: one for (number, _), one in zip(found, episodes, strict=True)}
+
+
+def _live(
+    kept: Sequence[tuple[Any, ...]], homes: Mapping[int, Cell], bad: set[int]
+) -> list[tuple[int, KeptEpisode]]:
+    """Return the rows of live versions; the numbers of damaged ones go to ``bad``."""
+    found = []
+    seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
+    for row, seal in zip(kept, seals, strict=True):
+        number, pinned, head, highest, stored, own, cell, key, _, status, *_ = row
+        if seal != own or head not in (None, highest):
+            bad.add(number)
+        elif head is not None and status == "live" and cell in homes:
+            content = row[_N_BEFORE + N_BEFORE_CONTENT :]
+            found.append((number, (homes[cell], key, pinned, content, stored)))
+    return found
 
 
 def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:

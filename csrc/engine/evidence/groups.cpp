@@ -1,4 +1,4 @@
-#include "engine/shaping/groups.hpp"
+#include "engine/evidence/groups.hpp"
 
 #include <algorithm>
 #include <unordered_map>
