@@ -146,25 +146,6 @@ class HeldAudience {
     return std::move(flat).give_all();
   }
 
-  py::tuple named_tags(std::size_t attribute, std::shared_ptr<text::Analyzer> const& analyzer,
-                       std::vector<std::optional<std::string>> const& queries, bool partial) const {
-    require(queries.size() == request_->n_queries, "one text a query");
-    std::vector<std::vector<TagCount>> found;
-    {
-      NativeRun const run;
-      found = hyrecall::named_tags(view(), *analyzer, queries, attribute, partial);
-    }
-    std::vector<KeyValue> tags;
-    std::vector<std::int64_t> counts;
-    for (auto const& named : found) {
-      for (TagCount const& one : named) {
-        tags.push_back(one.tag);
-        counts.push_back(one.n_documents);
-      }
-    }
-    return py::make_tuple(give(offsets_of(found)), give_keys(tags), give(std::move(counts)));
-  }
-
   py::tuple tags_beside(std::size_t attribute, Array<std::int64_t> const& offsets,
                         py::object const& tags) const {
     TakenKeys const taken(tags);
@@ -177,19 +158,6 @@ class HeldAudience {
     std::vector<KeyValue> flat;
     for (auto const& beside : found) flat.insert(flat.end(), beside.begin(), beside.end());
     return py::make_tuple(give(offsets_of(found)), give_keys(flat));
-  }
-
-  py::tuple near(std::size_t attribute, Array<std::int64_t> const& offsets, py::object const& tags,
-                 Array<std::uint8_t> const& hops, Array<std::int64_t> const& most_documents,
-                 std::size_t depth) const {
-    TakenKeys const taken(tags);
-    NearTags const given{of_queries(offsets, taken), span_of(hops), span_of(most_documents)};
-    FlatDocs flat;
-    {
-      NativeRun const run;
-      for (auto const& docs : documents_near(view(), given, attribute, depth)) flat.add(docs);
-    }
-    return std::move(flat).give_all();
   }
 
   py::tuple sharing(std::size_t attribute, Array<std::int64_t> const& offsets,
@@ -254,19 +222,9 @@ void bind_arms(py::module_& parent) {
            "segment, row, score (the number of common tags).",
            py::arg("attribute"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("n"))
-      .def("named_tags", &HeldAudience::named_tags,
-           "Return the tags that share a token with each query: offsets, tags, the number of "
-           "documents in scope that have each.",
-           py::arg("attribute"), py::arg("analyzer").none(false), py::arg("queries"),
-           py::arg("partial"))
       .def("tags_beside", &HeldAudience::tags_beside,
            "Return the tags one hop from those of each query: offsets, tags.", py::arg("attribute"),
            py::arg("offsets"), py::arg("tags"))
-      .def("near", &HeldAudience::near,
-           "Return each query's documents by their nearest tag: offsets, segment, row, score. "
-           "hops: of each tag; most_documents: of each query, that one of its named tags has.",
-           py::arg("attribute"), py::arg("offsets"), py::arg("tags"), py::arg("hops"),
-           py::arg("most_documents"), py::arg("depth"))
       .def("sharing", &HeldAudience::sharing,
            "Return each query's documents with most of some tags: offsets, segment, row, score "
            "(their number). results: insertion numbers of documents that are left out.",

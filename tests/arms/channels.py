@@ -64,22 +64,20 @@ def say_everything(
 
 
 def say_tags(index: hr.Index, request: _core.BatchRequest) -> list[str]:
-    """What the steps say by which tags are followed from shard to shard."""
+    """What the steps say by which tags are followed one hop further."""
     state, column = index._state, SCHEMA.attributes.index("tags")
     audience = _core.arms.Audience(state.snapshot, request)
-    texts: list[bytes | None] = [text.encode() for text in TEXTS]
-    named = audience.named_tags(column, hr.Analyzer("unicode").native, texts, True)
-    out, offsets, tags = [repr(named)], *named[:2]
+    offsets = np.arange(len(TEXTS) + 1)
+    tags: list[str] = ["oak", "tea", "red oak", "no such tag"]
+    out = []
     for _ in range(3):
         offsets, tags = audience.tags_beside(column, offsets, pa.array(tags, pa.large_string()))
         out.append(repr((offsets, tags)))
     given = column, offsets, pa.array(tags, pa.large_string())
-    most = np.full(len(TEXTS), 9)
-    near = audience.near(*given, np.zeros(len(tags), np.uint8), most, 20)
     nothing = np.zeros(len(TEXTS) + 1, np.int64), np.zeros(0, np.int64)
-    for _, segment, row, score in (near, audience.sharing(*given, *nothing, 20)):
-        rows = [state.segments[s].rows.slice(int(r), 1) for s, r in zip(segment, row, strict=True)]
-        out.append(repr([[one.to_pylist() for one in rows], score.tolist()]))
+    _, segment, row, score = audience.sharing(*given, *nothing, 20)
+    rows = [state.segments[s].rows.slice(int(r), 1) for s, r in zip(segment, row, strict=True)]
+    out.append(repr([[one.to_pylist() for one in rows], score.tolist()]))
     return out
 
 

@@ -24,7 +24,7 @@ from seams import BoundGraph, read_scopes, reply_of
 NATIVE_DOORS = {
     "Audience": {
         *("rows", "newest", "locate", "tags", "related"),
-        *("named_tags", "tags_beside", "near", "sharing"),
+        *("tags_beside", "sharing"),
     },
     "Adjacency": {"distances", "spread"},
     "Neighbours": {"best"},

@@ -273,47 +273,6 @@ struct Flat {
   ByQuery<T> by_query() const { return {offsets.size() - 1, offsets, entries}; }
 };
 
-// What tag_candidates lists, by the steps that several indexes take.
-std::vector<std::vector<Candidate>> step_by_step(
-    AudienceView const& view, std::span<std::optional<std::string> const> queries,
-    TagParams const& params) {
-  std::size_t const column = params.attribute;
-  std::vector<std::map<KeyValue, std::uint8_t>> hops(queries.size());
-  std::vector<std::int64_t> most(queries.size(), 0);
-  auto const named = named_tags(view, *word_analyzer(), queries, column, params.partial);
-  for (std::size_t q = 0; q < queries.size(); ++q) {
-    for (TagCount const& one : named[q]) {
-      hops[q][one.tag] = 0;
-      most[q] = std::max(most[q], one.n_documents);
-    }
-  }
-  for (int hop = 1; hop <= params.hops; ++hop) {
-    Flat<KeyValue> last;
-    for (auto const& known : hops) {
-      for (auto const& [tag, at] : known) {
-        if (at == hop - 1) last.entries.push_back(tag);
-      }
-      last.end();
-    }
-    auto const beside = tags_beside(view, last.by_query(), column);
-    for (std::size_t q = 0; q < queries.size(); ++q) {
-      for (KeyValue const& tag : beside[q]) hops[q].emplace(tag, hop);
-    }
-  }
-  Flat<KeyValue> near;
-  std::vector<std::uint8_t> of_tags;
-  for (auto const& known : hops) {
-    for (auto const& [tag, at] : known) {
-      near.entries.push_back(tag);
-      of_tags.push_back(at);
-    }
-    near.entries.push_back(KeyValue{"a tag that no document has"});
-    of_tags.push_back(0);
-    near.end();
-  }
-  return documents_near(view, {near.by_query(), of_tags, most}, column, params.depth);
-}
-
 TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
   Rng rng(44);
   std::size_t n_found = 0;
@@ -325,13 +284,11 @@ TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
                            std::array{1u, 5u, 1000u}[rng.below(3u)]};
     auto const queries = random_queries(rng, example);
     auto const found = tag_candidates(example.view(), *word_analyzer(), queries, params);
-    auto const steps = step_by_step(example.view(), queries, params);
     CHECK_EQ(found.size(), queries.size());
     for (std::size_t q = 0; q < found.size(); ++q) {
       n_found += found[q].size();
       CHECK(plain(found[q]) ==
             (queries[q] ? plain_tags(example, q, *queries[q], params) : Listed{}));
-      CHECK(plain(steps[q]) == plain(found[q]));
     }
   }
   CHECK(n_found > 5000);

@@ -126,30 +126,6 @@ std::vector<Item> matched_tags(text::TokenBatch const& tags, text::TokenBatch co
   return matched;
 }
 
-// Calls answer(query, tags of its scope, those that it names) for each query that names some.
-void for_each_named(
-    AudienceView const& view, text::Analyzer const& analyzer,
-    std::span<std::optional<std::string> const> queries, std::size_t attribute, bool partial,
-    std::function<void(std::uint32_t, Incidence const&, std::span<Item const>)> const& answer) {
-  std::vector<std::uint32_t> wanted;
-  for (std::uint32_t q = 0; q < queries.size(); ++q) {
-    if (queries[q]) wanted.push_back(q);
-  }
-  auto const prepare = [&](Incidence const& tags, text::TokenBatch& tokens) {
-    std::vector<std::string_view> texts;
-    for (Item tag = 0; tag < tags.n_items(); ++tag)
-      texts.push_back(std::get<std::string_view>(tags.value(tag)));
-    tokens = analyzer.analyze(texts, text::Role::kDocument);
-  };
-  auto const match = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
-    std::string_view const text = *queries[q];
-    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
-    std::vector<Item> const matched = matched_tags(tokens, query, partial);
-    if (!matched.empty()) answer(q, tags, matched);
-  };
-  for_each_query<text::TokenBatch>(view, wanted, attribute, prepare, match);
-}
-
 // The best documents by their nearest tag. hops: of each tag, kFar beyond reach.
 std::vector<Candidate> score_documents(AudienceView const& view, std::uint32_t query,
                                        Incidence const& tags, std::span<std::uint8_t const> hops,
@@ -201,13 +177,27 @@ std::vector<std::vector<Candidate>> tag_candidates(
     AudienceView const& view, text::Analyzer const& analyzer,
     std::span<std::optional<std::string> const> queries, TagParams const& params) {
   std::vector<std::vector<Candidate>> out(queries.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
+  std::vector<std::uint32_t> wanted;
+  for (std::uint32_t q = 0; q < queries.size(); ++q) {
+    if (queries[q]) wanted.push_back(q);
+  }
+  auto const prepare = [&](Incidence const& tags, text::TokenBatch& tokens) {
+    std::vector<std::string_view> texts;
+    for (Item tag = 0; tag < tags.n_items(); ++tag)
+      texts.push_back(std::get<std::string_view>(tags.value(tag)));
+    tokens = analyzer.analyze(texts, text::Role::kDocument);
+  };
+  auto const answer = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
+    std::string_view const text = *queries[q];
+    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
+    std::vector<Item> const named = matched_tags(tokens, query, params.partial);
+    if (named.empty()) return;
     std::size_t most_documents = 0;
     for (Item tag : named) most_documents = std::max(most_documents, tags.rows_of(tag).size());
     out[q] = score_documents(view, q, tags, tags.hops_from(named, params.hops),
                              static_cast<std::int64_t>(most_documents), params.depth);
   };
-  for_each_named(view, analyzer, queries, params.attribute, params.partial, answer);
+  for_each_query<text::TokenBatch>(view, wanted, params.attribute, prepare, answer);
   return out;
 }
 
@@ -230,19 +220,6 @@ std::vector<std::vector<Candidate>> related_documents(
   return out;
 }
 
-std::vector<std::vector<TagCount>> named_tags(AudienceView const& view,
-                                              text::Analyzer const& analyzer,
-                                              std::span<std::optional<std::string> const> queries,
-                                              std::size_t attribute, bool partial) {
-  std::vector<std::vector<TagCount>> out(queries.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
-    for (Item tag : named)
-      out[q].push_back({tags.value(tag), static_cast<std::int64_t>(tags.rows_of(tag).size())});
-  };
-  for_each_named(view, analyzer, queries, attribute, partial, answer);
-  return out;
-}
-
 std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
                                                ByQuery<KeyValue> const& tags,
                                                std::size_t attribute) {
@@ -252,25 +229,6 @@ std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
     for (Item item = 0; item < here.n_items(); ++item) {
       if (hops[item] == 1) out[q].push_back(here.value(item));
     }
-  };
-  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
-  return out;
-}
-
-std::vector<std::vector<Candidate>> documents_near(AudienceView const& view, NearTags const& near,
-                                                   std::size_t attribute, std::size_t depth) {
-  ByQuery<KeyValue> const& tags = near.tags;
-  require(near.hops.size() == tags.entries().size(), "hops of each tag");
-  require(near.most_documents.size() == tags.n_queries(), "a number for each query");
-  std::vector<std::vector<Candidate>> out(tags.n_queries());
-  auto const answer = [&](std::uint32_t q, Incidence const& here) {
-    std::vector<std::uint8_t> hops(here.n_items(), Incidence::kFar);
-    std::span<std::uint8_t const> const own = tags.of(q, near.hops);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      Item const item = here.find(tags[q][i]);
-      if (item != kNone32) hops[item] = std::min(hops[item], own[i]);
-    }
-    out[q] = score_documents(view, q, here, hops, near.most_documents[q], depth);
   };
   for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
   return out;

@@ -42,35 +42,12 @@ std::vector<std::vector<Candidate>> related_documents(
     AudienceView const& view, std::span<std::vector<ListedDoc> const> results,
     std::size_t attribute, std::size_t n);
 
-// ---- the same where the rows of a scope lie in several indexes: the steps that each of them
-// takes. What a tag has, and what is near it, is then known only from all of them.
-
-struct TagCount {
-  KeyValue tag;              // lies in the snapshot
-  std::int64_t n_documents;  // of the query's scope that have it, in this index
-};
-
-// [n_queries] the tags that share a token with a query, rising.
-std::vector<std::vector<TagCount>> named_tags(AudienceView const& view,
-                                              text::Analyzer const& analyzer,
-                                              std::span<std::optional<std::string> const> queries,
-                                              std::size_t attribute, bool partial);
+// ---- The steps to documents one hop further.
 
 // [n_queries] the tags that are one hop from those of a query, rising.
 std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
                                                ByQuery<KeyValue> const& tags,
                                                std::size_t attribute);
-
-// Tags at their hops from those that each query names.
-struct NearTags {
-  ByQuery<KeyValue> tags;
-  std::span<std::uint8_t const> hops;            // of each tag
-  std::span<std::int64_t const> most_documents;  // [n_queries] that one of the named tags has
-};
-
-// [n_queries] what tag_candidates lists where these are all tags that a query reaches.
-std::vector<std::vector<Candidate>> documents_near(AudienceView const& view, NearTags const& near,
-                                                   std::size_t attribute, std::size_t depth);
 
 // [n_queries] what related_documents lists where a query's results have these tags. results: their
 // insertion numbers.

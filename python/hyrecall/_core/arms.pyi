@@ -46,24 +46,10 @@ class Audience:
         self, attribute: int, offsets: _Offsets, segment: _Rows, row: _Rows, n: int
     ) -> _Docs:
         """Return each query's documents with the most tags in common with its results."""
-    def named_tags(
-        self, attribute: int, analyzer: Analyzer, queries: Sequence[bytes | None], partial: bool
-    ) -> tuple[_Offsets, list[Any], npt.NDArray[np.int64]]:
-        """Return each query's named tags: offsets, tags, their numbers of documents in scope."""
     def tags_beside(
         self, attribute: int, offsets: _Offsets, tags: _ArrowArray
     ) -> tuple[_Offsets, list[Any]]:
         """Return the tags one hop from those of each query: offsets, tags."""
-    def near(
-        self,
-        attribute: int,
-        offsets: _Offsets,
-        tags: _ArrowArray,
-        hops: npt.NDArray[np.uint8],
-        most_documents: npt.NDArray[np.int64],
-        depth: int,
-    ) -> _Docs:
-        """Return each query's documents by their nearest tag: offsets, segment, row, score."""
     def sharing(
         self,
         attribute: int,
