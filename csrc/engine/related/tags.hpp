@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/by_query.hpp"
 #include "engine/scope/audience.hpp"
 #include "engine/segment/keys.hpp"
 #include "engine/top_k.hpp"
@@ -37,23 +36,10 @@ std::vector<std::vector<Candidate>> tag_candidates(
     std::span<std::optional<std::string> const> queries, TagParams const& params);
 
 // [n_queries] up to n documents beside each query's results that share tags with them: score is the
-// number of shared tags.
+// number of shared tags. with_beside: where there are fewer than n, documents that have tags one
+// hop from those of the results come after them, those with most such tags first; their score is 0.
 std::vector<std::vector<Candidate>> related_documents(
     AudienceView const& view, std::span<std::vector<ListedDoc> const> results,
-    std::size_t attribute, std::size_t n);
-
-// ---- The steps to documents one hop further.
-
-// [n_queries] the tags that are one hop from those of a query, rising.
-std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
-                                               ByQuery<KeyValue> const& tags,
-                                               std::size_t attribute);
-
-// [n_queries] what related_documents lists where a query's results have these tags. results: their
-// insertion numbers.
-std::vector<std::vector<Candidate>> documents_sharing(AudienceView const& view,
-                                                      ByQuery<KeyValue> const& tags,
-                                                      ByQuery<Seq> const& results,
-                                                      std::size_t attribute, std::size_t n);
+    std::size_t attribute, std::size_t n, bool with_beside);
 
 }  // namespace hyrecall

@@ -43,23 +43,15 @@ class Audience:
     ) -> _Docs:
         """Return each query's documents near its tags: offsets, segment, row, score."""
     def related(
-        self, attribute: int, offsets: _Offsets, segment: _Rows, row: _Rows, n: int
-    ) -> _Docs:
-        """Return each query's documents with the most tags in common with its results."""
-    def tags_beside(
-        self, attribute: int, offsets: _Offsets, tags: _ArrowArray
-    ) -> tuple[_Offsets, list[Any]]:
-        """Return the tags one hop from those of each query: offsets, tags."""
-    def sharing(
         self,
         attribute: int,
         offsets: _Offsets,
-        tags: _ArrowArray,
-        result_offsets: _Offsets,
-        results: npt.NDArray[np.int64],
+        segment: _Rows,
+        row: _Rows,
         n: int,
+        with_beside: bool,
     ) -> _Docs:
-        """Return each query's documents with most of some tags, without its results."""
+        """Return each query's documents with the most tags in common with its results."""
 
 @final
 class Adjacency:
