@@ -13,7 +13,7 @@
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/by_query.hpp"
-#include "engine/related/adjacency_batch.hpp"
+#include "engine/related/adjacency.hpp"
 
 namespace py = pybind11;
 
