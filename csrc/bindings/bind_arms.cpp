@@ -13,7 +13,6 @@
 #include "bindings/take.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
-#include "core/parallel.hpp"
 #include "engine/related/incidence.hpp"
 #include "engine/related/listed.hpp"
 #include "engine/related/newest.hpp"
