@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "bindings/bind.hpp"
-#include "bindings/key_values.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
-#include "core/by_query.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
-#include "core/parallel.hpp"
 #include "engine/related/incidence.hpp"
 #include "engine/related/listed.hpp"
 #include "engine/related/newest.hpp"
@@ -47,15 +44,6 @@ struct FlatDocs {
                           give(std::move(score)));
   }
 };
-
-// Where each query's entries end.
-template <typename T>
-std::vector<std::int64_t> offsets_of(std::vector<std::vector<T>> const& by_query) {
-  std::vector<std::int64_t> out{0};
-  for (auto const& entries : by_query)
-    out.push_back(out.back() + static_cast<std::int64_t>(entries.size()));
-  return out;
-}
 
 // Keeps the objects that an Audience refers to. Its scopes are those of the request.
 class HeldAudience {
@@ -135,82 +123,19 @@ class HeldAudience {
 
   py::tuple related(std::size_t attribute, Array<std::int64_t> const& offsets,
                     Array<std::uint32_t> const& segment, Array<std::uint32_t> const& row,
-                    std::size_t n) const {
+                    std::size_t n, bool with_beside) const {
     auto const results =
         listed_by_query(request_->n_queries, span_of(offsets), span_of(segment), span_of(row), {});
     FlatDocs flat;
     {
       NativeRun const run;
-      for (auto const& docs : related_documents(view(), results, attribute, n)) flat.add(docs);
-    }
-    return std::move(flat).give_all();
-  }
-
-  py::tuple named_tags(std::size_t attribute, std::shared_ptr<text::Analyzer> const& analyzer,
-                       std::vector<std::optional<std::string>> const& queries, bool partial) const {
-    require(queries.size() == request_->n_queries, "one text a query");
-    std::vector<std::vector<TagCount>> found;
-    {
-      NativeRun const run;
-      found = hyrecall::named_tags(view(), *analyzer, queries, attribute, partial);
-    }
-    std::vector<KeyValue> tags;
-    std::vector<std::int64_t> counts;
-    for (auto const& named : found) {
-      for (TagCount const& one : named) {
-        tags.push_back(one.tag);
-        counts.push_back(one.n_documents);
-      }
-    }
-    return py::make_tuple(give(offsets_of(found)), give_keys(tags), give(std::move(counts)));
-  }
-
-  py::tuple tags_beside(std::size_t attribute, Array<std::int64_t> const& offsets,
-                        py::object const& tags) const {
-    TakenKeys const taken(tags);
-    ByQuery<KeyValue> const given = of_queries(offsets, taken);
-    std::vector<std::vector<KeyValue>> found;
-    {
-      NativeRun const run;
-      found = hyrecall::tags_beside(view(), given, attribute);
-    }
-    std::vector<KeyValue> flat;
-    for (auto const& beside : found) flat.insert(flat.end(), beside.begin(), beside.end());
-    return py::make_tuple(give(offsets_of(found)), give_keys(flat));
-  }
-
-  py::tuple near(std::size_t attribute, Array<std::int64_t> const& offsets, py::object const& tags,
-                 Array<std::uint8_t> const& hops, Array<std::int64_t> const& most_documents,
-                 std::size_t depth) const {
-    TakenKeys const taken(tags);
-    NearTags const given{of_queries(offsets, taken), span_of(hops), span_of(most_documents)};
-    FlatDocs flat;
-    {
-      NativeRun const run;
-      for (auto const& docs : documents_near(view(), given, attribute, depth)) flat.add(docs);
-    }
-    return std::move(flat).give_all();
-  }
-
-  py::tuple sharing(std::size_t attribute, Array<std::int64_t> const& offsets,
-                    py::object const& tags, Array<std::int64_t> const& result_offsets,
-                    Array<Seq> const& results, std::size_t n) const {
-    TakenKeys const taken(tags);
-    ByQuery<KeyValue> const given = of_queries(offsets, taken);
-    ByQuery<Seq> const seqs(request_->n_queries, span_of(result_offsets), span_of(results));
-    FlatDocs flat;
-    {
-      NativeRun const run;
-      for (auto const& docs : documents_sharing(view(), given, seqs, attribute, n)) flat.add(docs);
+      for (auto const& docs : related_documents(view(), results, attribute, n, with_beside))
+        flat.add(docs);
     }
     return std::move(flat).give_all();
   }
 
  private:
-  ByQuery<KeyValue> of_queries(Array<std::int64_t> const& offsets, TakenKeys const& keys) const {
-    return {request_->n_queries, span_of(offsets), keys.values};
-  }
-
   std::shared_ptr<Snapshot> snapshot_;
   std::shared_ptr<BatchRequest> request_;
   ResolvedScopes scopes_;
@@ -251,27 +176,10 @@ void bind_arms(py::module_& parent) {
            py::arg("hops"), py::arg("partial"), py::arg("depth"))
       .def("related", &HeldAudience::related,
            "Return each query's documents with the most tags in common with its results: offsets, "
-           "segment, row, score (the number of common tags).",
+           "segment, row, score (the number of common tags). with_beside: documents of tags beside "
+           "those of the results follow, with score 0.",
            py::arg("attribute"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
-           py::arg("n"))
-      .def("named_tags", &HeldAudience::named_tags,
-           "Return the tags that share a token with each query: offsets, tags, the number of "
-           "documents in scope that have each.",
-           py::arg("attribute"), py::arg("analyzer").none(false), py::arg("queries"),
-           py::arg("partial"))
-      .def("tags_beside", &HeldAudience::tags_beside,
-           "Return the tags one hop from those of each query: offsets, tags.", py::arg("attribute"),
-           py::arg("offsets"), py::arg("tags"))
-      .def("near", &HeldAudience::near,
-           "Return each query's documents by their nearest tag: offsets, segment, row, score. "
-           "hops: of each tag; most_documents: of each query, that one of its named tags has.",
-           py::arg("attribute"), py::arg("offsets"), py::arg("tags"), py::arg("hops"),
-           py::arg("most_documents"), py::arg("depth"))
-      .def("sharing", &HeldAudience::sharing,
-           "Return each query's documents with most of some tags: offsets, segment, row, score "
-           "(their number). results: insertion numbers of documents that are left out.",
-           py::arg("attribute"), py::arg("offsets"), py::arg("tags"), py::arg("result_offsets"),
-           py::arg("results"), py::arg("n"));
+           py::arg("n"), py::arg("with_beside"));
   m.def("place_score", &place_score, "Return 1 / place.", py::arg("place"),
         py::call_guard<FpEnvGuard>());
 }

@@ -5,20 +5,43 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/bind.hpp"
-#include "bindings/key_values.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
 #include "core/by_query.hpp"
-#include "engine/related/adjacency_batch.hpp"
+#include "engine/related/adjacency.hpp"
 
 namespace py = pybind11;
 
 namespace hyrecall::bindings {
 namespace {
+
+// Values as Python gave them, which refer to the column.
+struct TakenKeys {
+  KeyColumn column;
+  std::vector<KeyValue> values;
+
+  explicit TakenKeys(py::object const& keys) : column(take_keys(keys)) {
+    for (std::size_t i = 0; i < n_keys(column); ++i) values.push_back(key_at(column, i));
+  }
+};
+
+py::list give_keys(std::vector<KeyValue> const& keys) {
+  py::list out;
+  for (KeyValue const& key : keys) {
+    if (auto const* text = std::get_if<std::string_view>(&key)) {
+      out.append(py::str(text->data(), text->size()));
+    } else {
+      out.append(py::int_(std::get<std::int64_t>(key)));
+    }
+  }
+  return out;
+}
 
 // Keeps the objects that an Adjacency refers to.
 struct HeldAdjacency {

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow as pa
-
 import hyrecall as hr
 from arms.world import GRAPH, SCHEMA, Doc, Draw, Edge, docs_table, edges_table, said
-from hyrecall import _core, arms
+from hyrecall import arms
 from seams import newest_rows, reply_of
 
 TEXTS = ("oak", "fir tea", "(", "e.m")
@@ -41,13 +38,14 @@ def say_everything(
         scope=where,
         limit=20,
         columns=("text", "tags"),
+        expansion=hr.SharedTags("tags", n=9, hops=1),
     )
     out = [str(hits.to_list()), str(hits.trace.notes), str(hits.trace.arms)]
     for one in hits:
         for hit in one:
             out += [str(hit.explain()), repr([hit.evidence(arm.name) for arm in every_arm(graph)])]
     out.append(repr(arms.related(hits, "tags", columns=("text",))))
-    out += say_tags(index, reply_of(hits[0]).source.request)
+    out.append(repr([one.related for one in hits]))
     keys = [one.keys for one in hits]
     top = [one[:5] for one in keys]
     out.append(repr(graph.neighbours(top, scope=where, text=list(TEXTS[:2]) * 2, exclude=keys)))
@@ -61,26 +59,6 @@ def say_everything(
     held = [state.segments[s].rows for s in segment]
     out.append(repr([rows.slice(int(r), 1).to_pylist() for rows, r in zip(held, row, strict=True)]))
     return "\n".join(out)
-
-
-def say_tags(index: hr.Index, request: _core.BatchRequest) -> list[str]:
-    """What the steps say by which tags are followed from shard to shard."""
-    state, column = index._state, SCHEMA.attributes.index("tags")
-    audience = _core.arms.Audience(state.snapshot, request)
-    texts: list[bytes | None] = [text.encode() for text in TEXTS]
-    named = audience.named_tags(column, hr.Analyzer("unicode").native, texts, True)
-    out, offsets, tags = [repr(named)], *named[:2]
-    for _ in range(3):
-        offsets, tags = audience.tags_beside(column, offsets, pa.array(tags, pa.large_string()))
-        out.append(repr((offsets, tags)))
-    given = column, offsets, pa.array(tags, pa.large_string())
-    most = np.full(len(TEXTS), 9)
-    near = audience.near(*given, np.zeros(len(tags), np.uint8), most, 20)
-    nothing = np.zeros(len(TEXTS) + 1, np.int64), np.zeros(0, np.int64)
-    for _, segment, row, score in (near, audience.sharing(*given, *nothing, 20)):
-        rows = [state.segments[s].rows.slice(int(r), 1) for s, r in zip(segment, row, strict=True)]
-        out.append(repr([[one.to_pylist() for one in rows], score.tolist()]))
-    return out
 
 
 def show() -> str:

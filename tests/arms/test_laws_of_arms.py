@@ -22,10 +22,7 @@ from seams import BoundGraph, read_scopes, reply_of
 # Native callables of the arms that meet documents: an Audience and an Adjacency hold the scopes of
 # the request they were made of, and Neighbours are of an Adjacency.
 NATIVE_DOORS = {
-    "Audience": {
-        *("rows", "newest", "locate", "tags", "related"),
-        *("named_tags", "tags_beside", "near", "sharing"),
-    },
+    "Audience": {"rows", "newest", "locate", "tags", "related"},
     "Adjacency": {"distances", "spread"},
     "Neighbours": {"best"},
 }

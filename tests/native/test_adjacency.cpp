@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/error.hpp"
-#include "engine/related/adjacency_batch.hpp"
+#include "engine/related/adjacency.hpp"
 #include "native/check.hpp"
 #include "native/world.hpp"
 

@@ -263,57 +263,6 @@ std::vector<std::optional<std::string>> random_queries(Rng& rng, Example const& 
   return out;
 }
 
-// Entries of all queries as ByQuery takes them.
-template <typename T>
-struct Flat {
-  std::vector<std::int64_t> offsets{0};
-  std::vector<T> entries;
-
-  void end() { offsets.push_back(static_cast<std::int64_t>(entries.size())); }
-  ByQuery<T> by_query() const { return {offsets.size() - 1, offsets, entries}; }
-};
-
-// What tag_candidates lists, by the steps that several indexes take.
-std::vector<std::vector<Candidate>> step_by_step(
-    AudienceView const& view, std::span<std::optional<std::string> const> queries,
-    TagParams const& params) {
-  std::size_t const column = params.attribute;
-  std::vector<std::map<KeyValue, std::uint8_t>> hops(queries.size());
-  std::vector<std::int64_t> most(queries.size(), 0);
-  auto const named = named_tags(view, *word_analyzer(), queries, column, params.partial);
-  for (std::size_t q = 0; q < queries.size(); ++q) {
-    for (TagCount const& one : named[q]) {
-      hops[q][one.tag] = 0;
-      most[q] = std::max(most[q], one.n_documents);
-    }
-  }
-  for (int hop = 1; hop <= params.hops; ++hop) {
-    Flat<KeyValue> last;
-    for (auto const& known : hops) {
-      for (auto const& [tag, at] : known) {
-        if (at == hop - 1) last.entries.push_back(tag);
-      }
-      last.end();
-    }
-    auto const beside = tags_beside(view, last.by_query(), column);
-    for (std::size_t q = 0; q < queries.size(); ++q) {
-      for (KeyValue const& tag : beside[q]) hops[q].emplace(tag, hop);
-    }
-  }
-  Flat<KeyValue> near;
-  std::vector<std::uint8_t> of_tags;
-  for (auto const& known : hops) {
-    for (auto const& [tag, at] : known) {
-      near.entries.push_back(tag);
-      of_tags.push_back(at);
-    }
-    near.entries.push_back(KeyValue{"a tag that no document has"});
-    of_tags.push_back(0);
-    near.end();
-  }
-  return documents_near(view, {near.by_query(), of_tags, most}, column, params.depth);
-}
-
 TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
   Rng rng(44);
   std::size_t n_found = 0;
@@ -325,21 +274,26 @@ TEST(tag_candidates_are_near_the_tags_that_the_query_names) {
                            std::array{1u, 5u, 1000u}[rng.below(3u)]};
     auto const queries = random_queries(rng, example);
     auto const found = tag_candidates(example.view(), *word_analyzer(), queries, params);
-    auto const steps = step_by_step(example.view(), queries, params);
     CHECK_EQ(found.size(), queries.size());
     for (std::size_t q = 0; q < found.size(); ++q) {
       n_found += found[q].size();
       CHECK(plain(found[q]) ==
             (queries[q] ? plain_tags(example, q, *queries[q], params) : Listed{}));
-      CHECK(plain(steps[q]) == plain(found[q]));
     }
   }
   CHECK(n_found > 5000);
 }
 
+// How many of the tags are among the others, each once.
+std::size_t n_in(std::vector<std::string> const& tags, std::set<std::string> const& others) {
+  std::set<std::string> const own(tags.begin(), tags.end());
+  return static_cast<std::size_t>(std::count_if(
+      own.begin(), own.end(), [&](std::string const& tag) { return others.contains(tag); }));
+}
+
 TEST(tag_relatives_share_most_tags_with_the_results) {
   Rng rng(45);
-  std::size_t n_found = 0;
+  std::size_t n_found = 0, n_beside_found = 0;
   for (int round = 0; round < 150; ++round) {
     bool const is_large = round % 30 == 0;
     Example const example = random_example(rng, is_large ? 150 : 6, is_large ? 100 : 3);
@@ -353,13 +307,11 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
         one.push_back({{doc.segment, doc.row}, 1.0f});
       }
     }
-    auto const found = related_documents(example.view(), results, attribute, n);
+    auto const found = related_documents(example.view(), results, attribute, n, false);
+    auto const more = related_documents(example.view(), results, attribute, n, true);
     CHECK_EQ(found.size(), results.size());
-    Flat<KeyValue> shown;  // the tags of the results
-    Flat<Seq> seqs;
-    std::vector<std::set<std::string>> tags_by_query(results.size());
     for (std::size_t q = 0; q < found.size(); ++q) {
-      std::set<std::string>& held = tags_by_query[q];
+      std::set<std::string> held;  // the tags of the results
       std::set<Place> mine;
       for (Doc const& doc : world.docs) {
         bool const is_result = std::any_of(
@@ -367,29 +319,40 @@ TEST(tag_relatives_share_most_tags_with_the_results) {
             [&](ListedDoc const& one) { return one.doc == DocRef{doc.segment, doc.row}; });
         if (!is_result || !example.asked.sees(q, doc)) continue;
         mine.emplace(doc.segment, doc.row);
-        seqs.entries.push_back(doc.seq);
         for (std::string const& tag : tags_of(doc, attribute)) held.insert(tag);
       }
-      std::vector<std::pair<float, Doc const*>> scored;
+      std::set<std::string> beside;  // those one hop from them
       for (Doc const& doc : world.docs) {
         auto const tags = tags_of(doc, attribute);
-        std::set<std::string> const own(tags.begin(), tags.end());
-        auto const n_shared = std::count_if(
-            own.begin(), own.end(), [&](std::string const& tag) { return held.contains(tag); });
-        bool const is_mine = mine.contains({doc.segment, doc.row});
-        if (n_shared > 0 && !is_mine && example.asked.sees(q, doc))
-          scored.emplace_back(static_cast<float>(n_shared), &doc);
+        if (!example.asked.in_scope(q, doc) || n_in(tags, held) == 0) continue;
+        beside.insert(tags.begin(), tags.end());
+      }
+      for (std::string const& tag : held) beside.erase(tag);
+      std::vector<std::pair<float, Doc const*>> scored, later;
+      for (Doc const& doc : world.docs) {
+        auto const tags = tags_of(doc, attribute);
+        if (mine.contains({doc.segment, doc.row}) || !example.asked.sees(q, doc)) continue;
+        auto const n_shared = static_cast<float>(n_in(tags, held));
+        auto const n_beside = static_cast<float>(n_in(tags, beside));
+        if (n_shared > 0.0f) {
+          scored.emplace_back(n_shared, &doc);
+        } else if (n_beside > 0.0f) {
+          later.emplace_back(n_beside, &doc);
+        }
       }
       n_found += found[q].size();
       CHECK(plain(found[q]) == best_of(scored, n));
-      for (std::string const& tag : held) shown.entries.push_back(KeyValue{tag});
-      shown.end();
-      seqs.end();
+      Listed expected = best_of(scored, n);
+      Listed const after = best_of(later, n - expected.size());
+      n_beside_found += after.size();
+      for (auto one : after) {
+        std::get<0>(one) = 0.0f;
+        expected.push_back(one);
+      }
+      CHECK(plain(more[q]) == expected);
     }
-    auto const again =
-        documents_sharing(example.view(), shown.by_query(), seqs.by_query(), attribute, n);
-    for (std::size_t q = 0; q < found.size(); ++q) CHECK(plain(again[q]) == plain(found[q]));
   }
+  CHECK(n_beside_found > 1000);
   CHECK(n_found > 5000);
 }
 

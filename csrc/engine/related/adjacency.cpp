@@ -1,10 +1,14 @@
 #include "engine/related/adjacency.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "core/error.hpp"
 #include "core/formulas.hpp"
+#include "core/fp_env.hpp"
 #include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 
@@ -12,6 +16,10 @@ namespace hyrecall {
 namespace {
 
 constexpr std::uint8_t kUnknown = 2;
+
+void require_few_hops(int most) {
+  require(most >= 0 && most < Incidence::kFar, "fewer than 255 hops");
+}
 
 }  // namespace
 
@@ -135,13 +143,10 @@ std::vector<Adjacency::Neighbour> Adjacency::neighbours(std::size_t query,
 std::vector<std::vector<Adjacency::BestNeighbour>> Adjacency::best_neighbours(
     std::span<std::vector<Neighbour> const> found, std::vector<ScoredEdge> scores,
     std::vector<KeyValue> hidden, std::size_t n) const {
-  std::sort(scores.begin(), scores.end(),
-            [](ScoredEdge const& a, ScoredEdge const& b) { return a.edge < b.edge; });
-  std::sort(hidden.begin(), hidden.end());
+  std::ranges::sort(scores, {}, &ScoredEdge::edge);
+  std::ranges::sort(hidden);
   auto const score_of = [&](DocRef edge) {
-    auto const at =
-        std::lower_bound(scores.begin(), scores.end(), edge,
-                         [](ScoredEdge const& one, DocRef place) { return one.edge < place; });
+    auto const at = std::ranges::lower_bound(scores, edge, {}, &ScoredEdge::edge);
     return at != scores.end() && at->edge == edge ? at->score : 0.0;
   };
   struct Ranked {
@@ -154,23 +159,96 @@ std::vector<std::vector<Adjacency::BestNeighbour>> Adjacency::best_neighbours(
     poll_interrupt();
     all.clear();
     for (auto const& [key, edge] : found[i]) {
-      if (std::binary_search(hidden.begin(), hidden.end(), key)) continue;
+      if (std::ranges::binary_search(hidden, key)) continue;
       Seq const seq = edges_.segments[edge.segment]->segment().p.seqs[edge.row];
       all.push_back({{key, edge, score_of(edge)}, seq});
     }
-    std::sort(all.begin(), all.end(), [](Ranked const& a, Ranked const& b) {
-      if (a.one.key != b.one.key) return a.one.key < b.one.key;
-      if (a.one.score != b.one.score) return a.one.score > b.one.score;
-      return a.seq < b.seq;
+    std::ranges::sort(all, {}, [](Ranked const& a) {
+      return std::tuple(a.one.key, -a.one.score, a.seq);  // of one key the best comes first
     });
-    auto const end = std::unique(all.begin(), all.end(), [](Ranked const& a, Ranked const& b) {
-      return a.one.key == b.one.key;
-    });
+    auto const again = std::ranges::unique(all, {}, [](Ranked const& a) { return a.one.key; });
+    all.erase(again.begin(), again.end());
     // They stand by key, so a stable sort leaves those of one score in that order.
-    std::stable_sort(all.begin(), end,
-                     [](Ranked const& a, Ranked const& b) { return a.one.score > b.one.score; });
-    std::size_t const n_kept = std::min(n, static_cast<std::size_t>(end - all.begin()));
+    std::ranges::stable_sort(all, std::greater(), [](Ranked const& a) { return a.one.score; });
+    std::size_t const n_kept = std::min(n, all.size());
     for (std::size_t k = 0; k < n_kept; ++k) out[i].push_back(all[k].one);
+  }
+  return out;
+}
+
+std::vector<std::vector<Adjacency::Hop>> distances_by_query(Adjacency const& adjacency,
+                                                            ByQuery<KeyValue> const& sources,
+                                                            int most, int threads) {
+  require_few_hops(most);
+  require(sources.n_queries() == adjacency.n_queries(), "the queries of the graph");
+  std::vector<std::vector<Adjacency::Hop>> found(sources.n_queries());
+  parallel_for(found.size(), threads,
+               [&](int, std::size_t q) { found[q] = adjacency.distances(q, sources[q], most); });
+  return found;
+}
+
+std::vector<double> spread_by_query(Adjacency const& adjacency, ByQuery<KeyValue> const& sources,
+                                    std::span<double const> scores,
+                                    ByQuery<KeyValue> const& targets, int most, int threads) {
+  require_few_hops(most);
+  require(
+      sources.n_queries() == adjacency.n_queries() && targets.n_queries() == adjacency.n_queries(),
+      "the queries of the graph");
+  require(scores.size() == sources.entries().size(), "one score a source");
+  std::vector<double> out(targets.entries().size());
+  parallel_for(sources.n_queries(), threads, [&](int, std::size_t q) {
+    FpEnvGuard const fp;
+    std::vector<double> const spread =
+        adjacency.spread(q, sources[q], sources.of(q, scores), targets[q], most);
+    std::copy(spread.begin(), spread.end(),
+              out.begin() + static_cast<std::ptrdiff_t>(targets.begin(q)));
+  });
+  return out;
+}
+
+NeighboursByQuery::NeighboursByQuery(Adjacency const& adjacency, ByQuery<KeyValue> keys,
+                                     int threads)
+    : adjacency_(adjacency), keys_(std::move(keys)), threads_(threads) {
+  require(keys_.n_queries() == adjacency.n_queries(), "the queries of the graph");
+  std::span<KeyValue const> const all = keys_.entries();
+  std::vector<std::size_t> query_of;
+  for (std::size_t q = 0; q < n_queries(); ++q) query_of.insert(query_of.end(), keys_[q].size(), q);
+  found_.resize(all.size());
+  parallel_for(all.size(), threads,
+               [&](int, std::size_t i) { found_[i] = adjacency_.neighbours(query_of[i], all[i]); });
+}
+
+std::vector<std::int64_t> NeighboursByQuery::counts() const {
+  std::vector<std::int64_t> out(n_queries());
+  for (std::size_t q = 0; q < n_queries(); ++q) {
+    for (auto const& one : keys_.of(q, std::span(found_))) out[q] += std::ssize(one);
+  }
+  return out;
+}
+
+NeighboursByQuery::Best NeighboursByQuery::best(ByQuery<Adjacency::ScoredEdge> const& scores,
+                                                ByQuery<KeyValue> const& hidden,
+                                                std::size_t n) const {
+  require(scores.n_queries() == n_queries() && hidden.n_queries() == n_queries(),
+          "the queries of the graph");
+  std::vector<std::vector<std::vector<Adjacency::BestNeighbour>>> best(n_queries());
+  parallel_for(n_queries(), threads_, [&](int, std::size_t q) {
+    std::vector<KeyValue> all(keys_[q].begin(), keys_[q].end());
+    all.insert(all.end(), hidden[q].begin(), hidden[q].end());
+    best[q] = adjacency_.best_neighbours(keys_.of(q, std::span(found_)),
+                                         {scores[q].begin(), scores[q].end()}, std::move(all), n);
+  });
+  Best out;
+  for (auto const& of_query : best) {
+    for (auto const& of_key : of_query) {
+      for (Adjacency::BestNeighbour const& one : of_key) {
+        out.keys.push_back(one.key);
+        out.segment.push_back(one.edge.segment);
+        out.row.push_back(one.edge.row);
+        out.score.push_back(one.score);
+      }
+      out.offsets.push_back(std::ssize(out.row));
+    }
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <set>
 
 #include "core/formulas.hpp"
 #include "core/parallel.hpp"
@@ -16,13 +17,22 @@ using Item = Incidence::Item;
 constexpr std::size_t kScopesAtOnce = 64;  // whose tags are in memory together
 constexpr std::size_t kLeastLetters = 3;   // of a token that another may contain
 
-// Calls answer(query, tags of its scope) for each wanted query, on all threads. make_extra gives
-// what else is prepared once a scope.
-template <typename Prepared>
+// The queries for which is_wanted(query).
+template <typename IsWanted>
+std::vector<std::uint32_t> queries_where(std::size_t n_queries, IsWanted const& is_wanted) {
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t q = 0; q < n_queries; ++q) {
+    if (is_wanted(q)) out.push_back(q);
+  }
+  return out;
+}
+
+// Calls answer(query, tags of its scope, their tokens) for each wanted query, on all threads.
+// read_tokens is called once a scope.
 void for_each_query(
     AudienceView const& view, std::span<std::uint32_t const> wanted, std::size_t attribute,
-    std::function<void(Incidence const&, Prepared&)> const& prepare,
-    std::function<void(std::uint32_t, Incidence const&, Prepared const&)> const& answer) {
+    std::function<text::TokenBatch(Incidence const&)> const& read_tokens,
+    std::function<void(std::uint32_t, Incidence const&, text::TokenBatch const&)> const& answer) {
   std::vector<std::uint32_t> by_scope(wanted.begin(), wanted.end());
   std::stable_sort(by_scope.begin(), by_scope.end(), [&](std::uint32_t a, std::uint32_t b) {
     return view.request.scope_of[a] < view.request.scope_of[b];
@@ -30,7 +40,7 @@ void for_each_query(
   struct Part {
     std::uint32_t scope;
     std::unique_ptr<Incidence> tags;
-    Prepared prepared;
+    text::TokenBatch tokens;
   };
   for (std::size_t begin = 0; begin < by_scope.size();) {
     std::vector<Part> parts;
@@ -51,39 +61,14 @@ void for_each_query(
             select_tiles(*view.snapshot.segments[s], view.scopes[parts[p].scope][s], nullptr));
       }
       parts[p].tags = std::make_unique<Incidence>(view.snapshot, attribute, tiles);
-      prepare(*parts[p].tags, parts[p].prepared);
+      parts[p].tokens = read_tokens(*parts[p].tags);
     });
     parallel_for(end - begin, view.request.threads, [&](int, std::size_t i) {
       Part const& part = parts[part_of[i]];
-      answer(by_scope[begin + i], *part.tags, part.prepared);
+      answer(by_scope[begin + i], *part.tags, part.tokens);
     });
     begin = end;
   }
-}
-
-// For questions that prepare nothing else.
-struct Nothing {};
-
-void for_each_query(AudienceView const& view, std::span<std::uint32_t const> wanted,
-                    std::size_t attribute,
-                    std::function<void(std::uint32_t, Incidence const&)> const& answer) {
-  for_each_query<Nothing>(
-      view, wanted, attribute, [](Incidence const&, Nothing&) {},
-      [&](std::uint32_t q, Incidence const& tags, Nothing const&) { answer(q, tags); });
-}
-
-// The queries that have entries.
-template <typename Entries>
-std::vector<std::uint32_t> queries_with(std::size_t n_queries, Entries const& entries) {
-  std::vector<std::uint32_t> out;
-  for (std::uint32_t q = 0; q < n_queries; ++q) {
-    if (!entries[q].empty()) out.push_back(q);
-  }
-  return out;
-}
-
-Seq seq_at(AudienceView const& view, DocRef place) {
-  return view.snapshot.segments[place.segment]->segment().p.seqs[place.row];
 }
 
 bool is_visible(AudienceView const& view, std::uint32_t query, DocRef place) {
@@ -92,7 +77,7 @@ bool is_visible(AudienceView const& view, std::uint32_t query, DocRef place) {
 }
 
 Candidate candidate_at(AudienceView const& view, DocRef place, float score) {
-  return {score, seq_at(view, place), place};
+  return {score, view.snapshot.segments[place.segment]->segment().p.seqs[place.row], place};
 }
 
 std::size_t letters_in(std::string_view text) {
@@ -126,30 +111,6 @@ std::vector<Item> matched_tags(text::TokenBatch const& tags, text::TokenBatch co
   return matched;
 }
 
-// Calls answer(query, tags of its scope, those that it names) for each query that names some.
-void for_each_named(
-    AudienceView const& view, text::Analyzer const& analyzer,
-    std::span<std::optional<std::string> const> queries, std::size_t attribute, bool partial,
-    std::function<void(std::uint32_t, Incidence const&, std::span<Item const>)> const& answer) {
-  std::vector<std::uint32_t> wanted;
-  for (std::uint32_t q = 0; q < queries.size(); ++q) {
-    if (queries[q]) wanted.push_back(q);
-  }
-  auto const prepare = [&](Incidence const& tags, text::TokenBatch& tokens) {
-    std::vector<std::string_view> texts;
-    for (Item tag = 0; tag < tags.n_items(); ++tag)
-      texts.push_back(std::get<std::string_view>(tags.value(tag)));
-    tokens = analyzer.analyze(texts, text::Role::kDocument);
-  };
-  auto const match = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
-    std::string_view const text = *queries[q];
-    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
-    std::vector<Item> const matched = matched_tags(tokens, query, partial);
-    if (!matched.empty()) answer(q, tags, matched);
-  };
-  for_each_query<text::TokenBatch>(view, wanted, attribute, prepare, match);
-}
-
 // The best documents by their nearest tag. hops: of each tag, kFar beyond reach.
 std::vector<Candidate> score_documents(AudienceView const& view, std::uint32_t query,
                                        Incidence const& tags, std::span<std::uint8_t const> hops,
@@ -167,32 +128,20 @@ std::vector<Candidate> score_documents(AudienceView const& view, std::uint32_t q
   return best.take();
 }
 
-// The n documents with most of the tags `held`, which may repeat, that are no results.
+// The n documents with most of some tags, each once, that are not yet listed.
 std::vector<Candidate> share_documents(AudienceView const& view, std::uint32_t query,
-                                       Incidence const& tags, std::vector<Item> held,
-                                       std::vector<bool> const& is_result, std::size_t n) {
-  std::sort(held.begin(), held.end());
-  held.erase(std::unique(held.begin(), held.end()), held.end());
+                                       Incidence const& tags, std::span<Item const> held,
+                                       std::vector<bool> const& is_listed, std::size_t n) {
   std::vector<std::uint32_t> shared(tags.n_rows(), 0);
   for (Item tag : held) {
     for (std::uint32_t row : tags.rows_of(tag)) ++shared[row];
   }
   TopK best(n);
   for (std::size_t row = 0; row < tags.n_rows(); ++row) {
-    if (shared[row] == 0 || is_result[row] || !is_visible(view, query, tags.place(row))) continue;
+    if (shared[row] == 0 || is_listed[row] || !is_visible(view, query, tags.place(row))) continue;
     best.offer(candidate_at(view, tags.place(row), static_cast<float>(shared[row])));
   }
   return best.take();
-}
-
-// Those of some tags that are in scope.
-std::vector<Item> items_at(Incidence const& tags, std::span<KeyValue const> values) {
-  std::vector<Item> out;
-  for (KeyValue const& value : values) {
-    Item const item = tags.find(value);
-    if (item != kNone32) out.push_back(item);
-  }
-  return out;
 }
 
 }  // namespace
@@ -201,98 +150,59 @@ std::vector<std::vector<Candidate>> tag_candidates(
     AudienceView const& view, text::Analyzer const& analyzer,
     std::span<std::optional<std::string> const> queries, TagParams const& params) {
   std::vector<std::vector<Candidate>> out(queries.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
+  auto const wanted =
+      queries_where(queries.size(), [&](std::uint32_t q) { return queries[q].has_value(); });
+  auto const read_tokens = [&](Incidence const& tags) {
+    std::vector<std::string_view> texts;
+    for (Item tag = 0; tag < tags.n_items(); ++tag)
+      texts.push_back(std::get<std::string_view>(tags.value(tag)));
+    return analyzer.analyze(texts, text::Role::kDocument);
+  };
+  auto const answer = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const& tokens) {
+    std::string_view const text = *queries[q];
+    text::TokenBatch const query = analyzer.analyze({&text, 1}, text::Role::kQuery);
+    std::vector<Item> const named = matched_tags(tokens, query, params.partial);
+    if (named.empty()) return;
     std::size_t most_documents = 0;
     for (Item tag : named) most_documents = std::max(most_documents, tags.rows_of(tag).size());
     out[q] = score_documents(view, q, tags, tags.hops_from(named, params.hops),
                              static_cast<std::int64_t>(most_documents), params.depth);
   };
-  for_each_named(view, analyzer, queries, params.attribute, params.partial, answer);
+  for_each_query(view, wanted, params.attribute, read_tokens, answer);
   return out;
 }
 
 std::vector<std::vector<Candidate>> related_documents(
     AudienceView const& view, std::span<std::vector<ListedDoc> const> results,
-    std::size_t attribute, std::size_t n) {
+    std::size_t attribute, std::size_t n, bool with_beside) {
   std::vector<std::vector<Candidate>> out(results.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags) {
-    std::vector<bool> is_result(tags.n_rows(), false);
-    std::vector<Item> held;
+  auto const wanted =
+      queries_where(results.size(), [&](std::uint32_t q) { return !results[q].empty(); });
+  auto const no_tokens = [](Incidence const&) { return text::TokenBatch(); };
+  auto const answer = [&](std::uint32_t q, Incidence const& tags, text::TokenBatch const&) {
+    std::vector<bool> is_listed(tags.n_rows(), false);
+    std::set<Item> of_results;
     for (ListedDoc const& doc : results[q]) {
       std::uint32_t const row = tags.find(doc.doc);
       if (row == kNone32 || !is_visible(view, q, tags.place(row))) continue;
-      is_result[row] = true;
-      held.insert(held.end(), tags.items_of(row).begin(), tags.items_of(row).end());
+      is_listed[row] = true;
+      of_results.insert(tags.items_of(row).begin(), tags.items_of(row).end());
     }
-    out[q] = share_documents(view, q, tags, std::move(held), is_result, n);
-  };
-  for_each_query(view, queries_with(results.size(), results), attribute, answer);
-  return out;
-}
-
-std::vector<std::vector<TagCount>> named_tags(AudienceView const& view,
-                                              text::Analyzer const& analyzer,
-                                              std::span<std::optional<std::string> const> queries,
-                                              std::size_t attribute, bool partial) {
-  std::vector<std::vector<TagCount>> out(queries.size());
-  auto const answer = [&](std::uint32_t q, Incidence const& tags, std::span<Item const> named) {
-    for (Item tag : named)
-      out[q].push_back({tags.value(tag), static_cast<std::int64_t>(tags.rows_of(tag).size())});
-  };
-  for_each_named(view, analyzer, queries, attribute, partial, answer);
-  return out;
-}
-
-std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
-                                               ByQuery<KeyValue> const& tags,
-                                               std::size_t attribute) {
-  std::vector<std::vector<KeyValue>> out(tags.n_queries());
-  auto const answer = [&](std::uint32_t q, Incidence const& here) {
-    std::vector<std::uint8_t> const hops = here.hops_from(items_at(here, tags[q]), 1);
-    for (Item item = 0; item < here.n_items(); ++item) {
-      if (hops[item] == 1) out[q].push_back(here.value(item));
+    std::vector<Item> const held(of_results.begin(), of_results.end());
+    out[q] = share_documents(view, q, tags, held, is_listed, n);
+    if (!with_beside || out[q].size() == n) return;
+    for (Candidate const& one : out[q]) is_listed[tags.find(one.doc)] = true;
+    std::vector<std::uint8_t> const hops = tags.hops_from(held, 1);
+    std::vector<Item> beside;
+    for (Item tag = 0; tag < tags.n_items(); ++tag) {
+      if (hops[tag] == 1) beside.push_back(tag);
+    }
+    for (Candidate one : share_documents(view, q, tags, beside, is_listed, n - out[q].size())) {
+      one.score = 0.0f;  // they share none of the results' own
+      out[q].push_back(one);
     }
   };
-  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
-  return out;
-}
-
-std::vector<std::vector<Candidate>> documents_near(AudienceView const& view, NearTags const& near,
-                                                   std::size_t attribute, std::size_t depth) {
-  ByQuery<KeyValue> const& tags = near.tags;
-  require(near.hops.size() == tags.entries().size(), "hops of each tag");
-  require(near.most_documents.size() == tags.n_queries(), "a number for each query");
-  std::vector<std::vector<Candidate>> out(tags.n_queries());
-  auto const answer = [&](std::uint32_t q, Incidence const& here) {
-    std::vector<std::uint8_t> hops(here.n_items(), Incidence::kFar);
-    std::span<std::uint8_t const> const own = tags.of(q, near.hops);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      Item const item = here.find(tags[q][i]);
-      if (item != kNone32) hops[item] = std::min(hops[item], own[i]);
-    }
-    out[q] = score_documents(view, q, here, hops, near.most_documents[q], depth);
-  };
-  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
-  return out;
-}
-
-std::vector<std::vector<Candidate>> documents_sharing(AudienceView const& view,
-                                                      ByQuery<KeyValue> const& tags,
-                                                      ByQuery<Seq> const& results,
-                                                      std::size_t attribute, std::size_t n) {
-  require(results.n_queries() == tags.n_queries(), "results of the same queries");
-  std::vector<std::vector<Candidate>> out(tags.n_queries());
-  auto const answer = [&](std::uint32_t q, Incidence const& here) {
-    std::vector<Seq> seqs(results[q].begin(), results[q].end());
-    std::sort(seqs.begin(), seqs.end());
-    std::vector<bool> is_result(here.n_rows(), false);
-    for (std::size_t row = 0; row < here.n_rows(); ++row) {
-      Seq const seq = seq_at(view, here.place(row));
-      is_result[row] = std::binary_search(seqs.begin(), seqs.end(), seq);
-    }
-    out[q] = share_documents(view, q, here, items_at(here, tags[q]), is_result, n);
-  };
-  for_each_query(view, queries_with(tags.n_queries(), tags), attribute, answer);
+  for_each_query(view, wanted, attribute, no_tokens, answer);
   return out;
 }
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "core/by_query.hpp"
 #include "engine/scope/audience.hpp"
 #include "engine/segment/keys.hpp"
 #include "engine/top_k.hpp"
@@ -37,46 +36,10 @@ std::vector<std::vector<Candidate>> tag_candidates(
     std::span<std::optional<std::string> const> queries, TagParams const& params);
 
 // [n_queries] up to n documents beside each query's results that share tags with them: score is the
-// number of shared tags.
+// number of shared tags. with_beside: where there are fewer than n, documents that have tags one
+// hop from those of the results come after them, those with most such tags first; their score is 0.
 std::vector<std::vector<Candidate>> related_documents(
     AudienceView const& view, std::span<std::vector<ListedDoc> const> results,
-    std::size_t attribute, std::size_t n);
-
-// ---- the same where the rows of a scope lie in several indexes: the steps that each of them
-// takes. What a tag has, and what is near it, is then known only from all of them.
-
-struct TagCount {
-  KeyValue tag;              // lies in the snapshot
-  std::int64_t n_documents;  // of the query's scope that have it, in this index
-};
-
-// [n_queries] the tags that share a token with a query, rising.
-std::vector<std::vector<TagCount>> named_tags(AudienceView const& view,
-                                              text::Analyzer const& analyzer,
-                                              std::span<std::optional<std::string> const> queries,
-                                              std::size_t attribute, bool partial);
-
-// [n_queries] the tags that are one hop from those of a query, rising.
-std::vector<std::vector<KeyValue>> tags_beside(AudienceView const& view,
-                                               ByQuery<KeyValue> const& tags,
-                                               std::size_t attribute);
-
-// Tags at their hops from those that each query names.
-struct NearTags {
-  ByQuery<KeyValue> tags;
-  std::span<std::uint8_t const> hops;            // of each tag
-  std::span<std::int64_t const> most_documents;  // [n_queries] that one of the named tags has
-};
-
-// [n_queries] what tag_candidates lists where these are all tags that a query reaches.
-std::vector<std::vector<Candidate>> documents_near(AudienceView const& view, NearTags const& near,
-                                                   std::size_t attribute, std::size_t depth);
-
-// [n_queries] what related_documents lists where a query's results have these tags. results: their
-// insertion numbers.
-std::vector<std::vector<Candidate>> documents_sharing(AudienceView const& view,
-                                                      ByQuery<KeyValue> const& tags,
-                                                      ByQuery<Seq> const& results,
-                                                      std::size_t attribute, std::size_t n);
+    std::size_t attribute, std::size_t n, bool with_beside);
 
 }  // namespace hyrecall

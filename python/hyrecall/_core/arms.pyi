@@ -43,37 +43,15 @@ class Audience:
     ) -> _Docs:
         """Return each query's documents near its tags: offsets, segment, row, score."""
     def related(
-        self, attribute: int, offsets: _Offsets, segment: _Rows, row: _Rows, n: int
+        self,
+        attribute: int,
+        offsets: _Offsets,
+        segment: _Rows,
+        row: _Rows,
+        n: int,
+        with_beside: bool,
     ) -> _Docs:
         """Return each query's documents with the most tags in common with its results."""
-    def named_tags(
-        self, attribute: int, analyzer: Analyzer, queries: Sequence[bytes | None], partial: bool
-    ) -> tuple[_Offsets, list[Any], npt.NDArray[np.int64]]:
-        """Return each query's named tags: offsets, tags, their numbers of documents in scope."""
-    def tags_beside(
-        self, attribute: int, offsets: _Offsets, tags: _ArrowArray
-    ) -> tuple[_Offsets, list[Any]]:
-        """Return the tags one hop from those of each query: offsets, tags."""
-    def near(
-        self,
-        attribute: int,
-        offsets: _Offsets,
-        tags: _ArrowArray,
-        hops: npt.NDArray[np.uint8],
-        most_documents: npt.NDArray[np.int64],
-        depth: int,
-    ) -> _Docs:
-        """Return each query's documents by their nearest tag: offsets, segment, row, score."""
-    def sharing(
-        self,
-        attribute: int,
-        offsets: _Offsets,
-        tags: _ArrowArray,
-        result_offsets: _Offsets,
-        results: npt.NDArray[np.int64],
-        n: int,
-    ) -> _Docs:
-        """Return each query's documents with most of some tags, without its results."""
 
 @final
 class Adjacency:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base.arguments import check_objects
@@ -16,10 +13,8 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.around import Related
 from hyrecall.hits.hits import Hits, reply_of
 from hyrecall.hits.reply import Reply
-from hyrecall.segments.segments import gather_column, seqs_of
+from hyrecall.segments.segments import gather_column
 from hyrecall.table.attributes import tag_attribute
-
-Array: TypeAlias = npt.NDArray[Any]
 
 
 @check_objects
@@ -77,11 +72,13 @@ def related_documents(
     arrays = reply.arrays
     audience = _core.arms.Audience(source.state.snapshot, source.request)
     offsets, segment, row, shared = audience.related(
-        attribute, arrays["offsets"].astype(np.int64), arrays["segment"], arrays["row"], n
+        attribute,
+        arrays["offsets"].astype(np.int64),
+        arrays["segment"],
+        arrays["row"],
+        n,
+        hops > 0,
     )
-    if hops and (np.diff(offsets) < n).any():
-        found = offsets, segment, row, shared
-        offsets, segment, row, shared = _with_beside(reply, column, attribute, audience, found, n)
     values = {
         name: gather_column(source.state.segments, segment, row, name).to_pylist()
         for name in dict.fromkeys(named)
@@ -96,70 +93,3 @@ def related_documents(
         for at in range(len(row))
     ]
     return [made[offsets[q] : offsets[q + 1]] for q in range(reply.n_queries)]
-
-
-def _with_beside(
-    reply: Reply,
-    column: str,
-    attribute: int,
-    audience: _core.arms.Audience,
-    found: tuple[Array, Array, Array, Array],
-    n: int,
-) -> tuple[Array, Array, Array, Array]:
-    """Add documents of tags beside those of the results, as far as there is room."""
-    segments, n_queries = reply.source.state.segments, reply.n_queries
-    offsets, segment, row, shared = found
-    arrays = reply.arrays
-    query = np.repeat(np.arange(n_queries), np.diff(arrays["offsets"]))
-    query_of_tag, tags = tags_of_rows(segments, query, arrays["segment"], arrays["row"], column)
-    beside_offsets, beside = audience.tags_beside(
-        attribute, offsets_of(query_of_tag, n_queries), tags
-    )
-    own = np.repeat(np.arange(n_queries), np.diff(offsets))
-    known = np.concatenate([query, own])
-    order = np.argsort(known, kind="stable")
-    seqs = [
-        seqs_of(segments, *places)
-        for places in ((arrays["segment"], arrays["row"]), (segment, row))
-    ]
-    more = audience.sharing(
-        attribute,
-        beside_offsets,
-        pa.array(beside, pa.large_string()),
-        offsets_of(known[order], n_queries),
-        np.concatenate(seqs)[order].astype(np.int64),
-        n,
-    )
-    joined = np.concatenate([own, np.repeat(np.arange(n_queries), np.diff(more[0]))])
-    order = np.argsort(joined, kind="stable")
-    queries = joined[order]
-    kept = order[np.arange(len(order)) - offsets_of(queries, n_queries)[queries] < n]
-    none = np.zeros(len(more[3]), shared.dtype)  # they share none of the results' own
-    columns = ((segment, more[1]), (row, more[2]), (shared, none))
-    segment, row, shared = (np.concatenate(pair)[kept] for pair in columns)
-    return offsets_of(joined[kept], n_queries), segment, row, shared
-
-
-def tags_of_rows(
-    segments: Sequence[Any], query: Array, segment: Array, row: Array, column: str
-) -> tuple[Array, pa.Array]:
-    """Return the queries and tags of rows, each pair once, by query."""
-    hit, tags = _flat(gather_column(segments, segment, row, column))
-    named = pa.table({"query": pa.array(query, pa.int64()).take(hit), "tag": tags})
-    named = named.filter(named["tag"].is_valid())
-    named = named.group_by(["query", "tag"], use_threads=False).aggregate([]).sort_by("query")
-    return named["query"].to_numpy(), named["tag"].combine_chunks()
-
-
-def offsets_of(query: Array, n_queries: int) -> npt.NDArray[np.int64]:
-    """Return where the entries of each query begin and end; ``query`` rises."""
-    return np.searchsorted(query, np.arange(n_queries + 1)).astype(np.int64)
-
-
-def _flat(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the strings of a column of strings or lists of these, each with its row."""
-    import pyarrow.compute as pc
-
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-        return pc.list_parent_indices(column), pc.list_flatten(column).cast(pa.large_string())
-    return pa.array(np.arange(len(column))), column.cast(pa.large_string())
