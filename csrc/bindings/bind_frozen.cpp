@@ -16,10 +16,10 @@
 #include "bindings/reply.hpp"
 #include "bindings/scopes.hpp"
 #include "core/error.hpp"
+#include "engine/evidence/groups.hpp"
 #include "engine/recall.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/request/request.hpp"
-#include "engine/evidence/groups.hpp"
 #include "kernels/settings.hpp"
 
 namespace py = pybind11;
@@ -81,6 +81,13 @@ struct Answer {
     }
   }
 };
+
+py::tuple give_members(Answer const& answer) {
+  ThreadMembers const& held = answer.members;
+  auto const n = static_cast<py::ssize_t>(held.row.size());
+  return py::make_tuple(held.offsets, py::array_t<std::uint32_t>(n, held.segment.data()),
+                        py::array_t<Row>(n, held.row.data()), held.score);
+}
 
 // The options of recalls, read once, without anything that one of them asked.
 class FrozenRequest {
@@ -273,14 +280,7 @@ void bind_frozen(py::module_& m) {
           "When the options and queries were read, statistics counted and hits found, in seconds "
           "of time.perf_counter(); and how many seconds fusion and grouping took.")
       .def_property_readonly(
-          "members",
-          [](Answer const& one) {
-            ThreadMembers const& held = one.members;
-            auto const n = static_cast<py::ssize_t>(held.row.size());
-            return py::make_tuple(held.offsets,
-                                  py::array_t<std::uint32_t>(n, held.segment.data()),
-                                  py::array_t<Row>(n, held.row.data()), held.score);
-          },
+          "members", &give_members,
           "The best rows of the threads of hits that are grouped: offsets, segments, rows, "
           "scores.");
   py::class_<FrozenRequest>(m, "FrozenRequest", "The options of a recall, without its queries.")

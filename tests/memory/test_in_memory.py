@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from hyrecall import recipes
+from hyrecall.base.progress import ROOM, Room
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError, StoreError
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync, Participant
+from memory.faults.interrupting import Lines, interrupted
 from memory.stores import DIM, HOUR, NOON, Clock, folder
 from seams import PATIENCE, MemoryDatabase, StoreOptions
 
@@ -192,3 +194,46 @@ def test_readers_that_overlap_for_ever_keep_no_writer_out() -> None:
         thread.join()
     assert database.sequence() == 10
     database.close()
+
+
+def test_an_interrupt_at_any_line_leaves_no_reading_that_a_change_waits_for() -> None:
+    database = MemoryDatabase.make()
+    try:
+        at, is_over = 1, False
+        while not is_over:
+            lines = Lines(at)
+            try:
+                with interrupted(lines), database.reading() as connection:
+                    assert connection.execute("SELECT 1").get == 1
+            except KeyboardInterrupt:
+                at += 1
+            else:
+                is_over = True
+            assert database._turns._readers == {}, lines.where
+            with database.transaction() as connection:
+                assert connection.execute("SELECT 1").get == 1
+        assert at > 20
+    finally:
+        database.close()
+
+
+def test_a_damaged_row_is_left_out_of_a_reply_of_limited_length() -> None:
+    with MemorySync.in_memory(embedder=None) as memory:
+        for at in range(3):
+            memory.remember(f"green tea {at}", id=f"e{at}", user_id="ann")
+        assert len(memory.search("tea", user_id="ann")) == 3
+        with memory._store.database.transaction() as connection:
+            connection.execute("UPDATE versions SET output = ? WHERE id = 'e1'", ("x" * 1_000,))
+
+        def search() -> tuple[set[str], list[str]]:
+            matches = memory.search("tea", user_id="ann")
+            return {one.episode.id for one in matches}, [str(one) for one in matches.reasons]
+
+        free = search()
+        token = ROOM.set(Room(200, RuntimeError))
+        try:
+            assert search() == free
+        finally:
+            ROOM.reset(token)
+        assert free[0] == {"e0", "e2"}
+        assert len(free[1]) == 1

@@ -260,6 +260,23 @@ def test_stages_run_on_what_known_options_found(
     assert [hit.explain() for hit in hits] == [hit.explain() for hit in alone]
 
 
+@pytest.mark.parametrize("n", [512, 513, 1024, 1025])
+@pytest.mark.parametrize("options", [{}, {"shaping": hr.MMR(0.6)}, {"group": "thread"}], ids=str)
+def test_options_may_be_met_first_in_a_batch_of_any_length(
+    threaded: hr.Index, options: dict[str, Any], n: int
+) -> None:
+    call = {"text": QUERIES * 257, "vectors": np.tile(ASKED, (257, 1)), "scope": "ann"} | options
+    call |= {"text": call["text"][:n], "vectors": call["vectors"][:n]}
+    few = call | {"text": QUERIES, "vectors": ASKED}
+    with forgetting(threaded):
+        alone = threaded.recall(**few)
+    with forgetting(threaded):
+        first = threaded.recall(**call)
+        for _ in range(2):
+            assert threaded.recall(**few).to_arrow().equals(alone.to_arrow())
+            assert threaded.recall(**call).to_arrow().equals(first.to_arrow())
+
+
 def test_stages_that_are_not_told_of_are_caught(
     index: hr.Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

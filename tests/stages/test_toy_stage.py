@@ -196,3 +196,61 @@ def test_shards_refuse_it_by_name_if_it_says_so(index: hr.Index) -> None:
             shards.recall(**ASKED, shaping=Alone())
         found = shards.recall(**ASKED, shaping=SHAPING)
     assert found.to_arrow().equals(index.recall(**ASKED, shaping=SHAPING).to_arrow())
+
+
+@dataclass(frozen=True)
+class Askew(Stage):
+    """A stage that does what a stage must not."""
+
+    made: object
+    phase = 3.5
+
+    def run(self, lists: FusedLists, call: StageCall) -> Any:
+        match self.made:
+            case "NaN":
+                return lists.with_arrays(score=np.full(len(lists), np.nan))
+            case "short":
+                return lists.with_arrays(score=lists.score[1:])
+        return self.made
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (None, r"Askew.run: expected FusedLists, got NoneType"),
+        ("NaN", r"Askew.run: expected a score of each entry"),
+        ("short", r"Askew.run: expected a score of each entry"),
+    ],
+)
+def test_what_a_stage_gets_wrong_is_told_with_its_name(
+    index: hr.Index, made: object, told: str
+) -> None:
+    with pytest.raises(hr.HyrecallError, match=told):
+        index.recall(**ASKED, shaping=Askew(made))
+
+
+@pytest.mark.parametrize("phase", [float("nan"), float("inf"), True, "3", None])
+def test_a_stage_without_a_number_of_its_own_is_refused(index: hr.Index, phase: object) -> None:
+    kind = type("Odd", (Askew,), {"phase": phase})
+    with pytest.raises(hr.HyrecallError, match=r"^Odd.phase: expected a number"):
+        index.recall(**ASKED, shaping=kind("NaN"))
+
+
+def test_two_stages_of_one_name_keep_what_their_own_functions_said(index: hr.Index) -> None:
+    def boost(by: float, number: float) -> Stage:
+        @dataclass(frozen=True)
+        class Boost(Stage):
+            phase = number
+
+            def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
+                said = call.once(self, lists, lambda: np.full(len(lists), by))
+                return call.ordered(lists.with_arrays(score=lists.score + said))
+
+        return Boost()
+
+    shaping = (boost(5.0, 3.2), boost(-5.0, 3.6))
+    hits = index.recall(**ASKED, shaping=shaping, limit=1)
+    for one in hits:
+        for stage in one.explain_dropped().stages:
+            for row in stage.rows:
+                assert abs(row.value) < 4

@@ -240,7 +240,7 @@ class KnownOptions:
         source = reply.kept_source
         if type(source) is not RecallSource or not _is_plain(source.plan, reply, recipe):
             return
-        # A longer batch runs in pieces, which alone have its fusion. What no arm reads is not checked.
+        # A longer batch runs in pieces, which have its fusion. What no arm reads is not checked.
         most = SHAPED_QUERIES if source.plan.is_shaped else DEVICE_QUERIES
         if reply.n_queries > most or not _is_read(source.plan, reply.facts, text, vectors):
             return

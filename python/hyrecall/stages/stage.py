@@ -519,7 +519,7 @@ def check_stages(shaping: object) -> tuple[Stage, ...]:
     if shaping is None or (isinstance(shaping, tuple) and not shaping):
         return ()
     if isinstance(shaping, Stage):
-        return (shaping,)
+        shaping = (shaping,)
     # Checks against an abstract class are slow, so the usual types come first.
     given = shaping if isinstance(shaping, tuple | list | Sequence) else (shaping,)
     stages = (given,) if isinstance(given, str | bytes) else tuple(given)
