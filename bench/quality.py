@@ -100,6 +100,7 @@ def parts() -> dict[str, Setting]:
     """Return ``recipes.conversation`` without each part of its evidence, by names of the tables."""
     recipe = hr.recipes.conversation
     (around,) = recipe.shaping
+    assert isinstance(around, hr.Around)
     without: dict[str, dict[str, Any]] = {
         "neighbours": {"neighbours": ()},
         "the thread": {"thread": 0.0},

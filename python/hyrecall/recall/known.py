@@ -126,7 +126,8 @@ def _staged(
     from hyrecall.recall.shaper import Shaper
 
     plan, facts, request = _plan_of(found, answer, scope), found.shared["facts"], answer.request
-    texts = [None] * answer.n_queries if text is None else text if type(text) is list else [text]
+    texts: Any = [None] * answer.n_queries if text is None else text
+    texts = texts if type(texts) is list else [texts]
     shaper = Shaper(facts, state, plan, now=now, reaches=Reaches({}, scope), texts=texts)
     merged = time.perf_counter()
     arrays = answer.arrays

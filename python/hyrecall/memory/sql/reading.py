@@ -133,7 +133,7 @@ def _live(
     kept: Sequence[tuple[Any, ...]], homes: Mapping[int, Cell], bad: set[int]
 ) -> list[tuple[int, KeptEpisode]]:
     """Return the rows of live versions; the numbers of damaged ones go to ``bad``."""
-    found = []
+    found: list[tuple[int, KeptEpisode]] = []
     seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
     for row, seal in zip(kept, seals, strict=True):
         number, pinned, head, highest, stored, own, cell, key, _, status, *_ = row
