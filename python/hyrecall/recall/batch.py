@@ -354,13 +354,14 @@ def trace_of(
         alone |= _host_queries(answer, plan, 0)
     about = _about({**refused, **alone}, None) if refused or alone else {}
     stages = () if shaper is None else shaper.traces
+    kept = chain.from_iterable([one.notes for one in stages]) if stages else ()
     return Trace(
         device=device,
         n_queries=answer.n_queries,
         arms=tuple(dict.fromkeys(plan.bases)),
         depth=plan.depth,
         milliseconds=spent,
-        degraded=(*refused, *chain.from_iterable([one.notes for one in stages])),
+        degraded=(*refused, *kept),
         notes=(*plan.notes, *alone),
         stages=stages,
         about=about if shaper is None else about | shaper.about,

@@ -136,9 +136,7 @@ def _staged(
     milliseconds = _milliseconds(answer, began) | {"shaping": (time.perf_counter() - merged) * 1e3}
     trace = trace_of(found.device, plan, answer, milliseconds, shaper)
     source = RecallSource(plan, state, shaper.results, {})
-    return Reply(
-        **found.shared, now=now, trace=trace, arrays=arrays, kept_source=source, around=None
-    )
+    return Reply(**found.shared, now=now, trace=trace, arrays=arrays, kept_source=source)
 
 
 def _plan_of(found: Frozen, answer: _core.Answer, scope: object) -> Plan:
@@ -362,6 +360,8 @@ def _freeze(
         "ran": reply.ran, "bases": reply.bases, "fusion": reply.fusion,
         "normalize": reply.normalize, "phases": None,
     }  # fmt: skip
+    if plan.grouping is None:
+        shared["around"] = None
     own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
     is_staged = plan.grouping is None and plan.is_shaped
     return Frozen(given, native, own, device, shared, is_staged)

@@ -250,6 +250,8 @@ class IndexSearch:
         reply, found = reply_of(hits), []
         for at, (one, own) in enumerate(asked):
             alone, trace = QueryHits(reply.part_of(at), at), reply.trace.of_query(at)
+            if len(asked) > 1:
+                alone = QueryHits(alone._alone(), at)  # others' rows are not kept alive with it
             found.append(self._of_question(own, one, alone, trace, has_vector=has_vector))
         return found
 
@@ -263,8 +265,6 @@ class IndexSearch:
         has_vector: bool,
     ) -> FoundRows:
         """Return what was found for one question, with what the index could not do for it."""
-        if hits._reply.n_queries > 1:
-            hits = QueryHits(hits._alone(), hits.query)  # others' rows are not kept alive with it
         reasons: list[Degradation] = []
         if ready.behind:
             reasons.append(Degradation(DegradedReason.INDEX_NOT_READY, BEHIND))

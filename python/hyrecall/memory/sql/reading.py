@@ -113,27 +113,26 @@ def episodes_of_rows(
     bad: set[int] = set()
     room = ROOM.get() if shown else None
     if room is None:
-        found = _live(all_rows(connection, _OF_ROWS, given), homes, bad)
+        live = _live(all_rows(connection, _OF_ROWS, given), homes, bad)
     else:  # a text that would be too much is the last that is read
-        found = []
+        live = {}
         for row in rows(connection, _OF_ROWS, given):
-            live = _live((row,), homes, bad)
-            if live:
+            own = _live((row,), homes, bad)
+            if own:
                 _take_room(room, row[_N_BEFORE:])
-            found += live
+            live |= own
     if damaged is None:
         warn_of_damage(len(bad))
     else:
         damaged |= bad
-    episodes = episodes_of([one for _, one in found])
-    return {number: one for (number, _), one in zip(found, episodes, strict=True)}
+    return dict(zip(live, episodes_of(live.values()), strict=True))
 
 
 def _live(
     kept: Sequence[tuple[Any, ...]], homes: Mapping[int, Cell], bad: set[int]
-) -> list[tuple[int, KeptEpisode]]:
-    """Return the rows of live versions; the numbers of damaged ones go to ``bad``."""
-    found: list[tuple[int, KeptEpisode]] = []
+) -> dict[int, KeptEpisode]:
+    """Return live versions by their rows; the rows of damaged ones go to ``bad``."""
+    found: dict[int, KeptEpisode] = {}
     seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
     for row, seal in zip(kept, seals, strict=True):
         number, pinned, head, highest, stored, own, cell, key, _, status, *_ = row
@@ -141,7 +140,7 @@ def _live(
             bad.add(number)
         elif head is not None and status == "live" and cell in homes:
             content = row[_N_BEFORE + N_BEFORE_CONTENT :]
-            found.append((number, (homes[cell], key, pinned, content, stored)))
+            found[number] = homes[cell], key, pinned, content, stored
     return found
 
 
