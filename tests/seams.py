@@ -163,6 +163,7 @@ NAMES = {
     ),
     "hyrecall.base.joining": "Joiner",
     "hyrecall.base.malformed": "_field",
+    "hyrecall.base.progress": "ROOM Room",
     "hyrecall.base.runtime": "choose_threads cuda_library_folder cuda_report ordinal_of",
     "hyrecall.base.text_tables": (
         "Row TextLine base_Column=Column clean cut fields table width_of wrap"

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from hyrecall import recipes
-from hyrecall.base.progress import ROOM, Room
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError, StoreError
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync, Participant
 from memory.faults.interrupting import Lines, interrupted
 from memory.stores import DIM, HOUR, NOON, Clock, folder
-from seams import PATIENCE, MemoryDatabase, StoreOptions
+from seams import PATIENCE, ROOM, MemoryDatabase, Room, StoreOptions
 
 RECIPES = ("loom", "hypergraph", "l0", "honeycomb", "hebb", "default")
 OPTIONS: dict[str, Any] = {"embedder": HashEmbedder(dim=DIM), "recall_timeout": 30.0}
