@@ -222,7 +222,7 @@ class Guard:
         self._dim = dim or getattr(embedder, "dim", None)
         self._breaker = breaker or Breaker(clock=clock)
         self._closes = closes
-        self._is_prompt = getattr(embedder, "is_prompt", False) is True
+        self._is_prompt = vars(type(embedder)).get("is_prompt") is True
         self._hurry = min(usual, _HURRY)
         self._pool: Pool[Sequence[str], Rows | NoVectors] = Pool(
             self._call, workers=workers, clock=clock

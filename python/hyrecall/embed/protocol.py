@@ -32,7 +32,8 @@ class Embedder(Protocol):
     Optional members are ``warm()``, which loads the model before the first call,
     ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
     seconds, ``close()``, and ``is_prompt = True``, which says that a text of 2,000 characters takes
-    less than a few milliseconds, so that it needs no thread with a time limit.
+    less than a few milliseconds, so that it needs no thread with a time limit. A class says so of
+    itself, not of those that derive from it.
 
     Examples
     --------

@@ -341,7 +341,7 @@ class Store:
             guard=self.guard,
             sessions=self.sessions,
             bounded=self._bounded,
-            clock=self.now,
+            clock=self._clock if self.options.clock is None else self.now,
             layout=self.layout,
             settle=self.settle,
             budget=self.recall_timeout,
@@ -350,7 +350,7 @@ class Store:
 
     def now(self) -> datetime:
         """Return the time of the handle's clock, in UTC."""
-        return datetime.now(UTC) if self._clock is _now else in_utc(self._clock())
+        return in_utc(self._clock())
 
     def check_recipe(self, recipe: object) -> Recipe:
         """Return the recipe of a call; it must share the index of the store."""
