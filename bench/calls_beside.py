@@ -1,7 +1,7 @@
 """Small calls beside an older build of the package: their time as a share of the older one's.
 
 python -m bench.calls_beside OLD NEW
-python -m bench.calls_beside OLD NEW --rounds 15 --json bench/results/calls.json
+python -m bench.calls_beside OLD NEW --rounds 15 --json bench/results/beside/calls.json
 
 OLD and NEW are folders that hold a built package ``hyrecall`` each, as PYTHONPATH takes them. Every
 round asks all calls in a process of either package, in turns: recalls of an index of 500 rows, and

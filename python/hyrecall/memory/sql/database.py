@@ -707,8 +707,9 @@ class _ReadersOrWriter:
                 self._turn.notify_all()
 
     def check_may_change(self) -> None:
-        if threading.get_ident() in self._readers.values():
-            raise _nested("a change after the reading that it is in")
+        with self._lock:
+            if threading.get_ident() in self._readers.values():
+                raise _nested("a change after the reading that it is in")
 
     @contextmanager
     def changing(self) -> Iterator[None]:
