@@ -58,11 +58,11 @@ class SearchArm:
 
     def _ask(self, facts: RowTypes, given: Any, n_queries: int) -> ArmQueries:
         """Check what a call asks, and of the index for it; nothing is searched yet."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind has it
 
     def _search(self, batch: Batch, asked: Any) -> FoundDocs:
         """Search for the queries of a batch, which are those of ``asked``."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind has it
 
 
 # ---- What an arm is asked, and what it gives: documents with scores, per query ----
