@@ -62,10 +62,10 @@ def measure(folder: Path) -> Told:
     return Told(us, replies.hexdigest())
 
 
-def ask(package: Path, folder: Path) -> Told:
-    """Measure a package in a process of its own."""
+def run_package(package: Path, module: str, *words: str) -> dict[str, Any]:
+    """Return what a module says of a package in a process of its own, in its last line."""
     path = os.pathsep.join([str(package), str(ROOT)])
-    command = [sys.executable, "-m", "bench.beside_old", "--measure", str(folder)]
+    command = [sys.executable, "-m", module, "--measure", *words]
     done = subprocess.run(
         command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, check=True, stdout=subprocess.PIPE
     )
@@ -73,7 +73,12 @@ def ask(package: Path, folder: Path) -> Told:
     imported = Path(found.pop("package"))
     if not imported.is_relative_to(package.resolve()):
         raise SystemExit(f"{package}: expected a built package hyrecall, got {imported}")
-    return Told(**found)
+    return found
+
+
+def ask(package: Path, folder: Path) -> Told:
+    """Measure a package in a process of its own."""
+    return Told(**run_package(package, "bench.beside_old", str(folder)))
 
 
 def write_rows(data: str, n: int, folder: Path) -> None:

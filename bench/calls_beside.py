@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,10 +26,10 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
+from bench.beside_old import run_package
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, EpisodeMatch, MemorySync
 
-ROOT = Path(__file__).parents[1]
 N_ROWS, N_MEMORIES, DIM, CALLS = 500, 300, 64, 400
 WORDS = (
     "oak",
@@ -170,18 +168,9 @@ def measure() -> dict[str, Any]:
     return told
 
 
-def ask(package: Path) -> dict[str, Any]:
-    """Measure a package in a process of its own, on one core."""
-    path = os.pathsep.join([str(package), str(ROOT)])
-    command = [sys.executable, "-m", "bench.calls_beside", "--measure"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, check=True, stdout=subprocess.PIPE
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    imported = Path(found.pop("package"))
-    if not imported.is_relative_to(package.resolve()):
-        raise SystemExit(f"{package}: expected a built package hyrecall, got {imported}")
-    return found
+def told_of(package: Path) -> dict[str, Any]:
+    """Measure a package in a process of its own."""
+    return run_package(package, "bench.calls_beside")
 
 
 def compare(rounds: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
@@ -212,7 +201,7 @@ def main() -> None:
         print(json.dumps(measure()))
         return
     old, new = given.packages
-    found = compare([(ask(old), ask(new)) for _ in range(given.rounds)])
+    found = compare([(told_of(old), told_of(new)) for _ in range(given.rounds)])
     print(f"{'':26} {'calls':>12} {'best us':>16} ratio")
     for name, one in found.items():
         calls, us = one["calls"], one["us"]

@@ -12,7 +12,7 @@ from hyrecall.arm.newest import Newest
 from hyrecall.arm.regex import Edges, Regex, is_pattern
 from hyrecall.arm.tags import Tags
 from hyrecall.hits.around import Related
-from hyrecall.recall.related import related
+from hyrecall.recall.reach import related
 
 __all__ = [
     "Arm",

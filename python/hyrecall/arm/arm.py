@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.attributes import RowTypes
 

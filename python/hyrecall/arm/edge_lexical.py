@@ -11,8 +11,7 @@ import pyarrow as pa
 from hyrecall.arm.arm import ArmQueries, Batch, FoundDocs, SearchArm, from_entries, read_arm_name
 from hyrecall.ask.queries import lower
 from hyrecall.base.arguments import check_keywords, convert_field
-from hyrecall.base.graphs import GraphLike
-from hyrecall.base.options import integer
+from hyrecall.base.options import GraphLike, integer
 from hyrecall.table.attributes import RowTypes
 
 

@@ -27,7 +27,7 @@ from hyrecall.arm.arm import (
 from hyrecall.ask.scope import distinct_scopes, scope_of
 from hyrecall.base import threads
 from hyrecall.base.arguments import check_keywords, check_objects, convert_field, is_one_of
-from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.attributes import RowTypes
 

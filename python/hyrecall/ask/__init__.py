@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.expansion import Expansion as Expansion
     from hyrecall.ask.filter_json import FilterLike as FilterLike
     from hyrecall.ask.recipe import Recipe as Recipe
-    from hyrecall.base.graphs import GraphLike as GraphLike
+    from hyrecall.base.options import GraphLike as GraphLike
     from hyrecall.stages.session import Session as Session
     from hyrecall.stages.session_signals import Phase as Phase
     from hyrecall.stages.stage import Stage as Stage
@@ -26,7 +26,7 @@ else:
             "hyrecall.arm.kinds": ("Arm",),
             "expansion": ("Expansion",),
             "filter_json": ("FilterLike",),
-            "hyrecall.base.graphs": ("GraphLike",),
+            "hyrecall.base.options": ("GraphLike",),
             "recipe": ("Recipe",),
             "hyrecall.stages.session": ("Session",),
             "hyrecall.stages.session_signals": ("Phase",),

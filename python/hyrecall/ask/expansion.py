@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from hyrecall.arm.arm import SearchArm
 from hyrecall.base.arguments import check_keywords, convert_field
-from hyrecall.base.graphs import GraphLike
-from hyrecall.base.options import column_name, integer
+from hyrecall.base.options import GraphLike, column_name, integer
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.stage import Stage
 

@@ -24,8 +24,15 @@ from hyrecall.ask.expansion import (
 )
 from hyrecall.ask.scoring import DBSF, RRF, Above, Fusion, Max, Scale, WeightedSum
 from hyrecall.base.arguments import check_keywords, convert_field, number, one_of, set_fields
-from hyrecall.base.graphs import GraphLike
-from hyrecall.base.options import boolean, column_name, integer, names, plain_values, text
+from hyrecall.base.options import (
+    GraphLike,
+    boolean,
+    column_name,
+    integer,
+    names,
+    plain_values,
+    text,
+)
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.stages.choice import MMR, Budget
 from hyrecall.stages.evidence import Around

@@ -1,4 +1,4 @@
-"""Checks and converts the options of stages and recipes."""
+"""Checks and converts the options of arms, stages and recipes; what a graph among them is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -110,3 +110,12 @@ def plain_pairs(argument: str, value: object) -> tuple[tuple[Any, Any], ...]:
 def _plain_value(value: Any) -> Any:
     # NumPy's times have units that Python's do not have.
     return value if isinstance(value, np.datetime64 | np.timedelta64) else python_scalar(value)
+
+
+@runtime_checkable
+class GraphLike(Protocol):
+    """A graph over the recalled index: :class:`hyrecall.Graph`."""
+
+    def _bind(self, argument: str, facts: Any, nodes: Any) -> Any:
+        """Return the graph's current state over one state of its nodes' index."""
+        ...

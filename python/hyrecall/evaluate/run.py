@@ -26,7 +26,7 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import Floors
 from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
 from hyrecall.base.arguments import check_objects, set_fields, unknown_option
-from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.data import CELL, Dataset

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.arm.arm import FoundDocs, no_candidates
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.recall.ranking import Ranking, rank_by_options
+from hyrecall.recall.plan import Ranking, rank_by_options
 from hyrecall.recall.recipe_answer import Shares, by_recipe, fallback, with_lists, with_options
 from hyrecall.recall.recipe_ranking import by_form, rank_by_recipe
 

@@ -10,7 +10,7 @@ from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
 from hyrecall.recall.batch import LOCAL, Steps, run_recall
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.ranking import rank_by_options
+from hyrecall.recall.plan import rank_by_options
 from hyrecall.segments.segments import IndexFacts, State
 
 

@@ -17,9 +17,8 @@ from hyrecall.ask.request import Search, is_empty
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.plan import Plan
+from hyrecall.recall.plan import Plan, Ranking
 from hyrecall.recall.planning import make_plan
-from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.segments import IndexFacts, State
 
 if TYPE_CHECKING:

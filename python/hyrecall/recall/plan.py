@@ -1,4 +1,4 @@
-"""The plan of one batch: a request and its ranking, resolved for one state of an index."""
+"""The ranking of one request, and its plan: both resolved for one state of an index."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.ask.request import Grouping
+from hyrecall.ask.request import CallOptions, Grouping, Search
 from hyrecall.ask.scoring import Fusion
 from hyrecall.hits.trace import Notes
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.arm.arm import FoundDocs
-    from hyrecall.ask.recipe import Fill, Tables, TieBreak
+    from hyrecall.ask.recipe import Fill, Recipe, Tables, TieBreak
     from hyrecall.recall.arms import Searches
-    from hyrecall.recall.exact import Exact
+    from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.graph_views import BoundGraphs
     from hyrecall.stages.evidence import Evidence
     from hyrecall.stages.feedback import Feedback
@@ -29,6 +29,34 @@ if TYPE_CHECKING:
 
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+class Ranking(NamedTuple):
+    """How an index ranks one request: queries of the arms, constants, fusion, floors."""
+
+    how: Recipe | CallOptions
+    text: object
+    vectors: object
+    fusion: object
+    min_score: object
+    min_fused: object
+    bm25: object
+    depth: object
+    tables: Tables | None = None
+    fill: Fill | None = None
+    exact_texts: ExactTexts | None = None
+    blank_queries: tuple[int, ...] = ()
+    selected: npt.NDArray[np.bool_] | None = None
+    n_queries: int | None = None
+    notes: Notes = MappingProxyType({})
+
+
+def rank_by_options(request: Search, options: CallOptions) -> Ranking:
+    """Return the ranking of a call without a recipe: every arm that is asked gets what is asked."""
+    return Ranking(
+        options, request.text, request.vectors, options.fusion, options.min_score,
+        options.min_fused, options.bm25, options.depth,
+    )  # fmt: skip
 
 
 class Plan(NamedTuple):

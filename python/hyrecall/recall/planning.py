@@ -18,8 +18,7 @@ from hyrecall.base.arguments import as_int, as_list
 from hyrecall.errors import OptionError, ShapeError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
-from hyrecall.recall.plan import Plan, is_shaped, whole_list
-from hyrecall.recall.ranking import Ranking
+from hyrecall.recall.plan import Plan, Ranking, is_shaped, whole_list
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.tensors import check_finite, query_vectors, row_count, take_guest
 from hyrecall.text.bm25 import BM25

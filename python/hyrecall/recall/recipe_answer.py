@@ -13,7 +13,7 @@ from hyrecall.ask.expansion import check_graphs, graphs_of, names_in, parts_of
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.request import CallOptions, Search
 from hyrecall.base.arguments import as_list
-from hyrecall.base.graphs import GraphLike
+from hyrecall.base.options import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.joined_reply import join_replies
 from hyrecall.hits.reply import Reply, ReplyBase
@@ -21,7 +21,7 @@ from hyrecall.hits.trace import BatchNotes
 from hyrecall.recall.arms import runs, text_readers
 from hyrecall.recall.batch import Steps, run_recall
 from hyrecall.recall.graph_views import BoundGraphLike, BoundGraphs
-from hyrecall.recall.ranking import Ranking
+from hyrecall.recall.plan import Ranking
 from hyrecall.recall.recipe_ranking import by_threads, rank_by_recipe
 from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.stages.session_signals import SessionSignals

@@ -21,8 +21,8 @@ from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.hits.trace import Notes
 from hyrecall.recall.arms import text_readers
 from hyrecall.recall.exact import ExactTexts, exact_texts
+from hyrecall.recall.plan import Ranking
 from hyrecall.recall.planning import check_arms
-from hyrecall.recall.ranking import Ranking
 from hyrecall.segments.lookup import count_where
 from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.text.analyzer import Analyzer

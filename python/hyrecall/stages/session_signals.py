@@ -12,8 +12,7 @@ import numpy as np
 
 from hyrecall import _core
 from hyrecall.base.arguments import check_keywords, check_objects, convert_field, number, set_fields
-from hyrecall.base.graphs import GraphLike
-from hyrecall.base.options import Duration, integer, plain_duration, read_duration, text
+from hyrecall.base.options import Duration, GraphLike, integer, plain_duration, read_duration, text
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.stages.lists import Floats, FusedLists
 from hyrecall.stages.session import Session

@@ -346,25 +346,27 @@ def read_keys(argument: str, keys: Sequence[Any], facts: RowTypes) -> pa.Array:
 
 def ordered_attribute(argument: str, column: str, facts: RowTypes) -> int:
     """Return the number of an attribute column of numbers, dates or times."""
-    known = list(facts.schema.attributes)
-    if column not in known:
-        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
-    kind = facts.row_types[column]
+    number, kind = _attribute(argument, column, facts)
     types = pa.types
     tests = (types.is_integer, types.is_floating, types.is_temporal)
     if not any(test(kind) for test in tests):
         raise error(DTypeError, argument, "a column of numbers, dates or times", kind)
-    return known.index(column)
+    return number
 
 
 def tag_attribute(argument: str, column: str, facts: RowTypes) -> int:
     """Return the number of an attribute column of strings or lists of strings."""
-    known = list(facts.schema.attributes)
-    if column not in known:
-        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
-    kind = facts.row_types[column]
+    number, kind = _attribute(argument, column, facts)
     types = pa.types
     inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
     if not (types.is_string(inner) or types.is_large_string(inner)):
         raise error(DTypeError, argument, "a column of strings or lists of strings", kind)
-    return known.index(column)
+    return number
+
+
+def _attribute(argument: str, column: str, facts: RowTypes) -> tuple[int, pa.DataType]:
+    """Return the number and the type of an attribute column."""
+    known = list(facts.schema.attributes)
+    if column not in known:
+        raise error(OptionError, argument, f"an attribute column of {known}", repr(column))
+    return known.index(column), facts.row_types[column]
