@@ -82,7 +82,7 @@ def store(request: pytest.FixtureRequest, texts: corpus.Texts) -> Iterator[tuple
     with MemorySync.in_memory(embedder=embedder, recall_timeout=30.0) as memory:
         memory.remember_batch(
             [
-                Episode(id=f"e{at}", user_id=f"u{at % CELLS}", output=text)
+                Episode(id=f"e{at}", user_id=f"u{at % CELLS}", text=text)
                 for at, text in enumerate(texts.strings.to_pylist())
             ]
         )

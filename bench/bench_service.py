@@ -59,7 +59,7 @@ def make_store(table: pa.Table, folder: Path) -> None:
         for begin in range(0, len(rows), 5_000):
             part = rows[begin : begin + 5_000]
             memory.remember_batch(
-                [Episode(id=row["id"], user_id=row["user"], output=row["text"]) for row in part],
+                [Episode(id=row["id"], user_id=row["user"], text=row["text"]) for row in part],
                 vectors=np.array([row["embedding"] for row in part], np.float32),
             )
 
@@ -73,9 +73,7 @@ def requests_of(kind: str, n: int) -> list[bytes]:
         vector = draw.normal(size=DIM).round(4).tolist()
         user = f"u{at % CELLS}"
         one: dict[str, Any] = {"vector": vector, "limit": 10}
-        one |= (
-            {"text": text, "scope": user} if kind == "index" else {"query": text, "user_id": user}
-        )
+        one |= {"text": text, ("scope" if kind == "index" else "user_id"): user}
         made.append(json.dumps(one).encode())
     return made
 

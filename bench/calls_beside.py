@@ -75,7 +75,7 @@ def store(folder: Path | None, embedder: object) -> MemorySync:
     rng = np.random.default_rng(1)
     made.remember_batch(
         [
-            Episode(id=f"e{at}", user_id=f"u{at % 5}", output=" ".join(rng.choice(WORDS, 8)))
+            Episode(id=f"e{at}", user_id=f"u{at % 5}", text=" ".join(rng.choice(WORDS, 8)))
             for at in range(N_MEMORIES)
         ]
     )

@@ -102,7 +102,7 @@ def of_a_store(folder: Path, n_memories: int) -> None:
             n = min(MEMORIES_AT_ONCE, n_memories - at)
             memory.remember_batch(
                 [
-                    Episode(user_id=f"u{place % 100}", output=text)
+                    Episode(user_id=f"u{place % 100}", text=text)
                     for place, text in enumerate(texts(n, f"memories from {at}"))
                 ]
             )

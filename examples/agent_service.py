@@ -51,7 +51,7 @@ async def search(
     """Return the best matches, and whether and why they are degraded."""
     asked = {"metadata": metadata, "token_budget": token_budget, "limit": limit}
     matches = await memory.search(text, user_id=user, **asked)
-    found = [{"id": match.episode.id, "text": match.episode.output} for match in matches]
+    found = [{"id": match.episode.id, "text": match.episode.text} for match in matches]
     reasons = [str(reason) for reason in matches.reasons]
     return {"matches": found, "degraded": matches.degraded, "reasons": reasons}
 

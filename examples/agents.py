@@ -24,15 +24,15 @@ with MemorySync.in_memory(recipe=recipes.honeycomb, embedder="off") as memory:
     # A distilled fact comes before raw dialogue. Each agent sees only what its policy allows.
     matches = planner.search("deploy window")
     assert [match.episode.id for match in matches] == ["window", "raw"]
-    print("planner:", [match.episode.output for match in matches], matches.scope)
-    print("intern:", [match.episode.output for match in intern.search("deploy window")])
+    print("planner:", [match.episode.text for match in matches], matches.scope)
+    print("intern:", [match.episode.text for match in intern.search("deploy window")])
 
     # Embeddings are off here. So the answer is found by words, and is degraded.
     print("degraded:", matches.degraded, [str(reason) for reason in matches.reasons])
 
     # The newer version counts. The older version stays in the history.
     memory.update(
-        "window", user_id="ops", **HOUSE, output="The deploy window is Monday noon", reason="moved"
+        "window", user_id="ops", **HOUSE, text="The deploy window is Monday noon", reason="moved"
     )
     print([(one.version, one.reason) for one in planner.history("window")])
 

@@ -59,7 +59,7 @@ def turns() -> list[Episode]:
     """Every turn as a memory of one user: its session, its time, who said it."""
     return [
         Episode(
-            output=text, user_id="mia", session_id=session, metadata={"speaker": speaker},
+            text=text, user_id="mia", session_id=session, metadata={"speaker": speaker},
             occurred_at=START + timedelta(days=day, minutes=minute),
         )
         for day, (session, chat) in enumerate(CHATS.items())
@@ -75,14 +75,14 @@ with MemorySync.in_memory(recipe=recipes.default, embedder=None) as memory:
     for question, answer in QUESTIONS.items():
         for name, recipe in zip(found, (PLAIN, recipes.default), strict=True):
             matches = memory.search(question, user_id="mia", limit=3, recipe=recipe)
-            found[name] += any(answer in match.episode.output for match in matches)
+            found[name] += any(answer in match.episode.text for match in matches)
     for name, n in found.items():
         print(f"{name}: {n} of {len(QUESTIONS)} answers among the first 3")
     assert found["with the turns around it"] > found["each turn for itself"]
 
     # Why: the explanation names the turn that spoke for an answer without a word of the question.
     matches = memory.search("which train to Porto", user_id="mia", limit=3)
-    answer = next(match for match in matches if "7:40" in match.episode.output)
+    answer = next(match for match in matches if "7:40" in match.episode.text)
     print(answer.explain())
 
     # What a prompt gets: matches with the turns on either side, each turn once, within a budget.
@@ -91,4 +91,4 @@ with MemorySync.in_memory(recipe=recipes.default, embedder=None) as memory:
         passage = sorted((match.episode, *near), key=lambda one: one.occurred_at)
         print(f"\n[{match.episode.session_id}]")
         for turn in passage:
-            print(f"  {turn.metadata['speaker']}: {turn.output}")
+            print(f"  {turn.metadata['speaker']}: {turn.text}")

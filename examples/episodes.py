@@ -25,7 +25,7 @@ async def main(folder: Path) -> None:
                 user_id="alice",
                 kind="episodic",
                 input="...",
-                output=text,
+                text=text,
                 created_at=datetime.now(UTC),
             )
         )
@@ -33,8 +33,8 @@ async def main(folder: Path) -> None:
         "postgres replication", user_id="alice", limit=3, alpha=0.5
     )
     for m in matches:
-        print(f"{m.score:.3f} bm25={m.bm25_score:.3f} {m.episode.output[:50]}")
-    assert [m.episode.output.split()[0] for m in matches] == ["Postgres", "We", "Today's"]
+        print(f"{m.score:.3f} bm25={m.bm25_score:.3f} {m.episode.text[:50]}")
+    assert [m.episode.text.split()[0] for m in matches] == ["Postgres", "We", "Today's"]
     assert await memory.recall_scored("postgres replication", user_id="bob") == []
 
     # A threshold: scores divided by the best possible score lie in [0, 1].
@@ -47,7 +47,7 @@ async def main(folder: Path) -> None:
         return [len(set(q.split()) & set(t.lower().split())) / len(t.split()) for q, t in pairs]
 
     matches = await memory.recall_scored("replication primary", user_id="alice", limit=50)
-    scores = predict([("replication primary", m.episode.output) for m in matches])
+    scores = predict([("replication primary", m.episode.text) for m in matches])
     reranked = sorted(
         (
             EpisodeMatch(
@@ -62,7 +62,7 @@ async def main(folder: Path) -> None:
         key=lambda m: m.score,
         reverse=True,
     )[:5]
-    print(reranked[0].episode.output)
+    print(reranked[0].episode.text)
 
     # ... or by the search itself, with a time limit of one second.
     def rerank(query: str, texts: list[str]) -> list[float]:
@@ -78,7 +78,7 @@ class MyMemory:
 
     async def recall(self, query: str, **options: object) -> list[Episode]:
         """Return episodes, best first."""
-        return [Episode(output=f"something about {query}")]
+        return [Episode(text=f"something about {query}")]
 
     async def recall_scored(self, query: str, **options: object) -> list[EpisodeMatch]:
         """Return the episodes with a neutral score."""
@@ -88,4 +88,4 @@ class MyMemory:
 with tempfile.TemporaryDirectory() as temporary:
     asyncio.run(main(Path(temporary)))
 (only,) = asyncio.run(MyMemory().recall_scored("tea", user_id="alice"))
-print(only.score, only.bm25_score, only.episode.output)
+print(only.score, only.bm25_score, only.episode.text)

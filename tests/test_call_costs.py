@@ -124,7 +124,7 @@ def test_one_hybrid_query_calls_few_python_functions(
 def store(embedder: HashEmbedder | None) -> Iterator[MemorySync]:
     with MemorySync.in_memory(embedder=embedder, recall_timeout=30.0) as memory:
         episodes = [
-            Episode(id=f"e{at}", user_id="ann", output=f"tea number {at}") for at in range(40)
+            Episode(id=f"e{at}", user_id="ann", text=f"tea number {at}") for at in range(40)
         ]
         memory.remember_batch(episodes)
         memory.search("tea", user_id="ann")  # the index is built

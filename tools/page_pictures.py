@@ -45,8 +45,8 @@ def demo() -> MemorySync:
     alice = {"user_id": "alice"}
     found = memory.get("a02", **alice)
     assert found is not None
-    longer = found.output.replace("was full.", "was full; a larger disk was mounted at 04:40.")
-    memory.update("a02", output=longer, reason="the repair was added", **alice)
+    longer = found.text.replace("was full.", "was full; a larger disk was mounted at 04:40.")
+    memory.update("a02", text=longer, reason="the repair was added", **alice)
     memory.link(["a02", "a03"], "same outage", **alice)
     memory.link(["a02", "a01"], "follows", description="Four hours later", **alice)
     memory.link(["a02", "a13", "a09"], "on call", **alice)

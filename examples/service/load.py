@@ -41,7 +41,7 @@ def own_service() -> Iterator[str]:
     threading.Thread(target=run, args=(app,), kwargs={"started": tell}, daemon=True).start()
     if not started.wait(60):
         raise SystemExit("the service did not start")
-    episodes = [Episode(user_id="ann", output=text) for text in TEXTS]
+    episodes = [Episode(user_id="ann", text=text) for text in TEXTS]
     asyncio.run(app.state.memory.remember_batch(episodes))
     yield url[0]
 
@@ -49,7 +49,7 @@ def own_service() -> Iterator[str]:
 async def drive(url: str, token: str | None, user: str, seconds: float) -> list[float]:
     """Return the seconds that each reply took."""
     where, taken = urlsplit(url), []
-    body = json.dumps({"query": "replica lag", "user_id": user, "limit": 5}).encode()
+    body = json.dumps({"text": "replica lag", "user_id": user, "limit": 5}).encode()
     head = (
         f"POST /v1/recall HTTP/1.1\r\nHost: {where.netloc}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n"

@@ -94,7 +94,7 @@ def test_clear_forgets_what_was_added_and_nothing_else(store: MemorySync) -> Non
     asyncio.run(memory.add(text("tea")))
     asyncio.run(memory.clear())
     assert asyncio.run(memory.query("tea")).results == []
-    assert [one.output for one in store.list(user_id="ann")] == ["tea of another kind"]
+    assert [one.text for one in store.list(user_id="ann")] == ["tea of another kind"]
     assert len(store.list(user_id="bob")) == 1
 
 

@@ -70,7 +70,7 @@ def test_a_tool_sees_the_memories_of_its_user_alone(memory: MemorySync) -> None:
     key = HyrecallRememberTool(memory=memory, user_id="ann").run(text="Ann drinks oolong")
     kept = memory.get(key, user_id="ann")
     assert kept is not None
-    assert kept.output == "Ann drinks oolong"
+    assert kept.text == "Ann drinks oolong"
     assert memory.get(key, user_id="bob") is None
 
 

@@ -146,7 +146,7 @@ def test_what_a_conversation_forgets_its_user_recalls_in_another(engine: Any) ->
         ann = HyrecallMemoryBlock(memory=store, user_id="ann")
         talk(ann, engine, "s1", "My cat is called Miso", "What a nice name", *["and so on"] * 8)
         kept = store.list(user_id="ann")
-        first = next(one for one in kept if "Miso" in one.output)
+        first = next(one for one in kept if "Miso" in one.text)
         assert (first.session_id, first.metadata) == ("s1", {"role": "user"})
         for user, expected in (("ann", True), ("bob", False)):
             block = HyrecallMemoryBlock(memory=store, user_id=user, limit=1)

@@ -111,7 +111,7 @@ def test_what_one_user_keeps_only_that_user_recalls(memory: MemorySync) -> None:
     kept = run(remember_tool(memory, user_id=whose, kind="note"), {"text": "Likes oolong"}, "ann")
     episode = memory.get(kept, user_id="ann")
     assert episode is not None
-    assert (episode.output, episode.kind) == ("Likes oolong", "note")
+    assert (episode.text, episode.kind) == ("Likes oolong", "note")
     assert memory.get(kept, user_id="bob") is None
     assert json.loads(run(recall_tool(memory, user_id="bob"), {"query": "oolong"})) == []
 

@@ -124,6 +124,10 @@ ROWS: dict[str, list[Row]] = {
         option("id: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
     "*.list *.search": [
+        dtype("since: expected a datetime, a date, or one of them as ISO 8601", -1, [3]),
+        option("since: expected an ISO 8601 time", "x", ""),
+        dtype("until: expected a datetime, a date, or one of them as ISO 8601", -1, [3]),
+        option("until: expected an ISO 8601 time", "x", ""),
         dtype("tags: expected a sequence of str", "x", -1),
         dtype("tags: expected a str", [3]),
     ],
@@ -143,9 +147,13 @@ ROWS: dict[str, list[Row]] = {
         option("pin: expected parts of ['plane', 'terms', 'documents', 'rows', 'vectors'", "x", -1),
         option("verify: expected one of ('full', 'structure')", "x", -1),
     ],
-    "*.recall_facts *.search *MemorySync.recall_scored MemorySync.recall "
-    "VectorStore.search_hybrid ahm_recall default_recall_scored": [
+    "*MemorySync.recall_scored MemorySync.recall Notes.search VectorStore.search_hybrid "
+    "ahm_recall default_recall_scored": [
         option("query: expected valid Unicode", LONE),
+    ],
+    "*MemorySync.recall_facts *MemorySync.search": [
+        dtype("text: expected a str", -1, 3),
+        option("text: expected valid Unicode", LONE),
     ],
     "*.remember *.update": [
         dtype("pinned: expected a valid boolean", None, [3]),
@@ -185,11 +193,11 @@ ROWS: dict[str, list[Row]] = {
         option("vector: expected one row of numbers", -1, 3),
     ],
     "*MemorySync.update": [
-        option("output: expected no other field beside valid_to", -1, "x", of="valid_to"),
+        option("text: expected no other field beside valid_to", -1, "x", of="valid_to"),
     ],
     "*.update": [
-        dtype("output: expected a valid string", -1, 3),
-        option("output: expected valid Unicode", LONE),
+        dtype("text: expected a valid string", -1, 3),
+        option("text: expected valid Unicode", LONE),
     ],
     "ablate": [
         dtype("settings: expected a sequence of Setting", -1, "x", None, NAN),
@@ -207,8 +215,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "AgentMemorySync.remember": [
         option("id: expected valid Unicode", LONE),
-        dtype("output: expected a valid string", -1, None, NAN, [3], of="text"),
-        option("output: expected valid Unicode", LONE, of="text"),
+        dtype("text: expected a valid string", -1, None, NAN, [3]),
+        option("text: expected valid Unicode", LONE),
     ],
     "AgentMemorySync.remember AgentMemorySync.search MemorySync.update": [
         option("kind: expected valid Unicode", LONE),
@@ -890,7 +898,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("agent: expected a str", -1, 3),
         dtype("analyzer: expected an hr.Analyzer or the name of a preset", -1, 3),
         dtype("clock: expected a function that returns a datetime", "x", -1),
-        dtype("episode: expected an Episode or a str", -1, 3),
         dtype("recall_timeout: expected seconds in [0, 86400]", "x", [3]),
         option("recall_timeout: expected seconds in [0, 86400]", -1, NAN),
         dtype("sessions: expected an object with session and record", "x", -1),
@@ -945,8 +952,12 @@ ROWS: dict[str, list[Row]] = {
         dtype("alpha: expected a number in [0, 1]", "x", [3]),
         option("alpha: expected a number in [0, 1]", -1, 3),
     ],
-    "*MemorySync.* VectorStore.search_hybrid ahm_recall default_recall_scored hm_recall": [
+    "*MemorySync.* Notes.search VectorStore.search_hybrid ahm_recall default_recall_scored "
+    "hm_recall": [
         dtype("query: expected a str", -1, 3),
+    ],
+    "MemorySync.remember MemorySync.supersede": [
+        dtype("text: expected a str or an Episode", -1, 3),
     ],
     "MemorySync.agent": [
         option("agent: expected valid Unicode", LONE),
@@ -1029,7 +1040,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Notes.*": [
         dtype("scope: expected a str", -1, 3),
-        option("output: expected valid Unicode", LONE, of="value"),
+        option("text: expected valid Unicode", LONE, of="value"),
     ],
     "Notes.delete": [
         dtype("key: expected a str", -1, 3),
@@ -1045,12 +1056,12 @@ ROWS: dict[str, list[Row]] = {
         option("id: expected 1 to 512 bytes, not blank, without NUL", "", of="key"),
     ],
     "Notes.list Notes.search": [option("scope: expected valid Unicode", LONE)],
-    "Notes.save": [dtype("output: expected a valid string", None, NAN, [3], {"x": 1}, of="value")],
+    "Notes.save": [dtype("text: expected a valid string", None, NAN, [3], {"x": 1}, of="value")],
     "Notes.supersede": [
         dtype("id: expected a str", -1, None, NAN, [3], of="new_key"),
         option("id: expected valid Unicode", LONE, of="new_key"),
         option("id: expected 1 to 512 bytes, not blank, without NUL", "", of="new_key"),
-        dtype("output: expected a valid string", -1, None, NAN, [3], of="value"),
+        dtype("text: expected a valid string", -1, None, NAN, [3], of="value"),
     ],
     "open_source": [
         option("collection: expected none for mem0", "x", -1),

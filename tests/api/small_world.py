@@ -444,7 +444,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     **{
         f"{kind}.update": {
             **({"user_id": "ann"} if not kind.startswith("Agent") else {"id": "c"}),
-            "output": "x",
+            "text": "x",
         }
         for kind in ("Memory", "MemorySync", "AgentMemory", "AgentMemorySync")
     },

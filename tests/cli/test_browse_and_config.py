@@ -113,11 +113,11 @@ def test_F14_the_six_lines_of_the_page_persist_and_change_the_next_search(
     def first() -> str:
         reply = run("recall", "deploy", "--user", "cy", "--recipe", "hebb", "--json")
         assert reply.code == 0, reply.err
-        return str(reply.data["matches"][0]["episode"]["id"])
+        return str(reply.data["items"][0]["episode"]["id"])
 
     def scores() -> dict[str, float]:
         reply = run("recall", "deploy", "--user", "cy", "--recipe", "hebb", "--json")
-        return {one["episode"]["id"]: one["score"] for one in reply.data["matches"]}
+        return {one["episode"]["id"]: one["score"] for one in reply.data["items"]}
 
     unset = scores()
     for line in PAGE[:3]:
@@ -147,7 +147,7 @@ def test_F15_a_request_says_its_weights_the_rest_are_the_settings_then_the_recip
 
     def scores(*options: str) -> tuple[float, float]:
         asked = ("--user", "cy", "--recipe", "hebb", "--json", *options)
-        found = run("recall", "deploy", *asked).data["matches"]
+        found = run("recall", "deploy", *asked).data["items"]
         by_id = {one["episode"]["id"]: one["score"] for one in found}
         return by_id["high"], by_id["low"]
 
@@ -170,7 +170,7 @@ def test_a_command_takes_its_embedder_from_the_settings(
     def reasons() -> str:
         reply = run("recall", "tea", "--user", "ann", "--json")
         assert reply.code == 0, reply.err
-        return " ".join(reply.data["reasons"])
+        return " ".join(one["detail"] for one in reply.data["reasons"])
 
     assert run("config", "set", "embedder", "off").code == 0
     assert 'settings.embedder="off"' in reasons()

@@ -159,7 +159,7 @@ def test_D26_recall_without_its_endpoint_is_by_words_and_one_line_on_stderr(
     assert line.startswith("note: degraded: embed_unavailable (unreachable")
 
     def found(data: dict[str, object]) -> list[str]:
-        return [one["episode"]["id"] for one in data["matches"]]  # type: ignore[attr-defined]
+        return [one["episode"]["id"] for one in data["items"]]  # type: ignore[attr-defined]
 
     assert found(reply.data) == found(by_words.data)
     assert len(found(reply.data)) == 3

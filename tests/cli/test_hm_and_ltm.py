@@ -315,6 +315,6 @@ def test_D34_a_search_waits_for_the_endpoint_as_long_as_the_variable_says(
         told = run(*asked)
         assert told.data["degraded"] is not is_used
         assert ("embed_timeout" in told.err) is not is_used
-        assert [one.split()[0] for one in told.data["reasons"]] == (
+        assert [one["reason"] for one in told.data["reasons"]] == (
             [] if is_used else ["embed_timeout"]
         )

@@ -20,7 +20,7 @@ def test_a_store_is_learnt_from_for_one_user(
     folder, path = tmp_path / "agent.mem", tmp_path / "ann.json"
     with MemorySync.open(folder, embedder=None) as memory:
         memory.remember_batch(
-            Episode(id=f"m{at}", output=f"word t{at // 2}", kind=("a", "b")[at % 2], user_id="ann")
+            Episode(id=f"m{at}", text=f"word t{at // 2}", kind=("a", "b")[at % 2], user_id="ann")
             for at in range(160)
         )
         for at in range(80):
@@ -31,7 +31,7 @@ def test_a_store_is_learnt_from_for_one_user(
     assert f"written to {path}" in reply.err
     by_it = ("--path", folder, "--user", "ann", "--recipe", path, "--json")
     found = run("recall", "which t7?", *by_it)
-    assert found.data["matches"][0]["episode"]["id"] == "m15"
+    assert found.data["items"][0]["episode"]["id"] == "m15"
     nobody = run(*asked, "--user", "bob")
     told = "error: feedback: expected at least 20 queries with a memory that helped, got 0"
     assert (nobody.code, told in nobody.err) == (1, True)

@@ -48,7 +48,7 @@ def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Ru
     with opened(store) as memory:
         kept = memory.get(result.stdout.strip(), user_id="ann")
     assert kept is not None
-    assert (kept.output, kept.kind) == ("two\nlines", "topic")
+    assert (kept.text, kept.kind) == ("two\nlines", "topic")
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_recall_gives_the_matches_of_the_api(run: Run, filled: Path) -> None:
     assert reply.code == 0, reply.err
     with opened(filled) as memory:
         matches = memory.search("postgres replication", user_id="ann")
-    assert reply.data["matches"] == [match.model_dump(mode="json") for match in matches]
-    assert reply.data["query"] == "postgres replication"
+    assert reply.data["items"] == [match.model_dump(mode="json") for match in matches]
+    assert reply.data["text"] == "postgres replication"
     assert reply.data["scope"] == {"org": None, "workspace": None, "user": "ann", "policy": None}
     assert reply.data["degraded"] is True
     by_words = run("recall", filled, "postgres", "--user", "ann", "--json", "--alpha", "0")
@@ -99,7 +99,7 @@ def test_recall_finds_its_store_by_path_environment_and_setting(
     assert run("config", "set", "path", filled).code == 0
     by_setting = run("recall", *asked).data
     assert by_place == by_environment == by_option == by_setting
-    assert by_place["matches"][0]["episode"]["id"] == "m1"
+    assert by_place["items"][0]["episode"]["id"] == "m1"
     assert run("recall", filled, "lunch", "--path", filled).code == 2
 
 
@@ -107,7 +107,7 @@ def test_a_session_narrows(run: Run, filled: Path) -> None:
     asked = ("recall", "replication", "--user", "ann", "--json", "--session")
     for session, found in (("s2", ["m2"]), ("s1", [])):
         reply = run(*asked, session)
-        assert [match["episode"]["id"] for match in reply.data["matches"]] == found
+        assert [match["episode"]["id"] for match in reply.data["items"]] == found
 
 
 def test_options_of_an_index_are_refused_by_a_store_and_the_other_way_round(

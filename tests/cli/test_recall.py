@@ -52,7 +52,7 @@ def test_every_option_reaches_the_engine(run, folder, index, arguments, options)
     asked = ["recall", folder, QUERY, "--scope", "acme", "--vector", json.dumps(VECTOR)]
     reply = run(*asked, "--depth", 50, "--min-fused", 0.001, "--json", *arguments)
     assert reply.code == 0, reply.err
-    assert reply.data["query"] == QUERY
+    assert reply.data["text"] == QUERY
     how = {"scope": "acme", "depth": 50, "min_fused": 0.001, **options}
     found = index.recall(text=[QUERY], vectors=[VECTOR], columns=["title", "text"], **how)
     wanted = [
@@ -148,7 +148,7 @@ def test_an_index_of_vectors_alone_says_that_its_embedder_is_missing(run, tmp_pa
     assert (reply.code, reply.data["hits"]) == (0, [])
     assert "v did not run: its vectors are of 'hash-8'" in reply.data["degraded"][0]
     reply = run("recall", tmp_path / "i", "tea", "--vector", json.dumps(VECTOR))
-    assert "error: query: expected no text (the index has no text arm)" in reply.err
+    assert "error: text: expected none (the index has no text arm)" in reply.err
 
 
 # ---- threads and sessions ----

@@ -22,9 +22,7 @@ def filled(path: Path, recipe: Any, **place: Any) -> None:
     with MemorySync.open(path, embedder=None, recipe=recipe) as memory:
         for key, rating in (("low", 1.0), ("high", 9.0)):
             memory.remember(
-                Episode(
-                    id=key, output=f"deploy {key}", importance=rating, tags=("deploy",), **given
-                )
+                Episode(id=key, text=f"deploy {key}", importance=rating, tags=("deploy",), **given)
             )
         where = {name: given[name] for name in ("user_id", "org", "workspace") if name in given}
         memory.link(["low", "high"], "before", id="e", **where)
@@ -32,7 +30,7 @@ def filled(path: Path, recipe: Any, **place: Any) -> None:
 
 def ids(reply: SimpleNamespace) -> list[str]:
     assert reply.code == 0, reply.err
-    return [one["episode"]["id"] for one in reply.data["matches"]]
+    return [one["episode"]["id"] for one in reply.data["items"]]
 
 
 def test_weights_reach_the_composite_score(run: Run, store: Path) -> None:
@@ -40,8 +38,8 @@ def test_weights_reach_the_composite_score(run: Run, store: Path) -> None:
     asked = ("recall", "deploy", "--user", "ann", "--recipe", "hebb", "--json")
     reply = run(*asked, "--weights", "importance=1,recency=0,relevance=0")
     assert ids(reply) == ["high", "low"]
-    assert [one["score"] for one in reply.data["matches"]] == [0.9, 0.1]
-    parts = reply.data["matches"][0]["parts"]
+    assert [one["score"] for one in reply.data["items"]] == [0.9, 0.1]
+    parts = reply.data["items"][0]["parts"]
     assert (parts["importance"], parts["composite"]) == (0.9, 0.9)
     for wrong, told in (
         ("importance", "--weights: expected NAME=NUMBER"),
@@ -60,12 +58,12 @@ def test_a_store_is_searched_by_the_default_recipe_and_its_words_in_all_their_fo
     asked = ("recall", "when was it deployed", "--user", "ann", "--json")
     reply = run(*asked)
     assert ids(reply) == ["low", "high"]
-    assert [one["is_fill"] for one in reply.data["matches"]] == [False, False]
+    assert [one["is_fill"] for one in reply.data["items"]] == [False, False]
     assert ids(run("recall", "", "--user", "ann", "--json")) == []
     assert ids(run("recall", "lunch", "--user", "ann", "--json")) == []
     filling = run(*asked, "--recipe", "loom")
     assert set(ids(filling)) == {"high", "low"}
-    assert [one["is_fill"] for one in filling.data["matches"]] == [True, True]
+    assert [one["is_fill"] for one in filling.data["items"]] == [True, True]
 
 
 def test_the_setting_analyzer_is_that_of_a_store_unless_its_recipe_states_another(
@@ -98,7 +96,7 @@ def test_a_pattern_by_force_and_all_that_a_graph_shows(run: Run, store: Path) ->
         for _ in range(3)
     ]
     assert [one["name"] for one in phases] == ["early", "early", "mid"]  # each is a process
-    assert words.data["origins"] == ["hit", "hit"]
+    assert [one["is_fill"] for one in words.data["items"]] == [False, False]
     assert words.data["lexical_mode"] == "bm25"
 
 
@@ -157,10 +155,10 @@ def test_the_json_of_a_recall_marks_what_holds_the_query_whole(run: Run, store: 
         ):  # fmt: skip
             memory.remember(text, id=key, user_id="ann")
     reply = run("recall", "INV-2026-0042", "--user", "ann", "--json")
-    found = {one["episode"]["id"]: one["is_exact"] for one in reply.data["matches"]}
+    found = {one["episode"]["id"]: one["is_exact"] for one in reply.data["items"]}
     assert found == {"whole": True} | dict.fromkeys(set(found) - {"whole"}, False)
     assert ids(reply)[0] == "whole"
     shown = run("recall", "INV-2026-0042", "--user", "ann").out
     assert re.findall(r"exact  .*", shown) == [re.search(r"exact  .* paid INV-2026-0042", shown)[0]]
     longer = run("recall", "invoice INV-2026-0042", "--user", "ann", "--json")
-    assert [one["is_exact"] for one in longer.data["matches"]] == [False] * len(ids(longer))
+    assert [one["is_exact"] for one in longer.data["items"]] == [False] * len(ids(longer))

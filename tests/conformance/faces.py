@@ -112,10 +112,10 @@ def moment(value: object) -> datetime | None:
 
 
 def memory_row(memory: Mapping[str, Any]) -> Row:
-    """Return a memory as plain data: `text` is its output."""
+    """Return a memory as plain data."""
     names = ("id", "kind", "source", "session_id", "importance", "pinned", "metadata")
     return {name: memory[name] for name in (*names, "visibility", "user_id")} | {
-        "text": memory["output"] if "output" in memory else memory["text"],
+        "text": memory["text"],
         "input": memory["input"] or "",
         "tags": list(memory["tags"]),
         "occurred_at": moment(memory["occurred_at"]),

@@ -526,7 +526,7 @@ class CommandLine(Saved):
     def _explained(self, call: Call, **more: Any) -> list[list[tuple[float, float]]]:
         flags = ("--explain", *_flags(more))
         found = [self._one(call, query, *flags) for query in range(len(call.scopes))]
-        return [[(one["score"], one["explain"]["score"]) for one in hits] for hits in found]
+        return [[(one["score"], one["explanation"]["score"]) for one in hits] for hits in found]
 
 
 def _flags(options: Mapping[str, Any]) -> Iterator[str]:

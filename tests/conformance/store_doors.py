@@ -115,7 +115,7 @@ class Rest(Door):
         body = json.dumps(route.get("requestBody", {}))
         for model in re.findall(r"schemas/(\w+)", body):
             names |= set(cls._described()["components"]["schemas"][model].get("properties", {}))
-        own = {"since": "time_range", "until": "time_range", "tags": "tag"}
+        own = {"tags": "tag"}
         return bool({option, own.get(option, option)} & names)
 
     def open(self) -> None:
@@ -183,22 +183,20 @@ class Rest(Door):
     def _history(self, key: str) -> list[Row]:
         names = ("version", "status", "reason", "successor")
         return [
-            {name: one[name] for name in names} | {"text": (one["memory"] or {}).get("output")}
+            {name: one[name] for name in names} | {"text": (one["episode"] or {}).get("text")}
             for one in self._data("history", key)["versions"]
         ]
 
     def _search(self, query: str, **options: Any) -> Found:
-        if "since" in options or "until" in options:
-            options["time_range"] = options.pop("since", None), options.pop("until", None)
-        found = self._data("search", body={"query": query, **options})
-        around = found["around"] or [()] * len(found["matches"])
+        found = self._data("search", body={"text": query, **options})
+        around = found["around"] or [()] * len(found["items"])
         rows = [
-            memory_row(one["memory"]) | {
-                "score": one["score"], "bm25_score": one["scores"]["bm25"],
-                "vector_score": one["scores"]["vector"], "is_fill": one["is_fill"],
+            memory_row(one["episode"]) | {
+                "score": one["score"], "bm25_score": one["bm25_score"],
+                "vector_score": one["vector_score"], "is_fill": one["is_fill"],
                 "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in near],
             }
-            for one, near in zip(found["matches"], around, strict=True)
+            for one, near in zip(found["items"], around, strict=True)
         ]  # fmt: skip
         return Found(rows, [one["reason"] for one in found["reasons"]])
 
@@ -228,7 +226,7 @@ class Rest(Door):
     def _recall_facts(self, query: str, **options: Any) -> list[Row]:
         return [
             fact_row(one)
-            for one in self._data("recall_facts", body={"query": query, **options})["facts"]
+            for one in self._data("recall_facts", body={"text": query, **options})["items"]
         ]
 
     def _feedback(self, query: str, used: list[str]) -> int:
@@ -418,15 +416,15 @@ class Mcp(Door):
         return [{name: one[name] for name in names} for one in found]
 
     def _search(self, query: str, **options: Any) -> Found:
-        found = self._call("search", query=query, **options)
+        found = self._call("search", text=query, **options)
         names = ("score", "bm25_score", "vector_score", "is_fill")
         rows = [
-            memory_row(one["memory"]) | {name: one[name] for name in names} | {
+            memory_row(one["episode"]) | {name: one[name] for name in names} | {
                 "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in one["around"]]
             }
-            for one in found["matches"]
+            for one in found["items"]
         ]  # fmt: skip
-        return Found(rows, found["reasons"])
+        return Found(rows, [one["reason"] for one in found["reasons"]])
 
     def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
         return _edge(self._call("link", nodes=nodes, relationship=relationship, **options))
@@ -586,8 +584,7 @@ class CommandLine(Door):
             version = {
                 name: own.pop(name) for name in ("id", "visibility", "pinned") if name in own
             }
-            content = {"output": own.pop("text"), **own}
-            line = {**version, **self.whose, "recorded_at": at(0), "content": content}
+            line = {**version, **self.whose, "recorded_at": at(0), "content": own}
             lines.append(json.dumps({"version": line}))
         assert self._import_(lines) == (len(rows), 0, [])
         if self.house.opening.embeds:
@@ -605,14 +602,14 @@ class CommandLine(Door):
             options["conversation"] = options.pop("session_id")
         found = self._call("search", query, **self._who, **options)
         names = ("score", "bm25_score", "vector_score", "is_fill")
-        around = found["around"] or [()] * len(found["matches"])
+        around = found["around"] or [()] * len(found["items"])
         rows = [
             memory_row(one["episode"]) | {name: one[name] for name in names} | {
                 "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in near]
             }
-            for one, near in zip(found["matches"], around, strict=True)
+            for one, near in zip(found["items"], around, strict=True)
         ]  # fmt: skip
-        return Found(rows, found["reasons"])
+        return Found(rows, [one["reason"] for one in found["reasons"]])
 
     def _end_fact(self, key: str, **options: Any) -> int:
         return self._call("end_fact", key, **self._who, **options)["version"]

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 from contextlib import ExitStack
-from datetime import date
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -190,9 +189,8 @@ class Python(Housed):
             function = getattr(Browse, verb) if hasattr(cls.shown, "browse") else None
         else:
             function = getattr(cls.shown, verb, None)
-        own = {"since": "time_range", "until": "time_range"}
         names = () if function is None else inspect.signature(function).parameters
-        return function is not None and (option is None or own.get(option, option) in names)
+        return function is not None and (option is None or option in names)
 
     # ---- how a call is made ----
 
@@ -214,7 +212,7 @@ class Python(Housed):
         self._ask("remember_batch", [self._episode(**row) for row in rows])
 
     def _episode(self, text: str, **fields: Any) -> Episode:
-        return Episode(output=text, **self.whose, **fields)
+        return Episode(text=text, **self.whose, **fields)
 
     def _remember(self, text: str, **fields: Any) -> Row:
         with python_refusals():
@@ -231,8 +229,6 @@ class Python(Housed):
         return [memory_row(one.model_dump()) for one in found]
 
     def _update(self, key: str, **changes: Any) -> int:
-        if "text" in changes:
-            changes["output"] = changes.pop("text")
         return self._ask("update", key, **self.whose, **changes).version
 
     def _supersede(self, key: str, text: str, *, reason: str | None = None, **fields: Any) -> Row:
@@ -453,17 +449,9 @@ def times(options: dict[str, Any]) -> dict[str, Any]:
 def search_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return options of a search as Python takes them."""
     given = _filtered(times(options))
-    if "since" in given or "until" in given:
-        given["time_range"] = _end(given.pop("since", None)), _end(given.pop("until", None))
     if "recipe" in given:
         given["recipe"] = getattr(recipes, given["recipe"], given["recipe"])
     return given
-
-
-def _end(value: str | None) -> date | None:
-    """Read an end of a time; a date alone is the whole day."""
-    is_day = value is not None and len(value) == 10
-    return date.fromisoformat(value) if is_day else moment(value)
 
 
 def _filtered(options: dict[str, Any]) -> dict[str, Any]:
@@ -478,7 +466,8 @@ def _filtered(options: dict[str, Any]) -> dict[str, Any]:
         if key:
             metadata[key] = hr.IsNull() if value is None else value
         else:
-            columns[column] = type(value)(map(_end, value)) if column == "occurred_at" else value
+            of_time = is_range and column == "occurred_at"
+            columns[column] = hr.Between(*value) if of_time else value
     with python_refusals():
         made = {"filter": hr.Filter(**columns)} if columns else {}
     return {**options, "filter": None, **made} | ({"metadata": metadata} if metadata else {})
@@ -494,7 +483,7 @@ def match_row(match: EpisodeMatch, near: Any = ()) -> Row:
 def version_row(one: Any) -> Row:
     return {
         "version": one.version, "status": str(one.status), "reason": one.reason,
-        "successor": one.successor, "text": None if one.episode is None else one.episode.output,
+        "successor": one.successor, "text": None if one.episode is None else one.episode.text,
     }  # fmt: skip
 
 

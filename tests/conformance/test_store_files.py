@@ -80,7 +80,7 @@ def test_A44_an_export_is_of_one_user(store: Store) -> None:
     store.as_user("bob").fill("milk")
     lines = store.export()
     assert json.loads(lines[0]) == {"format": 2}
-    assert [json.loads(line)["version"]["content"]["output"] for line in lines[1:]] == [
+    assert [json.loads(line)["version"]["content"]["text"] for line in lines[1:]] == [
         "tea",
         "coffee",
     ]

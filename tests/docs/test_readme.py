@@ -42,7 +42,7 @@ def test_the_python_of_the_readme_runs_in_order(tmp_path, monkeypatch, capsys):
     assert hits[0].keys == ["m1", "m2"]  # alice's, though bob's document has the word too
     assert hits[1].keys == ["m3"]
     assert printed[0] == blocks("text")[0]
-    assert names["matches"][0].episode.output == "The build runs on Debian 12"
+    assert names["matches"][0].episode.text == "The build runs on Debian 12"
     assert b"INV-2026" not in (tmp_path / "agent.mem" / "memory.db").read_bytes()
 
 

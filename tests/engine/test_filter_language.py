@@ -150,9 +150,30 @@ TYPES = {"n": INT, "f": REAL, "s": TEXT, "b": FLAG, "tags": TEXTS, "raw": pa.lar
 TYPES |= {"day": pa.date32(), "at": pa.timestamp("us"), "clock": pa.time64("us")}
 TYPES |= {"span": pa.duration("ms")}
 
+
+@pytest.mark.parametrize(
+    ("test", "arrow", "rows"),
+    [
+        ("2024-01-02", pa.timestamp("us"), [1, 2]),
+        ("2024-01-02T00:00:00Z", pa.timestamp("us"), [1]),
+        ((None, "2024-01-02"), pa.timestamp("us", "UTC"), [0, 1, 2]),
+        (("2024-01-02T01:00:00+01:00", None), pa.timestamp("ns"), [1, 2, 3]),
+        (["2024-01-03", dt.date(2024, 1, 1)], pa.timestamp("us"), [0, 3]),
+        (Between("2024-01-01", "2024-01-02"), pa.date32(), [0, 1, 2]),
+        (NoneOf("2024-01-01"), pa.date64(), [1, 2, 3]),
+    ],
+)
+def test_a_time_may_be_written_as_iso_8601(test: Any, arrow: pa.DataType, rows: list[int]) -> None:
+    days = [dt.datetime(2024, 1, day, hour) for day, hour in ((1, 0), (2, 0), (2, 23), (3, 0))]
+    values = [one.date() for one in days] if pa.types.is_date(arrow) else days
+    assert matched(test, values, arrow) == rows
+    noon = [dt.time(11), dt.time(12)]
+    assert matched(("12:00", None), noon, pa.time64("us")) == [1]
+
+
 NUMBER = "an int or float (column type int64)"
 STRING = "a str (column type large_string)"
-MOMENT = "a datetime.datetime or datetime.date (column type timestamp[us])"
+MOMENT = "a datetime.datetime or datetime.date, or one as ISO 8601 (column type timestamp[us])"
 
 
 @pytest.mark.parametrize(
@@ -172,15 +193,15 @@ MOMENT = "a datetime.datetime or datetime.date (column type timestamp[us])"
         (
             "day",
             dt.datetime(2024, 1, 1),
-            "a datetime.date (column type date32[day])",
+            "a datetime.date, or one as ISO 8601 (column type date32[day])",
             "datetime.datetime(2024, 1, 1, 0, 0) (datetime)",
         ),
-        ("at", "2024-01-01", MOMENT, "'2024-01-01' (str)"),
+        ("at", "noon", MOMENT, "'noon' (str)"),
         ("at", NAT, MOMENT, f"{NAT!r} (datetime64)"),
         (
             "clock",
             dt.time(1, tzinfo=dt.UTC),
-            "a datetime.time without a time zone (column type time64[us])",
+            "a datetime.time without a time zone, or one as ISO 8601 (column type time64[us])",
             "datetime.time(1, 0, tzinfo=datetime.timezone.utc) (time)",
         ),
         (

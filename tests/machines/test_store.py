@@ -142,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
             made[key] = Row(text, self.n_steps, seen, secrets=[secret])
             rows.append(
                 Episode(
-                    id=key, user_id=user, output=text, visibility=seen, tags=("t",),
+                    id=key, user_id=user, text=text, visibility=seen, tags=("t",),
                     occurred_at=day(self.n_steps), **PLACE,
                 )
             )  # fmt: skip
@@ -162,13 +162,13 @@ class StoreMachine(RuleBasedStateMachine):
         own = self.model[user]
         row = own.rows.get(key := own.key(n, m))
         text, secret = self.new_text(m)
-        changes: dict[str, Any] = {"output": text}
+        changes: dict[str, Any] = {"text": text}
         if flag and row is not None and m % 2:
             changes = {"visibility": VISIBILITIES[row.visibility == "private"]}
         self.ask(user, "update", key, **changes, fails=None if row else NotFoundError)
         if row is None:
             return
-        if "output" in changes:
+        if "text" in changes:
             row.text = text
             row.secrets.append(secret)
         else:
@@ -321,7 +321,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert [one.id for one in listed] == sorted(own.rows, key=lambda k: -own.rows[k].at)
             for one in listed:
                 row = own.rows[one.id]
-                seen = one.output, one.visibility, one.pinned, one.tags
+                seen = one.text, one.visibility, one.pinned, one.tags
                 assert seen == (row.text, row.visibility, row.pinned, ("t",))
             found = self.ask(user, "search", word, limit=100, kind="episodic")
             wanted = {name for name, row in own.rows.items() if word in row.text.split()}
@@ -329,7 +329,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert {one.episode.id for one in found} <= own.rows.keys()
             assert not found.degraded
             got = self.ask(user, "get", key)
-            assert (got and got.output) == (own.rows[key].text if key in own.rows else None)
+            assert (got and got.text) == (own.rows[key].text if key in own.rows else None)
             links = {
                 edge.id: [end.id for end in edge.participants]
                 for edge in self.ask(user, "links", key)

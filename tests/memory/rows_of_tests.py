@@ -54,7 +54,7 @@ def any_episode(seed: int) -> Episode:
         source=maybe("memory"),
         session_id=maybe(name()),
         input=text(),
-        output=text(),
+        text=text(),
         occurred_at=NOW + timedelta(microseconds=draw.randrange(-(10**16), 10**16)),
         importance=maybe(draw.random() * 10),
         pinned=draw.random() < 0.3,

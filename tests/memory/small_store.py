@@ -52,7 +52,7 @@ def episode(number: int, *, user: str | None = "alice", **fields: Any) -> Episod
         "id": f"e{number}",
         "user_id": user,
         "input": " ".join(rng.choice(WORDS, 2)),
-        "output": " ".join(rng.choice(WORDS, 6)),
+        "text": " ".join(rng.choice(WORDS, 6)),
         "occurred_at": NOW + timedelta(minutes=number % 50),
         "tags": tuple(rng.choice(WORDS, 2).tolist()),
         "importance": float(number % 11),
@@ -70,7 +70,7 @@ def remember(
 ) -> None:
     """Keep episodes in one transaction, each with a vector that follows from its text."""
     rows = [
-        NewVersion(cell_of(one), one, vector(sum(one.text.encode()), dim), model)
+        NewVersion(cell_of(one), one, vector(sum(one.full_text.encode()), dim), model)
         if model
         else NewVersion(cell_of(one), one)
         for one in episodes
@@ -80,7 +80,7 @@ def remember(
 
 
 def update(database: Database, key: str, user: str | None = "alice", **changes: Any) -> None:
-    text = changes.get("output", "")
+    text = changes.get("text", "")
     with database.transaction() as connection:
         writing.update(connection, cell(user), key, changes, vector(len(text)), MODEL, "test", NOW)
 

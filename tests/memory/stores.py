@@ -81,7 +81,7 @@ def open_store(path: Path | None = None, **options: Any) -> MemorySync:
 def episode(at: int, text: str = "", **fields: Any) -> Episode:
     """An episode of so many hours after noon, alice's."""
     given = {"id": f"e{at}", "user_id": "alice", "occurred_at": NOON + at * HOUR}
-    return Episode(output=text or f"note {at}", **(given | fields))
+    return Episode(text=text or f"note {at}", **(given | fields))
 
 
 def lasting(path: Path) -> dict[str, bytes]:

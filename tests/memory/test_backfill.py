@@ -56,7 +56,7 @@ def guarded(reply: Callable[[Sequence[str]], object], dim: int | None) -> Iterat
 
 def keep(store: Database, cell: Cell, *texts: str, at: int = 0) -> None:
     rows = [
-        NewVersion(cell, Episode(id=f"e{n}", user_id=cell.user, output=text))
+        NewVersion(cell, Episode(id=f"e{n}", user_id=cell.user, text=text))
         for n, text in enumerate(texts, at)
     ]
     with store.transaction() as c:
@@ -166,7 +166,7 @@ def test_what_is_written_meanwhile_keeps_what_it_has(store: Database) -> None:
 
     def reply(texts: Sequence[str]) -> object:
         with store.transaction() as c:
-            update(c, ANA, "e0", {"output": "new"}, None, None, None, NOW)
+            update(c, ANA, "e0", {"text": "new"}, None, None, None, NOW)
             forget(c, Selection(cells, ids=["e1"]), None, NOW)
         return HashEmbedder(8).embed(texts)
 

@@ -27,7 +27,7 @@ def test_a_session_names_what_is_of_it_now(*, erase: bool) -> None:
         )
         memory.update("e0", user_id="alice", session_id="s2")
         memory.update("e2", user_id="alice", session_id="s1")
-        memory.update("e1", user_id="alice", output="of the same session")
+        memory.update("e1", user_id="alice", text="of the same session")
         assert memory.forget(session_id="s1", user_id="alice", erase=erase) == 2
         assert ids(memory) == ["e0", "e3"]
         assert memory.forget(session_id="s1", user_id="alice", erase=erase) == 0
@@ -112,20 +112,20 @@ def test_the_way_out_of_a_conflict_leads_out_of_it() -> None:
         with pytest.raises(KeyConflictError, match="which is live") as caught:
             memory.remember(episode(0, "again"))
         assert vars(caught.value)["remedy"] == "update(id, ...)"
-        memory.update("e0", user_id="alice", output="again")
+        memory.update("e0", user_id="alice", text="again")
         memory.supersede("e0", episode(2), user_id="alice")
         with pytest.raises(KeyConflictError, match="which is superseded") as caught:
             memory.remember(episode(0, "once more"))
         assert vars(caught.value)["remedy"] == "forget(id), then it is free"
         with pytest.raises(NotFoundError):
-            memory.update("e0", user_id="alice", output="once more")
+            memory.update("e0", user_id="alice", text="once more")
         with pytest.raises(KeyConflictError):
             memory.supersede("e1", episode(0), user_id="alice")
         assert memory.forget("e0", user_id="alice") == 1
         memory.remember(episode(0, "once more"))
         statuses = [one.status for one in memory.history("e0", user_id="alice")]
         assert statuses == ["live", "live", "superseded", "deleted", "live"]
-        assert memory.search("once", user_id="alice")[0].episode.output == "once more"
+        assert memory.search("once", user_id="alice")[0].episode.text == "once more"
 
 
 def test_the_key_of_a_superseded_note_is_free_once_it_is_deleted() -> None:

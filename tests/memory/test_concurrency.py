@@ -25,12 +25,12 @@ class Pair:
         user = f"w{writer}"
         memory.remember_batch(
             [
-                Episode(id=f"{side}{number}", user_id=user, output=f"pair n{number} {side}")
+                Episode(id=f"{side}{number}", user_id=user, text=f"pair n{number} {side}")
                 for side in "ab"
             ]
         )
         if number % 5 == 0:
-            memory.update(f"a{number}", user_id=user, output=f"pair n{number} a", tags=("t",))
+            memory.update(f"a{number}", user_id=user, text=f"pair n{number} a", tags=("t",))
         if number % 7 == 0 and number:
             memory.forget(f"a{number - 1}", user_id=user)
             memory.forget(f"b{number - 1}", user_id=user)
@@ -41,7 +41,7 @@ def check(memory: MemorySync, user: str, rng: random.Random, newest: dict[str, i
     assert not matches.degraded, matches.reasons
     for match in matches:
         side, number = match.episode.id[0], int(match.episode.id[1:])
-        assert match.episode.output == f"pair n{number} {side}"
+        assert match.episode.text == f"pair n{number} {side}"
         assert match.episode.user_id == user
     listed = {one.id for one in memory.list(user_id=user, limit=10_000)}
     newest_seen = max((int(one[1:]) for one in listed), default=-1)

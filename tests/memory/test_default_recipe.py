@@ -27,7 +27,7 @@ def with_three(**options: Any) -> MemorySync:
 
 
 def found(matches: list[EpisodeMatch]) -> list[str]:
-    return [match.episode.output for match in matches]
+    return [match.episode.text for match in matches]
 
 
 def test_a_search_ranks_by_the_default_recipe_where_the_store_names_none() -> None:
@@ -59,7 +59,7 @@ def test_a_blank_search_finds_nothing_by_default_and_list_gives_the_newest() -> 
         matches = memory.search("  ", user_id="alice")
         assert list(matches) == []
         assert not matches.degraded
-        assert [one.output for one in memory.list(user_id="alice")] == [LUNCH, PAID, DEPLOYS]
+        assert [one.text for one in memory.list(user_id="alice")] == [LUNCH, PAID, DEPLOYS]
         assert found(memory.search("", user_id="alice", recipe=recipes.loom))[0] == LUNCH
 
 
@@ -123,14 +123,14 @@ def test_what_a_blank_query_gets_is_marked_where_there_is_no_index(
 def test_adapters_mark_what_fills_a_list() -> None:
     episodes = [episode(0, PAID), episode(1, LUNCH)]
     matches = ranked(episodes, check_recall("invoices"))
-    assert [(match.episode.output, match.is_fill) for match in matches] == [
+    assert [(match.episode.text, match.is_fill) for match in matches] == [
         (PAID, False),
         (LUNCH, True),
     ]
 
 
 def outputs(memory: MemorySync, query: str) -> list[str]:
-    return [match.episode.output for match in memory.search(query, user_id="alice")]
+    return [match.episode.text for match in memory.search(query, user_id="alice")]
 
 
 def with_two(path: Path, **options: Any) -> MemorySync:
@@ -150,7 +150,7 @@ def test_a_store_of_words_finds_other_forms_of_a_word() -> None:
         assert outputs(memory, "invoice") == [PAID]
         assert outputs(memory, "when do we deploy") == [DEPLOYS]
         best = memory.recall_scored("when do we deploy", user_id="alice")[0]
-        assert (best.episode.output, best.is_fill) == (DEPLOYS, False)
+        assert (best.episode.text, best.is_fill) == (DEPLOYS, False)
 
 
 def test_the_default_analyzer_keeps_identifiers_accents_and_scripts_without_spaces() -> None:

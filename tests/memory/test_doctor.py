@@ -35,8 +35,8 @@ from seams import memory_DATABASE as DATABASE
 def store(tmp_path: Path) -> Iterator[Database]:
     database = Database.open(tmp_path / "store")
     with database.transaction() as c:
-        remember(c, [new(key, embedded=True, output=key) for key in "abc"], NOW)
-        update(c, ANA, "a", {"output": "SECRET"}, None, None, None, NOW)
+        remember(c, [new(key, embedded=True, text=key) for key in "abc"], NOW)
+        update(c, ANA, "a", {"text": "SECRET"}, None, None, None, NOW)
         cell = find_cell(c, ANA)
         assert cell is not None
         forget(c, Selection([cell], ids=["b"]), None, NOW)

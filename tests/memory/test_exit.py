@@ -71,7 +71,7 @@ import atexit, sys, time
 def later():
     kept = memory.remember("milk", user_id="ann")
     found = memory.search("milk", user_id="ann")
-    print(kept.embedded, found[0].episode.output, *found.reasons)
+    print(kept.embedded, found[0].episode.text, *found.reasons)
 
 atexit.register(later)
 from hyrecall.base import threads

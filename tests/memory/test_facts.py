@@ -68,7 +68,7 @@ def test_an_update_sets_when_a_fact_ends_and_nothing_else_of_it() -> None:
             (oslo, {"valid_to": YEARS[2025]}, "valid_to: expected a time up to 2024"),
             (oslo, {"valid_to": YEARS[2019]}, "valid_to: expected a time from valid_from"),
             (oslo, {"valid_to": None, "tags": ["x"]}, "tags: expected no other field"),
-            (oslo, {"output": "x"}, "id: expected an episode"),
+            (oslo, {"text": "x"}, "id: expected an episode"),
             (note, {"valid_to": None}, "id: expected a fact"),
         ):
             with pytest.raises(OptionError) as fault:
@@ -253,7 +253,7 @@ def test_stored_at_says_when_the_store_kept_a_memory() -> None:
         memory.remember("green tea", occurred_at=YEARS[1990], id="a", **ANN)
         clock.now = YEARS[2022]
         memory.remember("black tea", occurred_at=YEARS[1990], id="b", **ANN)
-        memory.update("a", output="white tea", **ANN)
+        memory.update("a", text="white tea", **ANN)
         late = hr.Filter(stored_at=(YEARS[2021], None))
         for found in (
             [one.episode for one in memory.search("tea", filter=late, **ANN)],

@@ -205,7 +205,7 @@ def out_of_memory(*_: object, **__: object) -> None:
 def test_an_index_that_cannot_be_built_is_told_and_tried_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remember(database, episode(1, output="oak"))
+    remember(database, episode(1, text="oak"))
     clock = Clock()
     follower = follower_of(database, clock=clock)
     with monkeypatch.context() as patch:
@@ -228,13 +228,13 @@ def test_changes_that_failed_half_way_are_applied_again(
     follower = follower_of(database, clock=clock)
     follower.open()
     forget(database, "e2")
-    update(database, "e1", output="oak")
+    update(database, "e1", text="oak")
     link(database, "edge", ["e3", "e4"])
     with monkeypatch.context() as patch:
         patch.setattr(hr.Graph, "upsert", out_of_memory)
         with pytest.raises(IndexNotReadyError):
             follower.ready()
-    update(database, "e3", output="oak")
+    update(database, "e3", text="oak")
     clock.now += RETRY_SECONDS
     assert replies(follower.ready()) == replies(rebuilt(database))
 
@@ -279,12 +279,12 @@ def test_a_snapshot_that_does_not_fit_in_memory_costs_its_order_only(
 
 
 def test_who_is_behind_waits_no_longer_than_the_budget(database: Database) -> None:
-    remember(database, episode(1, output="oak"))
+    remember(database, episode(1, text="oak"))
     reader = Database.open(database.folder, read_only=True)
     followers = [follower_of(database), follower_of(reader)]
     for follower in followers:
         follower.open()
-    remember(database, episode(2, output="oak"))
+    remember(database, episode(2, text="oak"))
     for follower in followers:
         follower._lock.acquire()
     began = time.monotonic()
@@ -427,7 +427,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=numbers, user=users, other=st.integers(100, 120))
     def update(self, number: int, user: str | None, other: int) -> None:
         with contextlib.suppress(NotFoundError):
-            update(self.database, f"e{number}", user, output=episode(other).output)
+            update(self.database, f"e{number}", user, text=episode(other).text)
 
     @rule(number=numbers, user=users)
     def forget(self, number: int, user: str | None) -> None:
@@ -617,7 +617,7 @@ def soon(holds: Callable[[], bool]) -> bool:
 def test_commits_are_applied_before_anybody_asks(database: Database, follower: Follower) -> None:
     background = Background(follower)
     background.start()
-    remember(database, episode(1, output="oak"))
+    remember(database, episode(1, text="oak"))
     background.poke()
     assert soon(lambda: follower.report()["behind"] == 0)
     assert follower.report()["snapshots"] == 0

@@ -35,7 +35,7 @@ VALUES: list[Any] = [
     datetime.max.replace(tzinfo=UTC), timedelta(1), np.float32(1), np.int64(3), np.ones(DIM),
     np.ones((2, DIM)), np.array(["a"]), [math.nan] * DIM, [1e300] * DIM, range(3), set("ab"),
     hr.Filter(kind="note"), hr.Filter(nothing=1), hr.recipes.l0, hr.recipes.hebb, len,
-    lambda query, texts: [math.nan] * len(texts), lambda: None, EVERYONE, Episode(output="x"),
+    lambda query, texts: [math.nan] * len(texts), lambda: None, EVERYONE, Episode(text="x"),
     Participant(id="e0"), int, ..., NotImplemented, 1j, frozenset(), "private", "global",
     "alice", "e0", "note 1", 3, [NOON], iter([]), memoryview(b"x"),
 ]  # fmt: skip
@@ -157,9 +157,9 @@ def test_a_row_that_is_too_large_is_refused_and_nothing_is_lost(
             with pytest.raises(
                 hr.OptionError, match=r"^memory: expected at most .* bytes of texts"
             ):
-                memory.update("first", user_id="alice", output=long)
+                memory.update("first", user_id="alice", text=long)
         memory.remember("after", user_id="alice")
-        kept = [one.output for one in memory.list(user_id="alice")]
+        kept = [one.text for one in memory.list(user_id="alice")]
         assert sorted(kept) == ["after", "kept"]
 
 
@@ -248,7 +248,7 @@ def test_whatever_is_listed_can_be_read(
         if memory.get(key, user_id=owner, visibility=visibility, **place) is None:
             memory.remember(
                 Episode(
-                    id=key, kind=kind, user_id=owner, visibility=visibility, output="tea",
+                    id=key, kind=kind, user_id=owner, visibility=visibility, text="tea",
                     session_id=session, pinned=pinned, **place,
                 )
             )  # fmt: skip

@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {"embedder": HashEmbedder(dim=DIM), "recall_timeout": 
 def episodes() -> list[Episode]:
     texts = ("disk full on pg-eu-2", "invoice INV-2026-0042", "the disk brake", "lunch was great")
     return [
-        Episode(id=f"e{at}", user_id=user, output=text, occurred_at=NOON + at * HOUR, tags=("ops",))
+        Episode(id=f"e{at}", user_id=user, text=text, occurred_at=NOON + at * HOUR, tags=("ops",))
         for user in ("ann", "bob")
         for at, text in enumerate(texts)
     ]
@@ -50,14 +50,14 @@ def life(memory: MemorySync) -> list[Any]:
         )
     )
     memory.link(["e0", Participant(id="e1", role="cause")], "caused", user_id="ann", id="edge")
-    memory.update("e1", user_id="ann", output="INV-2026-0042 was paid", reason="bank")
+    memory.update("e1", user_id="ann", text="INV-2026-0042 was paid", reason="bank")
     memory.forget("e2", user_id="bob", erase=True)
     memory.pin("e3", user_id="ann")
     replies: list[Any] = []
     for query in ("disk", "INV-2026-0042", "caused"):
         for user in ("ann", "bob", "nobody"):
             found = memory.search(query, user_id=user, limit=5)
-            replies += [(one.episode.output, one.score, one.parts) for one in found]
+            replies += [(one.episode.text, one.score, one.parts) for one in found]
             replies.append(found.degraded)
     replies += [version.reason for version in memory.history("e1", user_id="ann")]
     replies.append(memory.doctor(full=True).counts)

@@ -131,15 +131,15 @@ def memory() -> Any:
 def test_joined_searches_of_a_store_are_those_of_single_calls(memory: MemorySync) -> None:
     asked: list[dict[str, Any]] = []
     for at in range(24):
-        one: dict[str, Any] = {"query": f"{WORDS[at % 6]} {WORDS[at % 4]}", "now": NOW}
+        one: dict[str, Any] = {"text": f"{WORDS[at % 6]} {WORDS[at % 4]}", "now": NOW}
         one["user_id"] = ("ann", "bob", "cy", "nobody")[at % 4]
         one["limit"] = (3, 8)[at % 5 == 0]
         if at % 3 == 0:
             one["kind"] = "a"
         if at % 6 == 1:
-            one["query"] = "..."  # has no token: a note says so, to who asked it alone
+            one["text"] = "..."  # has no token: a note says so, to who asked it alone
         if at % 8 == 7:
-            one["query"] = '"number7"'
+            one["text"] = '"number7"'
         asked.append(one)
     search = memory._store.keeper._search  # type: ignore[attr-defined]
     search.joined.joining.most = 1

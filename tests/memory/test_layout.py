@@ -39,9 +39,9 @@ def database(tmp_path: Path) -> Iterator[Database]:
     with_some = Database.open(tmp_path / "store")
     remember(
         with_some,
-        episode(1, input="who?", output="ann bakes bread", tags=("food", "home")),
-        episode(2, input=" ", output="bo sails", source="session", session_id="s"),
-        episode(3, input="cy", output="", importance=None, metadata={"plane": "bread"}),
+        episode(1, input="who?", text="ann bakes bread", tags=("food", "home")),
+        episode(2, input=" ", text="bo sails", source="session", session_id="s"),
+        episode(3, input="cy", text="", importance=None, metadata={"plane": "bread"}),
     )
     link(with_some, "edge", ["e1", "e2"])
     yield with_some
@@ -98,7 +98,7 @@ def test_columns_hold_what_the_store_does(database: Database) -> None:
     )
     rows = {row["key"]: row for row in hits.to_arrow().to_pylist()}
     assert rows["e1"]["text"] == "who?\nann bakes bread"
-    assert rows["e2"]["text"] == "bo sails"  # a blank half is left out, as in Episode.text
+    assert rows["e2"]["text"] == "bo sails"  # a blank half is left out, as in Episode.full_text
     assert rows["e1"]["tags"] == ["food", "home"]
     at = episode(1).occurred_at
     times = ("occurred_at", "created_at", "last_accessed")

@@ -52,10 +52,7 @@ WITNESS = Witness("0123456789abcdef" * 2, 57)
 
 def keep(memory: MemorySync, first: int, n: int) -> None:
     memory.remember_batch(
-        [
-            Episode(id=f"e{at}", user_id="ann", output=f"words {at}")
-            for at in range(first, first + n)
-        ]
+        [Episode(id=f"e{at}", user_id="ann", text=f"words {at}") for at in range(first, first + n)]
     )
 
 
@@ -352,7 +349,7 @@ def fill(memory: MemorySync) -> None:
         metadata={"a": [1]},
     )  # fmt: skip
     memory.remember("first", id="twice", user_id="ann")
-    memory.update("twice", output="second", user_id="ann")
+    memory.update("twice", text="second", user_id="ann")
     memory.remember("gone", id="gone", user_id="ann")
     memory.forget("gone", user_id="ann")
     memory.remember("bob's", id="bob's", user_id="bob", org="acme")
@@ -394,12 +391,12 @@ def test_everything_live_is_rescued_where_the_database_is_lost(
     found = rescued(path, tmp_path / "lines")
     assert found.keys() == {"full", "twice", "bob's", "fact", "edge edge"}
     full = found["full"]
-    assert (full.output, full.tags, full.importance) == ("a question\nthe answer", ("t", "u"), 3.0)
+    assert (full.text, full.tags, full.importance) == ("a question\nthe answer", ("t", "u"), 3.0)
     assert (full.kind, full.source, full.session_id) == ("note", "web", "s")
     assert (full.occurred_at, full.visibility) == (NOON, "global")
     assert full.metadata == ({"a": [1]} if recipe == recipes.hypergraph else {})
-    assert found["twice"].output == "second"
-    assert (found["fact"].output, found["fact"].kind) == ("ann likes tea", RESCUED_FACT)
+    assert found["twice"].text == "second"
+    assert (found["fact"].text, found["fact"].kind) == ("ann likes tea", RESCUED_FACT)
     assert found["fact"].metadata == {"valid_from": "2026-01-02T00:00:00+00:00"}
     assert [one.id for one in found["edge edge"].participants] == ["full", "twice"]
 
@@ -443,14 +440,14 @@ def test_what_an_older_database_lacks_is_rescued_and_imported_into_it(tmp_path: 
         memory.remember("old", id="changed", user_id="ann")
     shutil.copyfile(path / DATABASE, tmp_path / "backup.db")
     with open_store(path, embedder=None) as memory:
-        memory.update("changed", output="new", user_id="ann")
+        memory.update("changed", text="new", user_id="ann")
         memory.remember("lost", id="lost", user_id="ann")
         assert rescue(path, tmp_path / "nothing") == 0, "a store that lost nothing"
     shutil.copyfile(tmp_path / "backup.db", path / DATABASE)
     assert rescue(path, tmp_path / "lines") == 2
     with open_store(path, embedder=None, accept_loss=True) as memory:
         assert memory.import_(tmp_path / "lines").imported == 2
-        texts = {one.id: one.output for one in memory.list(user_id="ann")}
+        texts = {one.id: one.text for one in memory.list(user_id="ann")}
         assert texts == {"kept": "kept", "changed": "new", "lost": "lost"}
     assert rescue(path, tmp_path / "again") == 0
 
@@ -654,7 +651,7 @@ def test_changes_that_are_undone_or_copied_to_the_database_raise_no_alarm(tmp_pa
             assert database.problem_of_files() == ""
             memory.compact()
             memory.remember("note", user_id=USER)
-        memory.remember_batch([Episode(output="long " * 40_000, user_id=USER) for _ in range(40)])
+        memory.remember_batch([Episode(text="long " * 40_000, user_id=USER) for _ in range(40)])
         assert memory.doctor(full=True).ok
 
 

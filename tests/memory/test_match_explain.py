@@ -22,7 +22,7 @@ BY_HAND = r"^match: expected one that an index ranked in this process, got one t
 def kept(recipe: object = recipes.loom) -> MemorySync:
     memory = MemorySync.in_memory(recipe=recipe, embedder=HashEmbedder(dim=DIM))  # type: ignore[arg-type]
     texts = {"a": "green tea", "b": "black tea and green tea", "c": "coffee"}
-    memory.remember_batch([Episode(id=key, output=text) for key, text in texts.items()])
+    memory.remember_batch([Episode(id=key, text=text) for key, text in texts.items()])
     return memory
 
 
@@ -57,7 +57,7 @@ def test_a_match_explains_itself_after_its_list_is_gone_and_the_store_changed() 
 
 
 def test_a_match_that_no_index_ranked_says_why_it_cannot_be_explained() -> None:
-    made = EpisodeMatch(episode=Episode(output="tea"), score=1.0)
+    made = EpisodeMatch(episode=Episode(text="tea"), score=1.0)
     with kept() as memory:
         match = memory.search("green tea")[0]
         assert match.explain().score == match.score
@@ -119,7 +119,7 @@ def opened(recipe: Any, **options: Any) -> MemorySync:
 
 def keep(memory: MemorySync, key: str, text: str, **fields: Any) -> None:
     given = {"user_id": "ann", "occurred_at": NOON} | fields
-    memory.remember(Episode(id=key, output=text, **given))
+    memory.remember(Episode(id=key, text=text, **given))
 
 
 def test_F11_a_composite_score_is_told_part_by_part() -> None:
@@ -152,7 +152,7 @@ def test_phase_signals_and_neighbours_are_told() -> None:
 
 
 def test_where_no_index_ranked_there_are_no_parts_and_the_future_is_ignored() -> None:
-    episode = Episode(output="tea")
+    episode = Episode(text="tea")
     assert EpisodeMatch(episode=episode, score=1.0).parts is None
     read = EpisodeMatch.model_validate(
         {"episode": episode, "score": 1.0, "parts": {"fused": 0.5, "future": 1}}

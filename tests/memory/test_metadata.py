@@ -279,7 +279,7 @@ def test_filters_keep_what_their_definition_keeps(effort: Effort) -> None:
     notes = {f"n{at}": {key: drawn(rng) for key in rng.sample(PATHS, 4)} for at in range(100)}
     n_some = 0
     with MemorySync.in_memory(recipe=recipes.loom, embedder=None) as memory:
-        kept = [Episode(id=key, output="note", metadata=one) for key, one in notes.items()]
+        kept = [Episode(id=key, text="note", metadata=one) for key, one in notes.items()]
         memory.remember_batch(kept)
         for _ in range(effort.cases(quick=100, full=2_000)):
             path, test = rng.choice(PATHS), drawn_test(rng)

@@ -61,7 +61,7 @@ def test_what_is_remembered_is_read_once(memory: MemorySync, n_read: Callable[[]
     assert n_read() == 1
     assert [one.episode.id for one in memory.search("oak", user_id="alice")] == ["a"]
     assert n_read() == 0
-    memory.update("a", output="ash", user_id="alice", reason="test")
+    memory.update("a", text="ash", user_id="alice", reason="test")
     memory.search("ash", user_id="alice")
     assert n_read() == 1
     memory.forget("a", user_id="alice")
@@ -86,9 +86,9 @@ def test_a_document_that_changes_twice_is_read_again(
     memory: MemorySync, n_read: Callable[[], int]
 ) -> None:
     memory.remember("oak", id="a", user_id="alice")
-    memory.update("a", output="ash", user_id="alice", reason="test")
+    memory.update("a", text="ash", user_id="alice", reason="test")
     n_read()
-    assert [one.episode.output for one in memory.search("ash", user_id="alice")] == ["ash"]
+    assert [one.episode.text for one in memory.search("ash", user_id="alice")] == ["ash"]
     assert n_read() == 1
     assert is_as_rebuilt(memory)
 
@@ -169,7 +169,7 @@ def test_threads_that_write_beside_the_follower_leave_the_index_right() -> None:
                 key = f"t{thread}-{n}"
                 memory.remember(f"oak {n}", id=key, user_id="alice")
                 if n % 3 == 0:
-                    memory.update(key, output="ash", user_id="alice", reason="test")
+                    memory.update(key, text="ash", user_id="alice", reason="test")
                 if n % 5 == 0:
                     memory.forget(key, user_id="alice", erase=n % 2 == 0)
 

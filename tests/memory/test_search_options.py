@@ -36,7 +36,7 @@ def opened(recipe: Any, embedder: Any = None, **options: Any) -> MemorySync:
 
 def keep(memory: MemorySync, key: str, text: str, **fields: Any) -> None:
     given = {"user_id": "ann", "occurred_at": NOON} | fields
-    memory.remember(Episode(id=key, output=text, **given))
+    memory.remember(Episode(id=key, text=text, **given))
 
 
 def ids(matches: Any) -> list[str]:
@@ -160,11 +160,11 @@ def test_a_recipes_own_budget_and_reranker_read_whole_memories() -> None:
     for recipe in (recipes.loom, recipes.honeycomb, recipes.l0):
         with opened(recipe.replace(shaping=stages, budget_mmr=None)) as memory:
             for at in range(3):
-                said = Episode(id=f"m{at}", input="deploy?", output="deploy " * at, user_id="ann")
+                said = Episode(id=f"m{at}", input="deploy?", text="deploy " * at, user_id="ann")
                 memory.remember(said)
             found = memory.search("deploy", user_id="ann")
         assert ids(found)[0] == "m2"
-        spent = [-(-len(one.episode.text.strip()) // 4) for one in found]
+        spent = [-(-len(one.episode.full_text.strip()) // 4) for one in found]
         assert [one.parts.tokens for one in found] == spent
         assert len(found) == 1 or sum(spent) <= 16
         assert {"deploy?", "deploy?\ndeploy ", "deploy?\ndeploy deploy "} == set(heard)
@@ -377,7 +377,7 @@ def test_a_vector_may_stand_for_words() -> None:
         assert matches[0].bm25_score is None
     with stores("hebb", None) as memory:
         assert memory.search("", user_id="alice", vector=[1.0, 0.0]) is not None
-        with pytest.raises(OptionError, match="query"):
+        with pytest.raises(OptionError, match="text"):
             memory.search("", user_id="alice")
 
 

@@ -25,11 +25,11 @@ def in_memory(*batches: Sequence[Any], **options: Any) -> MemorySync:
 
 
 def shown(matches: Sequence[EpisodeMatch]) -> list[tuple[str, float]]:
-    return [(match.episode.output, match.score) for match in matches]
+    return [(match.episode.text, match.score) for match in matches]
 
 
 def outputs(matches: Sequence[EpisodeMatch]) -> list[str]:
-    return [match.episode.output for match in matches]
+    return [match.episode.text for match in matches]
 
 
 def test_what_was_said_beside_the_words_of_a_query_is_found() -> None:
@@ -106,7 +106,7 @@ def test_what_stands_around_a_match_is_shown_in_its_order() -> None:
     with in_memory(CHAT) as memory:
         found = memory.search("lunch", user_id="alice", around=1)
         assert around(found) == [("e2", ["e1", "e3"]), ("e0", [])]
-        assert [[one.output for one in near] for near in found.around] == [
+        assert [[one.text for one in near] for near in found.around] == [
             ["no, green", "the train was late"], [],
         ]  # fmt: skip
         assert memory.search("lunch", user_id="alice").around == ()

@@ -69,7 +69,7 @@ def test_a_single_word_finds_the_rows_that_the_index_finds(
     remember(database, *(episode(n, user=USERS[n % 3]) for n in range(90)))
     for number in range(0, 90, 7):
         forget(database, f"e{number}", USERS[number % 3])
-    update(database, "e4", "bob", output="oak")
+    update(database, "e4", "bob", text="oak")
     index = rebuilt(database).index
     for word in WORDS:
         hits = index.recall_one(text=word, scope=tuple(cell(user)), limit=100)
@@ -79,9 +79,9 @@ def test_a_single_word_finds_the_rows_that_the_index_finds(
 def test_case_is_folded_and_words_are_found_inside_others(database: Database) -> None:
     remember(
         database,
-        episode(1, output="Die STRASSE nach Süden", input=""),
-        episode(2, output="INV-2026-0042 was paid", input=""),
-        episode(3, output="100% _sure_", input=""),
+        episode(1, text="Die STRASSE nach Süden", input=""),
+        episode(2, text="INV-2026-0042 was paid", input=""),
+        episode(3, text="100% _sure_", input=""),
     )
     assert found(database, "straße") == ["e1"]
     assert found(database, "SÜDEN die") == ["e1"]
@@ -92,7 +92,7 @@ def test_case_is_folded_and_words_are_found_inside_others(database: Database) ->
 
 
 def test_nothing_of_another_cell_is_read(database: Database) -> None:
-    remember(database, episode(1, user="bob", output="oak"))
+    remember(database, episode(1, user="bob", text="oak"))
     assert found(database, "oak", user="alice") == []
     assert found(database, "oak", user=None) == []
     with database.reading() as connection:
@@ -112,7 +112,7 @@ def test_a_limit_that_ends_the_search_is_told(
     remember(
         database,
         *(
-            episode(n, output=text, input="", occurred_at=NOW - timedelta(days=n))
+            episode(n, text=text, input="", occurred_at=NOW - timedelta(days=n))
             for n, text in enumerate(texts)
         ),
     )
@@ -141,7 +141,7 @@ def test_a_limit_that_ends_the_search_is_told(
 
 def test_of_many_words_the_first_are_looked_for(database: Database) -> None:
     words = " ".join(f"word{n}" for n in range(20_000))
-    remember(database, *(episode(n, output=words) for n in range(4)))
+    remember(database, *(episode(n, text=words) for n in range(4)))
     with database.reading() as connection:
         number = find_cell(connection, cell("alice"))
         assert number is not None

@@ -67,9 +67,9 @@ def fill(database: Database) -> None:
     with database.transaction() as c:
         once = {(e.user_id, e.id): e for e in map(any_episode, range(100))}
         remember(c, cell_rows(list(once.values())), NOW)
-        remember(c, [new(key, embedded=True, output=key) for key in "abcd"], NOW)
+        remember(c, [new(key, embedded=True, text=key) for key in "abcd"], NOW)
         remember(c, [new("a", BOB)], NOW)
-        update(c, ANA, "a", {"output": "x", "pinned": True}, vector("x"), "m2", "because", LATER)
+        update(c, ANA, "a", {"text": "x", "pinned": True}, vector("x"), "m2", "because", LATER)
         supersede(c, ANA, "b", new("e"), "old", LATER)
         ana = find_cell(c, ANA)
         assert ana is not None
@@ -96,7 +96,7 @@ def test_a_memory_of_a_blank_text_is_imported_as_remember_keeps_it(
     store: Database, other: Database
 ) -> None:
     with store.transaction() as c:
-        given = [new("a", output=""), new("b", output=" \n"), new("c", output="", input="tea")]
+        given = [new("a", text=""), new("b", text=" \n"), new("c", text="", input="tea")]
         remember(c, given, NOW)
     lines = exported(store)
     assert imported(other, lines) == Imported(3, 0, ())
@@ -213,7 +213,7 @@ def changed(text: str) -> str:
     line = json.loads(text)
     match line:
         case {"version": {"id": "d", "content": content}}:
-            content["output"] = "changed"
+            content["text"] = "changed"
         case {"version": {"id": "g", "fact": fact}}:
             fact["object"] = "Wien"
         case {"edge": content}:
@@ -233,7 +233,7 @@ def test_what_is_there_otherwise_is_named_and_stays(store: Database, other: Data
     assert everything(other) == before
 
 
-GOOD = {"id": "a", "recorded_at": "2026-06-01T12:00:00Z", "content": {"output": "x"}}
+GOOD = {"id": "a", "recorded_at": "2026-06-01T12:00:00Z", "content": {"text": "x"}}
 BAD: list[tuple[Any, str]] = [
     ({"version": {**GOOD, "content": None}}, "content: expected content or a fact"),
     ({"version": {**GOOD, "status": "deleted"}}, "content: expected content or a fact"),
@@ -352,7 +352,7 @@ def test_memories_of_l0_come_in_once(store: Database, tmp_path: Path, schema: st
         found = {one.id: one for one in newest(c, list(every_cell(c)))}
         assert found.keys() == {f"key {at}" for at in range(5) if is_old or at != 2}
         assert found["key 0"].tags == ("go", "db")
-        assert found["key 4"].output == "value 4"
+        assert found["key 4"].text == "value 4"
         assert found["key 4"].occurred_at.timestamp() == 4
         assert found["key 3"].user_id == ("user" if is_old else "project")
         assert found["key 1"].pinned == (not is_old)
@@ -369,7 +369,7 @@ L0_BAD = {
     "updated_at = 9223372036854775807": "updated_at: expected milliseconds",
     "verified_at = 253402300800000": "verified_at: expected milliseconds",
     "tags = x'ff'": "tags: expected a text, got bytes",
-    "value = NULL": "output",
+    "value = NULL": "text",
 }
 
 
@@ -580,7 +580,7 @@ def test_an_import_names_the_line_whose_metadata_has_more_levels(
 
 @pytest.mark.parametrize(
     "fields",
-    [{"output": 5}, {"output": "\ud800"}, {"id": None}, {"metadata": None}, {"tags": 5},
+    [{"text": 5}, {"text": "\ud800"}, {"id": None}, {"metadata": None}, {"tags": 5},
      {"occurred_at": "noon"}, {"user_id": 7}, {"metadata": nested(65)}, {"kind": ""}],
 )  # fmt: skip
 def test_an_episode_that_nothing_checked_is_checked(
@@ -622,5 +622,5 @@ def test_compacting_gives_back_what_was_erased_beside_readers(tmp_path: Path) ->
                 memory.remember("elm", user_id="ann")
                 assert memory._store.database.vacuum() is None
                 assert seen.execute(ids).get == 1
-        assert memory.search("elm", user_id="ann")[0].episode.output == "elm"
+        assert memory.search("elm", user_id="ann")[0].episode.text == "elm"
         assert memory.doctor(full=True).ok

@@ -15,6 +15,7 @@ from hyrecall.memory import (
     Edge,
     Episode,
     Fact,
+    MemorySync,
     Participant,
 )
 from seams import check_user
@@ -31,7 +32,7 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
         ("id", "a\0b", "id: expected 1 to 512 bytes"),
         ("id", "a\ud800", "id: expected valid Unicode"),
         ("input", "\udfff", "input: expected valid Unicode"),
-        ("output", 3, "output"),
+        ("text", 3, "text"),
         ("kind", "", "kind: expected 1 to 512 bytes"),
         ("source", " ", "source: expected 1 to 512 bytes"),
         ("session_id", "", "session_id: expected 1 to 512 bytes"),
@@ -79,7 +80,7 @@ def test_the_empty_user_is_a_bucket_and_none_is_the_anonymous_one() -> None:
 def test_an_episode_comes_back_from_json_as_it_was() -> None:
     episode = Episode(
         user_id="Zoë", org="acme", workspace="", visibility="global", kind="note",
-        source="memory", session_id="s 1", input="a\0b", output="\U0001f600 \u202e",
+        source="memory", session_id="s 1", input="a\0b", text="\U0001f600 \u202e",
         occurred_at=datetime(2026, 6, 1, 12, 0, 0, 1, tzinfo=UTC), importance=3, pinned=True,
         tags=("b", "a", "b"), metadata={"n": [1, 2.5, None, True, {"k": 2**70}]},
     )  # fmt: skip
@@ -88,9 +89,20 @@ def test_an_episode_comes_back_from_json_as_it_was() -> None:
     assert episode.tags == ("b", "a")
 
 
+def test_looms_name_of_the_text_is_taken_and_read() -> None:
+    episode = Episode.model_validate({"id": "a", "input": "when?", "output": "at four"})
+    assert (episode.text, episode.output) == ("at four", "at four")
+    assert "output" not in episode.model_dump()
+    assert Episode(text="tea", **{"output": "tea"}).text == "tea"
+    with pytest.raises(OptionError, match=r"^output: expected that of text, or none"):
+        Episode(text="tea", **{"output": "coffee"})
+    with pytest.raises(OptionError, match=r"did you mean text=\?"):
+        MemorySync.update(None, "a", output="tea")  # type: ignore[arg-type, call-arg]
+
+
 def test_an_episode_cannot_be_changed() -> None:
     with pytest.raises(pydantic.ValidationError):
-        Episode().output = "x"  # type: ignore[misc]
+        Episode().text = "x"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +110,7 @@ def test_an_episode_cannot_be_changed() -> None:
     [("a", "b", "a\nb"), ("", "b", "b"), ("a", " ", "a"), ("", "", "")],
 )
 def test_what_is_embedded_are_the_parts_that_are_there(said: str, answered: str, text: str) -> None:
-    assert Episode(input=said, output=answered).text == text
+    assert Episode(input=said, text=answered).full_text == text
 
 
 def test_a_fact_is_valid_from_its_begin_until_before_its_end() -> None:

@@ -71,9 +71,7 @@ def embeddings(memory: MemorySync) -> tuple[bool, str]:
 
 def keep_old(path: Path) -> None:
     with MemorySync.open(path, embedder=Named("old")) as memory:
-        memory.remember_batch(
-            [Episode(output=f"tea number {at}", user_id="ann") for at in range(N)]
-        )
+        memory.remember_batch([Episode(text=f"tea number {at}", user_id="ann") for at in range(N)])
         memory.remember("tea of bob", user_id="bob")
 
 
@@ -169,9 +167,7 @@ def test_a_text_that_is_refused_stays_alone_without_a_vector_and_is_not_asked_fo
     with MemorySync.in_memory(embedder=embedder) as memory:
         kept = memory.remember_batch(
             [
-                Episode(
-                    id=f"e{at}", output="endless tea" if at == 4 else f"tea {at}", user_id="ann"
-                )
+                Episode(id=f"e{at}", text="endless tea" if at == 4 else f"tea {at}", user_id="ann")
                 for at in range(10)
             ]
         )

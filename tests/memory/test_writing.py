@@ -149,7 +149,7 @@ DAMAGED_VECTORS = {
 
 @pytest.mark.parametrize("name", DAMAGED_VECTORS)
 def test_a_damaged_vector_is_not_taken_into_the_next_version(store: Database, name: str) -> None:
-    keep(store, new("a", embedded=True, output="one"))
+    keep(store, new("a", embedded=True, text="one"))
     with store.transaction() as c:
         c.execute(f"UPDATE versions SET {DAMAGED_VECTORS[name]}")
         update(c, ANA, "a", {"tags": ("t",)}, None, None, None, LATER)
@@ -157,7 +157,7 @@ def test_a_damaged_vector_is_not_taken_into_the_next_version(store: Database, na
 
 
 def test_a_vector_without_a_checksum_is_taken_into_the_next_version(store: Database) -> None:
-    keep(store, new("a", embedded=True, output="one"))
+    keep(store, new("a", embedded=True, text="one"))
     with store.transaction() as c:
         c.execute("UPDATE versions SET embedding_checksum = NULL")
         update(c, ANA, "a", {"tags": ("t",)}, None, None, None, LATER)
@@ -196,7 +196,7 @@ def test_an_id_that_comes_again_has_no_accesses(store: Database) -> None:
         number = find_cell(c, ANA)
         assert number is not None
         assert forget(c, Selection((number,), ["a"]), None, LATER) == 1
-    keep(store, new("a", output="y"))
+    keep(store, new("a", text="y"))
     with store.reading() as c:
         select = "SELECT version, access_count, last_accessed FROM documents WHERE id = 'a'"
         assert c.execute(select).get == (3, 0, None)
@@ -256,9 +256,9 @@ def test_a_reader_of_changes_ends_where_a_reader_of_all_does(store: Database) ->
             live = any(one.id == key for one in newest(c, [number]))
             if not live:
                 forget(c, Selection([number], ids=[key]), None, NOW)
-                remember(c, [new(key, cell, output=str(draw.random()))], NOW)
+                remember(c, [new(key, cell, text=str(draw.random()))], NOW)
             elif draw.random() < 0.5:
-                update(c, cell, key, {"output": str(draw.random())}, None, None, None, NOW)
+                update(c, cell, key, {"text": str(draw.random())}, None, None, None, NOW)
             else:
                 forget(c, Selection([number], ids=[key]), None, NOW)
         if draw.random() < 0.3:

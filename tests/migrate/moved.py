@@ -89,7 +89,7 @@ def in_store(memory: MemorySync) -> Kept:
         row = version.get("embedding")
         found |= {
             (version["user_id"], version["id"]): (
-                version["content"]["output"],
+                version["content"]["text"],
                 json.dumps(version["content"]["metadata"], sort_keys=True),
                 None if row is None else base64.b64decode(row),
             )

@@ -38,7 +38,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def outputs(folder: Path, user: str) -> set[str]:
     with MemorySync.open(folder, embedder=None, read_only=True) as memory:
-        return {one.output for one in memory.list(user_id=user)}
+        return {one.text for one in memory.list(user_id=user)}
 
 
 def test_what_came_goes_to_stdout_and_what_did_not_to_stderr(run: Run, folder: Path) -> None:

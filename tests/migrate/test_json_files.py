@@ -49,7 +49,7 @@ def test_memories_of_mem0_come_with_their_user_time_and_session() -> None:
         assert done.needs_reembed
         tea = memory.get("2f1c6b0e-8a3d-4a52-9d0a-0d8f6a6f1a01", user_id="ann")
         assert tea is not None
-        assert tea.output == "Drinks green tea at four"
+        assert tea.text == "Drinks green tea at four"
         assert tea.occurred_at.isoformat() == "2025-03-01T17:15:30.123456+00:00"
         assert tea.session_id == "session-7"
         assert tea.metadata == {

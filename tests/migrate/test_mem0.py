@@ -77,7 +77,7 @@ def test_what_get_all_returns_comes_as_it_was(exported: Path) -> None:
             for one in given:
                 kept = memory.get(one["id"], user_id=user)
                 assert kept is not None
-                assert kept.output == one["memory"]
+                assert kept.text == one["memory"]
                 assert kept.occurred_at == datetime.fromisoformat(one["created_at"])
                 assert kept.metadata.items() >= one["metadata"].items()
         assert {user for user, _ in in_store(memory)} == set(TEXTS)

@@ -113,7 +113,7 @@ def test_the_program_before_runs_and_the_commands_move_what_it_kept(
         assert reply.data["left_out"] == []
     if system == "mem0":
         with MemorySync.open("vectors.mem", embedder=None, read_only=True) as memory:
-            assert [one.output for one in memory.list(user_id="bob")] == ["Bob skis on the fjord"]
+            assert [one.text for one in memory.list(user_id="bob")] == ["Bob skis on the fjord"]
             lines = memory.export(user_id="bob")
             assert isinstance(lines, list)
             assert lines[1]["version"]["embedding_model"] == "my-model"
@@ -124,7 +124,7 @@ def test_the_program_before_runs_and_the_commands_move_what_it_kept(
     with MemorySync.open("agent.mem", embedder=None, read_only=True) as memory:
         assert len(memory.list(user_id="ann")) == 2
         (kept,) = memory.list(user_id="bob")
-        assert "fjord" in kept.output
+        assert "fjord" in kept.text
 
 
 def test_a_record_that_a_command_of_a_page_would_leave_out_is_seen(

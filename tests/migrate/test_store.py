@@ -85,11 +85,11 @@ def test_a_second_run_imports_nothing_twice_and_what_is_new_alone() -> None:
 def test_what_was_changed_or_deleted_since_stays_so() -> None:
     with store() as memory:
         move(memory, record("a"), record("b"))
-        memory.update("a", user_id="ann", output="coffee")
+        memory.update("a", user_id="ann", text="coffee")
         memory.forget("b", user_id="ann")
         again = move(memory, record("a"), record("b"))
         assert (again.imported, again.skipped, again.left_out) == (0, 2, ())
-        assert [one.output for one in memory.list(user_id="ann")] == ["coffee"]
+        assert [one.text for one in memory.list(user_id="ann")] == ["coffee"]
 
 
 def test_another_record_of_a_known_id_changes_nothing() -> None:
@@ -110,7 +110,7 @@ def test_users_of_one_id_each_have_their_own() -> None:
         for user, text in (("ann", "hers"), ("bob", "his")):
             found = memory.get("a", user_id=user)
             assert found is not None
-            assert found.output == text
+            assert found.text == text
 
 
 def test_all_records_are_of_the_user_that_is_named() -> None:

@@ -36,7 +36,7 @@ def kept(made: Stores, embedder: Any) -> MemorySync:
     memory.remember_batch(
         [
             Episode(
-                id=str(key), user_id=user, output=test_loom.marked(made, key),
+                id=str(key), user_id=user, text=test_loom.marked(made, key),
                 occurred_at=NOW - timedelta(hours=made.hours_ago[key]),
             )
             for at, user in enumerate(made.users)
@@ -102,7 +102,7 @@ def test_G07_a_store_finds_what_hebb_finds(seed: int, monkeypatch: pytest.Monkey
         memory.remember_batch(
             [
                 Episode(
-                    id=one.id, output=one.content, tags=tuple(one.tags),
+                    id=one.id, text=one.content, tags=tuple(one.tags),
                     importance=one.importance_score, occurred_at=one.last_accessed_at,
                 )
                 for one in found

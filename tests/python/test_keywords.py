@@ -219,9 +219,9 @@ def test_typed_options_are_those_of_what_they_stand_for() -> None:
     fields = set(Episode.model_fields)
     assert names(RecipeSettings) == {one.name for one in dataclasses.fields(hr.Recipe)}
     said = fields - {"stored_at"}  # which the store sets
-    assert names(EpisodeFields) == said - {"output"}
+    assert names(EpisodeFields) == said - {"text"}
     assert names(Changes) == said - set(FIXED_FIELDS) | {"valid_to"}  # of a fact
-    assert names(OwnFields) == said - {"output", "user_id", "org", "workspace", "visibility"}
+    assert names(OwnFields) == said - {"text", "user_id", "org", "workspace", "visibility"}
     given = {"self", "text", "vectors", "scope", "columns", "query_keys"}
     assert names(RecallOptions) == set(inspect.signature(hr.Index.recall).parameters) - given
     with pytest.raises(hr.UnknownOptionError, match=r"^options: .*did you mean limit="):

@@ -205,7 +205,7 @@ def store(device: str, name: str) -> "MemorySync":
         [
             Episode(
                 id=f"e{at:03}", user_id=USERS[at % 2],
-                output=" ".join(WORDS[rng.integers(0, len(WORDS), 5)]),
+                text=" ".join(WORDS[rng.integers(0, len(WORDS), 5)]),
                 occurred_at=NOON - timedelta(hours=at), tags=(str(rng.choice(WORDS)),),
                 importance=int(rng.integers(0, 11)),
             )

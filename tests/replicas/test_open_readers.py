@@ -58,7 +58,7 @@ def test_a_handle_of_a_store_sees_whole_versions_while_pulls_go_on(
         def look() -> int:
             found = replica.search("version", user_id="ann", limit=100)
             assert not found.degraded, found.reasons
-            listed = [one.output for one in replica.list(user_id="ann", limit=10_000)]
+            listed = [one.text for one in replica.list(user_id="ann", limit=10_000)]
             told = [int(text.split()[1].strip(",")) for text in listed]
             assert all(told.count(version) == PARTS for version in told), told
             return max(told)

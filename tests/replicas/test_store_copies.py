@@ -24,7 +24,7 @@ def opened(folder: Path, **options: object) -> MemorySync:
 
 
 def texts(memory: MemorySync, query: str) -> set[str]:
-    return {match.episode.output for match in memory.search(query, user_id="ann", limit=50)}
+    return {match.episode.text for match in memory.search(query, user_id="ann", limit=50)}
 
 
 def url_of(folder: Path) -> str:
@@ -191,7 +191,7 @@ def test_only_changed_chunks_of_a_database_travel(
     url = url_of(tmp_path)
     with opened(tmp_path / "source", snapshot_every=10**6) as source:
         source.remember_batch(
-            [Episode(user_id="ann", output=f"tea {at} " + "x" * 2000) for at in range(1500)]
+            [Episode(user_id="ann", text=f"tea {at} " + "x" * 2000) for at in range(1500)]
         )
         first = push(tmp_path / "source", url)
         fetched = pull(url, tmp_path / "copy").bytes_fetched

@@ -36,7 +36,7 @@ def url_of(folder: Path) -> str:
 
 def scores(memory: MemorySync) -> dict[str, float]:
     found = memory.search("tea", user_id="ann", limit=50)
-    return {match.episode.output: match.score for match in found}
+    return {match.episode.text: match.score for match in found}
 
 
 def overwrite_beside_a_reader(folder: Path) -> tuple[dict[str, float], dict[str, float]]:

@@ -92,7 +92,7 @@ def next_store(folder: Path, version: int) -> None:
             memory.forget(user_id="ann", session_id=f"v{version - 2}", erase=True)
         memory.remember_batch(
             [
-                Episode(user_id="ann", session_id=f"v{version}", output=f"version {version}, {at}")
+                Episode(user_id="ann", session_id=f"v{version}", text=f"version {version}, {at}")
                 for at in range(PARTS)
             ]
         )
@@ -108,11 +108,11 @@ def store_versions(folder: Path, *, is_cut: bool = False) -> set[int]:
         report = memory.doctor(full=True)
         failed = [one.name for one in report.checks if not one.ok]
         assert failed == [] or (is_cut and failed == ["erased"]), report
-        listed = [one.output for one in memory.list(user_id="ann", limit=10_000)]
+        listed = [one.text for one in memory.list(user_id="ann", limit=10_000)]
         found = memory.search("version", user_id="ann", limit=100)
     told = [int(text.split()[1].strip(",")) for text in listed]
     assert all(told.count(version) == PARTS for version in told), told
-    assert {match.episode.output for match in found} <= set(listed)
+    assert {match.episode.text for match in found} <= set(listed)
     assert len(found) == min(len(listed), 100)
     return set(told)
 

@@ -180,7 +180,7 @@ def test_a_store_answers_a_stream_as_it_answers_each_search(tmp_path: Path) -> N
         kept(store)
         asked = pa.table(
             {
-                "query": ["oak", "tea", "oak"],
+                "text": ["oak", "tea", "oak"],
                 "user_id": ["ann", "bob", "bob"],
                 "limit": pa.array([2, None, 1]),
                 "filter": [None, None, '{"kind": "episodic"}'],
@@ -218,11 +218,11 @@ def test_a_row_of_a_store_is_checked_as_a_body_and_names_its_place(
         reply = ask(store, asked, token, options)
         return reply.status_code, reply.json()["error"]["message"]
 
-    status, told = refused(pa.table({"query": ["oak", "oak"], "limit": [1, -1]}))
+    status, told = refused(pa.table({"text": ["oak", "oak"], "limit": [1, -1]}))
     assert (status, told.startswith("row 1: limit:")) == (422, True)
-    assert refused(pa.table({"query": ["oak"], "user_id": ["bob"]}))[0] == 403
+    assert refused(pa.table({"text": ["oak"], "user_id": ["bob"]}))[0] == 403
     assert refused(pa.table({"limit": [1]}))[0] == 422
-    assert refused(pa.table({"query": ["oak"], "explain": [True]}))[0] == 422
+    assert refused(pa.table({"text": ["oak"], "explain": [True]}))[0] == 422
 
 
 # ---- how much ----
@@ -283,7 +283,7 @@ def test_a_long_reply_is_sent_in_pieces_and_is_the_same_table(
     ],
 )  # fmt: skip
 def test_a_stream_to_a_store_is_bounded_too(options: dict[str, int], status: int) -> None:
-    asked = pa.table({"query": ["tea"] * 4, "limit": [10] * 4})
+    asked = pa.table({"text": ["tea"] * 4, "limit": [10] * 4})
     store = Memory.in_memory(recipe=loom, embedder=None)
     got = ask(store, asked, None, ServiceOptions(**options))
     assert got.status_code == status
@@ -308,7 +308,7 @@ def written(asked: pa.Table, rows: int | None = None, **options: Any) -> bytes:
 
 
 def of(n_rows: int = 1, **columns: Any) -> pa.Table:
-    return pa.table({"query": pa.array(["tea"] * n_rows), **columns})
+    return pa.table({"text": pa.array(["tea"] * n_rows), **columns})
 
 
 def nothing_in_lists(n_values: int) -> pa.Array:
@@ -317,9 +317,9 @@ def nothing_in_lists(n_values: int) -> pa.Array:
 
 def shared_bytes() -> bytes:
     """Let all columns of a stream lie in the bytes of the first."""
-    names = ("query", "session_id", "user_id", "org", "workspace", "kind", "recipe")
+    names = ("text", "session_id", "user_id", "org", "workspace", "kind", "recipe")
     whole = bytearray(
-        written(pa.table({name: ["x" * (30_000 if name == "query" else 1)] for name in names}))
+        written(pa.table({name: ["x" * (30_000 if name == "text" else 1)] for name in names}))
     )
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(whole))
     reader.read_next_message()
@@ -464,7 +464,7 @@ def test_every_plain_form_of_a_column_is_taken(store: Opening) -> None:
     asked = of(
         3, filter=pa.array(filters, pa.large_string()), tags=[["a"], [], None], now=noon,
         limit=pa.array([1, 2, None], pa.uint8()), session_id=pa.nulls(3), touch=[False, None, True],
-        time_range=[["2020-01-01T00:00:00Z", None]] * 3, candidates=[["a"], None, []],
+        since=["2020-01-01T00:00:00Z"] * 3, candidates=[["a"], None, []],
         min_score=pa.array([0.5, None, 0.1], pa.float32()),
     )  # fmt: skip
     assert table_in(ask(store, written(asked))).num_rows == 0

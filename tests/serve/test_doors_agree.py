@@ -66,21 +66,21 @@ async def by_socket(house: House, query: str) -> Found:
 
 
 async def by_tool(house: House, query: str) -> Found:
-    found = data_of(await house.host.call_tool("search", {"query": query, "limit": LIMIT}))
-    return [(one["id"], one["score"]) for one in found["matches"]]
+    found = data_of(await house.host.call_tool("search", {"text": query, "limit": LIMIT}))
+    return [(one["episode"]["id"], one["score"]) for one in found["items"]]
 
 
 async def by_command(house: House, query: str) -> Found:
     asked = ("recall", query, "--user", "ann", "--recipe", house.name, "--limit", LIMIT, "--json")
     reply = await asyncio.to_thread(house.run, *asked)
     assert reply.code == 0, reply.err
-    return [(one["episode"]["id"], one["score"]) for one in reply.data["matches"]]
+    return [(one["episode"]["id"], one["score"]) for one in reply.data["items"]]
 
 
 async def by_recall_route(house: House, query: str) -> Found:
-    reply = await house.client.post("/v1/recall", json={"query": query, "limit": LIMIT, **ANN})
+    reply = await house.client.post("/v1/recall", json={"text": query, "limit": LIMIT, **ANN})
     assert reply.status_code == 200, reply.text
-    return [(one["id"], one["score"]) for one in reply.json()["matches"]]
+    return [(one["episode"]["id"], one["score"]) for one in reply.json()["items"]]
 
 
 async def by_mem0s_route(house: House, query: str) -> Found:
@@ -115,7 +115,7 @@ def episodes() -> Iterator[Episode]:
         yield Episode(
             id=f"e{n}",
             user_id="bob" if n % 5 == 4 else "ann",
-            output=" ".join(rng.choice(WORDS, int(rng.integers(3, 12)))),
+            text=" ".join(rng.choice(WORDS, int(rng.integers(3, 12)))),
             occurred_at=NOON - timedelta(hours=int(rng.integers(0, 500))),
             importance=float(n % 11),
             tags=tuple(rng.choice(WORDS, 2).tolist()),

@@ -178,7 +178,7 @@ def served(recipe: Recipe, work: Callable[..., Any]) -> Any:
 
 
 async def over_arrow(client: Any, **more: Any) -> Any:
-    columns = {name: [value] for name, value in {"query": QUERY, **ANN, **more}.items()}
+    columns = {name: [value] for name, value in {"text": QUERY, **ANN, **more}.items()}
     sink = pa.BufferOutputStream()
     table = pa.table(columns)
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -192,17 +192,17 @@ async def over_arrow(client: Any, **more: Any) -> Any:
 @pytest.mark.parametrize("name", ["hypergraph", "hebb"])  # with context, with related ones
 def test_E53_ended_facts_are_left_out_over_rest(name: str) -> None:
     async def work(client: Any, memory: Memory) -> None:
-        asked = {"query": QUERY, **ANN}
+        asked = {"text": QUERY, **ANN}
         for more in ({}, {"token_budget": 1000}):
             one = (await client.post("/v1/recall", json=asked | more)).json()
             batch = (await client.post("/v1/recall/batch", json={"queries": [asked | more]})).json()
             for reply in (one, batch["replies"][0]):
-                assert {hit["id"] for hit in reply["matches"]} == HOLD
+                assert {hit["episode"]["id"] for hit in reply["items"]} == HOLD
                 assert "friday" not in json.dumps([reply["context"], reply["related"]])
             assert {row["id"] for row in await over_arrow(client, **more)} == HOLD
         asked |= {"include_ended": True}
         reply = (await client.post("/v1/recall", json=asked)).json()
-        ends = {hit["id"]: hit["valid_to"] for hit in reply["matches"]}
+        ends = {hit["episode"]["id"]: hit["valid_to"] for hit in reply["items"]}
         assert ends["friday"] == "2025-01-01T00:00:00Z"
         assert ends["tuesday"] is None
         rows = await over_arrow(client, include_ended=True)
@@ -243,11 +243,11 @@ def test_E53_tools_leave_ended_facts_out_of_what_happened_in_a_time() -> None:
         await memory.remember_fact(fact(SUNDAY, LATER, id="sunday"))
         async with Client(create_server(memory, caller=Caller(**ANN, rights=READS))) as client:
             asked: dict[str, Any]
-            for asked in ({"query": QUERY}, {"query": "*", "since": "2024-01-01"}):
-                found = data_of(await client.call_tool("search", asked))["matches"]
-                assert {one["id"] for one in found} == HOLD
+            for asked in ({"text": QUERY}, {"text": "*", "since": "2024-01-01"}):
+                found = data_of(await client.call_tool("search", asked))["items"]
+                assert {one["episode"]["id"] for one in found} == HOLD
                 reply = await client.call_tool("search", asked | {"include_ended": True})
-                ends = {one["id"]: one["valid_to"] for one in data_of(reply)["matches"]}
+                ends = {one["episode"]["id"]: one["valid_to"] for one in data_of(reply)["items"]}
                 assert set(ends) == HOLD | {"friday", "sunday"}
                 assert ends["friday"] == "2025-01-01T00:00:00Z"
                 lines = reply.content[0].text.splitlines()

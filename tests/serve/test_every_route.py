@@ -197,7 +197,7 @@ async def test_a_user_in_the_wrong_place_changes_nothing() -> None:
             got = await client.request(method, path, **given)
             assert got.status_code == 422, (method, path, got.text)
             for user in (None, "ann", "bob"):
-                assert [one.output for one in memory.list(user_id=user)] == [CANARY]
+                assert [one.text for one in memory.list(user_id=user)] == [CANARY]
 
 
 async def test_an_agent_in_a_body_and_another_in_the_header_are_refused() -> None:
@@ -294,9 +294,9 @@ def test_every_route_needs_its_rights_and_shows_nothing_without_read() -> None:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v1/recall", {"query": "tea", "touch": True}),
-        ("/v1/recall/batch", {"queries": [{"query": "tea"}, {"query": "tea", "touch": True}]}),
-        ("/v1/recall/arrow", {"query": "tea", "touch": True}),
+        ("/v1/recall", {"text": "tea", "touch": True}),
+        ("/v1/recall/batch", {"queries": [{"text": "tea"}, {"text": "tea", "touch": True}]}),
+        ("/v1/recall/arrow", {"text": "tea", "touch": True}),
         ("/api/v1/search", {"query": "tea", "strict_recall": True}),
     ],
 )

@@ -83,11 +83,11 @@ class Held:
 
 
 def as_json(n_queries: int) -> tuple[str, dict[str, Any]]:
-    return "/v1/recall/batch", {"json": {"queries": [{"query": "tea", **USER}] * n_queries}}
+    return "/v1/recall/batch", {"json": {"queries": [{"text": "tea", **USER}] * n_queries}}
 
 
 def as_arrow(n_queries: int) -> tuple[str, dict[str, Any]]:
-    asked = pa.table({"query": ["tea"] * n_queries, "user_id": ["ann"] * n_queries})
+    asked = pa.table({"text": ["tea"] * n_queries, "user_id": ["ann"] * n_queries})
     return "/v1/recall/arrow", {"content": stream(asked), "headers": {"content-type": ARROW}}
 
 
@@ -105,9 +105,9 @@ async def test_other_callers_are_answered_while_batches_are_under_way(
         batches = [asyncio.create_task(client.post(path, **how)) for _ in range(n_batches)]
         for _ in range(n_threads):
             assert await asyncio.to_thread(held.began.acquire, timeout=20)
-        asked = {"query": "tea", "user_id": "bob"}
+        asked = {"text": "tea", "user_id": "bob"}
         reply = await asyncio.wait_for(client.post("/v1/recall", json=asked), 15)
-        assert len(reply.json()["matches"]) == 1
+        assert len(reply.json()["items"]) == 1
         assert not any(one.done() for one in batches)
         held.go_on.set()
         assert [(await one).status_code for one in batches] == [200] * n_batches
@@ -118,9 +118,9 @@ async def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Openi
     async with calling(create_app(store)) as client:
         kept = [{"text": f"tea{at}", "id": f"m{at}", **USER} for at in range(12)]
         await client.post("/v1/memories/batch", json={"memories": kept})
-        queries = [{"query": f"tea{at}", **USER} for at in range(12)]
+        queries = [{"text": f"tea{at}", **USER} for at in range(12)]
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
-        best = [one["matches"][0]["id"] for one in reply.json()["replies"]]
+        best = [one["items"][0]["episode"]["id"] for one in reply.json()["replies"]]
         assert best == [f"m{at}" for at in range(12)]
 
 
@@ -131,7 +131,7 @@ async def test_after_a_query_that_fails_no_other_of_its_batch_begins(
     held.go_on.set()
 
     async with calling(create_app(store)) as client:
-        plain = {"query": "tea", **USER}
+        plain = {"text": "tea", **USER}
         queries = [plain, {**plain, "recipe": "none"}, {**plain, "recipe": "x"}, *[plain] * 40]
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
         assert reply.status_code == 422
@@ -155,7 +155,7 @@ async def test_explanations_of_a_batch_are_made_on_a_thread(
 
     async with calling(create_app(store)) as client:
         await client.post("/v1/memories", json={"text": "tea", **USER})
-        queries = [{"query": "tea", "explain": True, **USER}] * 2
+        queries = [{"text": "tea", "explain": True, **USER}] * 2
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
         assert len(reply.json()["replies"]) == 2
     assert on_threads == [True, True]

@@ -175,31 +175,31 @@ BOUNDARIES: list[tuple[str, str, Callable[[int], Any], int, int, int]] = [
     ("/v1/memories", "body in chunks", chunks, 2_000, 201, 413),
     ("/v1/memories", "levels", lambda n: {"json": nested(n)}, 4, 201, 422),
     ("/v1/memories", "ids", lambda n: {"json": {"text": "x", "tags": ["t"] * n}}, 10, 201, 422),
-    ("/v1/recall", "query", lambda n: {"json": {"query": "x" * n}}, 100, 200, 422),
-    ("/v1/recall", "query in bytes", lambda n: {"json": {"query": "é" * (n // 2)}}, 100, 200, 422),
-    ("/v1/recall", "limit", lambda n: {"json": {"query": "x", "limit": n}}, 20, 200, 422),
+    ("/v1/recall", "text", lambda n: {"json": {"text": "x" * n}}, 100, 200, 422),
+    ("/v1/recall", "query in bytes", lambda n: {"json": {"text": "é" * (n // 2)}}, 100, 200, 422),
+    ("/v1/recall", "limit", lambda n: {"json": {"text": "x", "limit": n}}, 20, 200, 422),
     (
         "/v1/recall", "limit + offset",
-        lambda n: {"json": {"query": "x", "limit": 5, "offset": n - 5}}, 20, 200, 422,
+        lambda n: {"json": {"text": "x", "limit": 5, "offset": n - 5}}, 20, 200, 422,
     ),
-    ("/v1/recall", "depth", lambda n: {"json": {"query": "x", "depth": n}}, 20, 200, 422),
+    ("/v1/recall", "depth", lambda n: {"json": {"text": "x", "depth": n}}, 20, 200, 422),
     (
         "/v1/recall", "ids in a filter",
-        lambda n: {"json": {"query": "x", "filter": {"kind": ["k"] * n}}}, 10, 200, 422,
+        lambda n: {"json": {"text": "x", "filter": {"kind": ["k"] * n}}}, 10, 200, 422,
     ),
     (
         "/v1/recall", "candidates",
-        lambda n: {"json": {"query": "x", "candidates": [f"m{i}" for i in range(n)]}}, 10, 200, 422,
+        lambda n: {"json": {"text": "x", "candidates": [f"m{i}" for i in range(n)]}}, 10, 200, 422,
     ),
     (
         "/v1/recall/batch", "batch",
-        lambda n: {"json": {"queries": [{"query": "x"}] * n}}, 3, 200, 422,
+        lambda n: {"json": {"queries": [{"text": "x"}] * n}}, 3, 200, 422,
     ),
     (
         "/v1/memories/batch", "batch",
         lambda n: {"json": {"memories": [{"text": "x"}] * n}}, 3, 201, 422,
     ),
-    ("/v1/facts/recall", "query", lambda n: {"json": {"query": "x" * n}}, 100, 200, 422),
+    ("/v1/facts/recall", "text", lambda n: {"json": {"text": "x" * n}}, 100, 200, 422),
 ]  # fmt: skip
 
 
@@ -239,8 +239,8 @@ def n_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [
         ("GET", "/v1/memories?limit=40", None),
         ("GET", "/v1/memories/m0/history", None),
-        ("POST", "/v1/recall", {"query": "tea", "limit": 40}),
-        ("POST", "/v1/recall/batch", {"queries": [{"query": "tea", "limit": 40}]}),
+        ("POST", "/v1/recall", {"text": "tea", "limit": 40}),
+        ("POST", "/v1/recall/batch", {"queries": [{"text": "tea", "limit": 40}]}),
         ("GET", "/memories?run_id=s", None),
         ("GET", "/memories/m0/history", None),
         ("GET", "/api/v1/memories?limit=40", None),
@@ -255,7 +255,7 @@ async def test_a_reply_that_is_too_long_is_refused_before_all_of_it_is_read(
         memory = app.state.memory._sync
         for at in range(40):
             memory.remember("tea " * 250, id=f"m{at}", session_id="s")
-            memory.update("m0", output=f"tea {at} " * 1_000)
+            memory.update("m0", text=f"tea {at} " * 1_000)
         assert memory.wait_until_ready(timeout=60)
         n_read[0] = 0
         reply = await client.request(method, path, json=body)
@@ -286,7 +286,7 @@ async def test_what_is_counted_or_removed_is_not_held_to_the_length_of_a_reply(
 
 
 def test_what_is_shown_around_a_hit_counts_for_the_hits_of_a_request(store: Opening) -> None:
-    asked = {"query": "x", "limit": 10, "around": 2}
+    asked = {"text": "x", "limit": 10, "around": 2}
     more = {"queries": [asked, {**asked, "around": 0}]}
     replies = ask(
         create_app(store, ServiceOptions(max_hits=50)),
@@ -302,13 +302,13 @@ def test_a_refusal_does_not_repeat_a_number_of_the_request(store: Opening) -> No
     many = {"messages": [{"role": "r", "content": "x"}] * 4, "user_id": "u"}
     for one in ask(
         create_app(store, SMALL),
-        ("POST", "/v1/recall", {"json": {"query": "x", "limit": n_beyond}}),
-        ("POST", "/v1/recall", {"json": {"query": "x", "depth": n_beyond}}),
-        ("POST", "/v1/recall", {"json": {"query": "x", "offset": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"text": "x", "limit": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"text": "x", "depth": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"text": "x", "offset": n_beyond}}),
         ("GET", f"/v1/memories?limit={n_beyond}", {}),
         ("GET", f"/v1/browse/ls?limit={n_beyond}", {}),
-        ("POST", "/v1/recall", {"json": {"query": "x", "alpha": n_beyond}}),
-        ("POST", "/v1/recall", {"json": {"query": "x", "around": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"text": "x", "alpha": n_beyond}}),
+        ("POST", "/v1/recall", {"json": {"text": "x", "around": n_beyond}}),
         ("POST", "/v1/memories", {"json": {"text": "x", "importance": n_beyond}}),
         ("POST", "/memories", {"json": many}),
     ):
@@ -386,7 +386,7 @@ def test_a_last_slash_changes_nothing_but_never_forgets_a_list(store: Opening) -
         ("POST", "/v1/memories/", {"json": kept}),
         ("GET", "/v1/memories/?user_id=ann", {}),
         ("GET", "/v1/memories/a%2F?user_id=ann", {}),
-        ("POST", "/v1/recall/", {"json": {"query": "tea", "user_id": "ann"}}),
+        ("POST", "/v1/recall/", {"json": {"text": "tea", "user_id": "ann"}}),
         ("DELETE", "/memories/?user_id=ann", {}),
         ("DELETE", "/v1/memories/?user_id=ann", {}),
         ("GET", "/none/", {}),

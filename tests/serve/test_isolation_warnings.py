@@ -91,13 +91,13 @@ def test_only_the_requests_of_the_service_are_silent() -> None:
             filters = list(warnings.filters)
             async with calling(create_app(memory)) as client:
                 replies = [
-                    await client.post("/v1/recall", json={"query": "tea"}),
-                    await client.post("/v1/recall/batch", json={"queries": [{"query": "tea"}]}),
+                    await client.post("/v1/recall", json={"text": "tea"}),
+                    await client.post("/v1/recall/batch", json={"queries": [{"text": "tea"}]}),
                 ]
                 with pytest.warns(IsolationWarning, match="anonymous memories only"):
                     await memory.recall("tea")
                 assert warnings.filters == filters
-                replies.append(await client.post("/v1/recall", json={"query": "tea"}))
+                replies.append(await client.post("/v1/recall", json={"text": "tea"}))
             with pytest.warns(IsolationWarning):
                 await memory.recall("tea")
             return replies
@@ -105,4 +105,4 @@ def test_only_the_requests_of_the_service_are_silent() -> None:
     replies = asyncio.run(work())
     assert [one.status_code for one in replies] == [200] * 3, replies[0].text
     for one in (replies[0].json(), replies[1].json()["replies"][0]):
-        assert [match["text"] for match in one["matches"]] == ["tea of nobody"]
+        assert [match["episode"]["text"] for match in one["items"]] == ["tea of nobody"]

@@ -97,9 +97,7 @@ def recall_by_pattern() -> Callable[[], object]:
 
 def grep(*, is_regex: bool) -> Callable[[], object]:
     memory = MemorySync.in_memory(recipe=loom, embedder=None)
-    memory.remember_batch(
-        [hr.memory.Episode(user_id="ann", output="tea " * 100) for _ in range(50)]
-    )
+    memory.remember_batch([hr.memory.Episode(user_id="ann", text="tea " * 100) for _ in range(50)])
     return lambda: memory.browse(user_id="ann").grep("t.*x", regex=is_regex)
 
 
@@ -283,7 +281,7 @@ def test_grep_finds_the_lines_that_python_splits(
     with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         for at, (given, told) in enumerate(texts):
             memory.remember(hr.memory.Episode(
-                user_id="ann", id=f"m{at:02}", input=given, output=told,
+                user_id="ann", id=f"m{at:02}", input=given, text=told,
                 occurred_at=f"2026-01-01T00:00:{59 - at:02}Z",
             ))  # fmt: skip
             lines = [line for text in (given, told) if text.strip() for line in text.splitlines()]
@@ -307,7 +305,7 @@ def test_grep_holds_a_page_of_texts_and_no_python_object_for_a_line(
     monkeypatch.setattr(browsed_paths, "BYTES_AT_A_TIME", 100_000)
     with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         memory.remember_batch(
-            [hr.memory.Episode(user_id="ann", output="a\n" * 50_000) for _ in range(20)]
+            [hr.memory.Episode(user_id="ann", text="a\n" * 50_000) for _ in range(20)]
         )
         files = memory.browse(user_id="ann")
         files.grep("warm", regex=is_regex)

@@ -60,10 +60,10 @@ async def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
             ("POST", "/v1/memories", {"text": SECRET, "id": f"{SECRET}-id", "tags": [SECRET]}),
             ("POST", "/v1/memories", {"text": SECRET, "id": f"{SECRET}-id"}),
             ("POST", "/v1/memories", {"text": SECRET, "vector": vector}),
-            ("POST", "/v1/recall", {"query": SECRET, "explain": True}),
-            ("POST", "/v1/recall", {"query": SECRET, "vector": vector}),
-            ("POST", "/v1/recall", {"query": SECRET, "filter": {SECRET: SECRET}}),
-            ("POST", "/v1/recall", {"query": SECRET, "user_id": SECRET}),
+            ("POST", "/v1/recall", {"text": SECRET, "explain": True}),
+            ("POST", "/v1/recall", {"text": SECRET, "vector": vector}),
+            ("POST", "/v1/recall", {"text": SECRET, "filter": {SECRET: SECRET}}),
+            ("POST", "/v1/recall", {"text": SECRET, "user_id": SECRET}),
             ("POST", "/v1/recall", {SECRET: SECRET}),
             ("PATCH", f"/v1/memories/{SECRET}-id", {"text": SECRET, "reason": SECRET}),
             ("GET", f"/v1/memories/{SECRET}-id?user_id={SECRET}", None),
@@ -96,7 +96,7 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
     async def work(client: Any) -> tuple[str, Any]:
         for at in range(3):
             await client.post("/v1/memories", json={"text": f"note {at}", "user_id": "ann"})
-        await client.post("/v1/recall", json={"query": "note", "user_id": "ann"})
+        await client.post("/v1/recall", json={"text": "note", "user_id": "ann"})
         report = await client._transport.app.state.memory.doctor()
         return (await client.get("/metrics")).text, report
 
@@ -118,7 +118,7 @@ def test_readyz_says_how_many_memories_lack_a_vector_and_the_numbers_to_an_opera
     monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
     path = tmp_path / "agent.mem"
     with MemorySync.open(path, embedder=None) as memory:
-        memory.remember_batch([Episode(output=f"tea {at}", user_id="ann") for at in range(3)])
+        memory.remember_batch([Episode(text=f"tea {at}", user_id="ann") for at in range(3)])
 
     async def work(client: Any) -> Any:
         bare = await client.get("/readyz", headers={"Authorization": ""})
@@ -203,8 +203,8 @@ def numbers_of(folder: Path, *, join: bool, is_client: bool) -> list[dict[str, f
                 await asyncio.to_thread(before.close)
             body = {"text": "tea at four", "user_id": "ann"}
             assert (await client.post("/v1/memories", json=body)).status_code == 201
-            reply = await client.post("/v1/recall", json={"query": "tea", "user_id": "ann"})
-            assert len(reply.json()["matches"]) == 1
+            reply = await client.post("/v1/recall", json={"text": "tea", "user_id": "ann"})
+            assert len(reply.json()["items"]) == 1
             return [*found, await scraped(client)]
 
     return asyncio.run(run())

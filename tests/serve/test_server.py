@@ -136,7 +136,7 @@ def slow_clients(service: Served, n: int) -> list[bytes]:
         links.append(link)
     with service.connect() as good:  # they do not hinder others
         for _ in range(5):
-            assert post(good, "/v1/recall", {"query": "tea"}) == 200
+            assert post(good, "/v1/recall", {"text": "tea"}) == 200
     told = [read_all(link) for link in links]
     for link in links:
         link.close()
@@ -172,7 +172,7 @@ def test_a_client_that_takes_no_reply_is_closed(service: Served) -> None:
         deaf.sendall(one * 20)
         wait_until(lambda: any("slower than" in line for line in service.lines[before:]))
     with service.connect() as link:  # its thread and its reading of the store have ended
-        assert post(link, "/v1/recall", {"query": "tea"}) == 200
+        assert post(link, "/v1/recall", {"text": "tea"}) == 200
 
 
 def test_an_encoded_slash_reaches_the_routes_of_a_real_server(service: Served) -> None:
@@ -205,7 +205,7 @@ def test_an_idle_connection_is_kept_as_long_as_the_option_says(
 ) -> None:
     def is_closed(made: Served) -> bool:
         with made.connect() as link:
-            assert post(link, "/v1/recall", {"query": "tea"}) == 200
+            assert post(link, "/v1/recall", {"text": "tea"}) == 200
             time.sleep(1.2)
             link.settimeout(0.2)
             try:

@@ -30,7 +30,7 @@ async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -
 
 async def test_a_recall_over_http_is_that_of_the_store() -> None:
     asked = {
-        "query": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
+        "text": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
         "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
     }  # fmt: skip
     app = create_app(Memory.in_memory(embedder=None))
@@ -38,17 +38,17 @@ async def test_a_recall_over_http_is_that_of_the_store() -> None:
         for text in ("the replica lags by 40 s", "tea at four", "replica of the tea set"):
             await client.post("/v1/memories", json={"text": text, "tags": ["t"], **USER})
         one = (await client.post("/v1/recall", json=asked)).json()
-        both = {"queries": [asked, {"query": "tea", "recipe": "loom", **USER}]}
+        both = {"queries": [asked, {"text": "tea", "recipe": "loom", **USER}]}
         batch = (await client.post("/v1/recall/batch", json=both)).json()
         matches = await app.state.memory.search("replica tea", limit=2, tags=["t"], **USER)
     RecallReply.model_validate(one)
     BatchReply.model_validate(batch)
-    shown = [(one["id"], one["score"]) for one in one["matches"]]
+    shown = [(one["episode"]["id"], one["score"]) for one in one["items"]]
     assert shown == [(match.episode.id, match.score) for match in matches]
     assert len(shown) == 2
-    first = one["matches"][0]
-    assert first["scores"]["bm25"] == matches[0].bm25_score
-    assert first["ranks"] == matches[0].parts.tiers
+    first = one["items"][0]
+    assert first["bm25_score"] == matches[0].bm25_score
+    assert first["parts"]["tiers"] == matches[0].parts.tiers
     assert first["explanation"]["score"] == first["score"]
     assert first["explanation"]["text"] == str(matches[0].explain())
     dropped = matches.explain_dropped()
@@ -64,22 +64,22 @@ async def test_a_recall_over_http_is_that_of_the_store() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"query": 7}, "query"),
-    ({}, "query"),
-    ({"query": "x", "limit": -1}, "limit"),
-    ({"query": "x", "limit": "7"}, "limit"),
-    ({"query": "x", "limit": 5.5}, "limit"),
-    ({"query": "x", "limit": True}, "limit"),
-    ({"query": "x", "limt": 7}, "limt"),
-    ({"query": "x", "alpha": 2}, "alpha"),
-    ({"query": "x", "recipe": "canary"}, "recipe"),
-    ({"query": "x", "recipe": "hebb"}, "recipe"),
-    ({"query": "x", "filter": {"canary": 1}}, "canary"),
-    ({"query": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
-    ({"query": "x", "vector": [1, "canary"]}, "vector"),
-    ({"query": "x", "time_range": ["canary", None]}, "time_range"),
-    ({"query": "\ud800"}, "query"),
-    ({"query": "x", "around": 101}, "around"),
+    ({"text": 7}, "text"),
+    ({}, "text"),
+    ({"text": "x", "limit": -1}, "limit"),
+    ({"text": "x", "limit": "7"}, "limit"),
+    ({"text": "x", "limit": 5.5}, "limit"),
+    ({"text": "x", "limit": True}, "limit"),
+    ({"text": "x", "limt": 7}, "limt"),
+    ({"text": "x", "alpha": 2}, "alpha"),
+    ({"text": "x", "recipe": "canary"}, "recipe"),
+    ({"text": "x", "recipe": "hebb"}, "recipe"),
+    ({"text": "x", "filter": {"canary": 1}}, "canary"),
+    ({"text": "x", "filter": {"occurred_at": "canary"}}, "filter occurred_at"),
+    ({"text": "x", "vector": [1, "canary"]}, "vector"),
+    ({"text": "x", "since": "canary"}, "since"),
+    ({"text": "\ud800"}, "text"),
+    ({"text": "x", "around": 101}, "around"),
 ]
 
 
@@ -98,8 +98,8 @@ async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: O
         for key in "abc":
             await client.post("/v1/memories", json={"text": f"tea {key}", "id": key, **USER})
         for limit in (2, 2.0):
-            found = await client.post("/v1/recall", json={"query": "tea", "limit": limit, **USER})
-            assert len(found.json()["matches"]) == 2
+            found = await client.post("/v1/recall", json={"text": "tea", "limit": limit, **USER})
+            assert len(found.json()["items"]) == 2
             listed = await client.get("/v1/memories", params={"limit": limit, **USER})
             assert len(listed.json()["memories"]) == 2
 
@@ -140,7 +140,7 @@ async def test_a_store_says_which_recipes_it_serves_and_refuses_others(store: Op
         assert (told["kind"], told["recipe"]) == ("store", "loom")
         assert ("loom" in known, "hebb" in known) == (True, False)
         for name in ("none", "hebb"):
-            got = await client.post("/v1/recall", json={"query": "tea", "recipe": name})
+            got = await client.post("/v1/recall", json={"text": "tea", "recipe": name})
             wish = f"recipe: expected one of {', '.join(known)}"
             assert (got.status_code, got.json()["error"]["message"]) == (422, wish)
     async with calling(create_app(Memory.in_memory(recipe=hebb, embedder=None))) as client:
@@ -158,9 +158,9 @@ def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
     """A request of every route, some of which name Ann's memories by their ids."""
     me = {} if not user else {"user_id": user}
     return [
-        ("POST", "/v1/recall", {"json": {"query": CANARY, "candidates": ["secret"], **me}}),
-        ("POST", "/v1/recall", {"json": {"query": "", **me}}),
-        ("POST", "/v1/recall/batch", {"json": {"queries": [{"query": CANARY, **me}]}}),
+        ("POST", "/v1/recall", {"json": {"text": CANARY, "candidates": ["secret"], **me}}),
+        ("POST", "/v1/recall", {"json": {"text": "", **me}}),
+        ("POST", "/v1/recall/batch", {"json": {"queries": [{"text": CANARY, **me}]}}),
         ("GET", "/v1/memories", {"params": me}),
         ("GET", "/v1/memories/secret", {"params": me}),
         ("GET", "/v1/memories/secret/history", {"params": me}),
@@ -172,7 +172,7 @@ def requests_of(user: str) -> list[tuple[str, str, dict[str, Any]]]:
         ("POST", "/v1/memories/secret/supersede", {"json": {"text": "mine", **me}}),
         ("DELETE", "/v1/memories/secret", {"params": me}),
         ("DELETE", "/v1/links/edge", {"params": me}),
-        ("POST", "/v1/facts/recall", {"json": {"query": CANARY, **me}}),
+        ("POST", "/v1/facts/recall", {"json": {"text": CANARY, **me}}),
         ("GET", "/v1/browse/ls", {"params": {"path": "/memories/episodic", **me}}),
         ("GET", "/v1/browse/find", {"params": me}),
         ("GET", "/v1/browse/grep", {"params": {"pattern": "canary", **me}}),
@@ -238,14 +238,14 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own(
 
         await post(ops, "/v1/memories", {"text": "friday is free", "visibility": "global"})
         await post(ops, "/v1/memories", {"text": "friday is mine"})
-        assert (await post(planner, "/v1/recall", {"query": "friday"})).json()["matches"] == []
+        assert (await post(planner, "/v1/recall", {"text": "friday"})).json()["items"] == []
         memory = client._transport.app.state.memory
         await memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
-        seen = (await post(planner, "/v1/recall", {"query": "friday"})).json()["matches"]
-        assert [one["text"] for one in seen] == ["friday is free"]
+        seen = (await post(planner, "/v1/recall", {"text": "friday"})).json()["items"]
+        assert [one["episode"]["text"] for one in seen] == ["friday is free"]
         for path, body in (
             ("/v1/facts", {"subject": "a", "predicate": "b", "object": "c"}),
             ("/v1/links", {"nodes": ["a", "b"], "relationship": "r"}),
-            ("/v1/recall", {"query": "friday", "user_id": "ops"}),
+            ("/v1/recall", {"text": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403

@@ -99,9 +99,9 @@ def test_four_workers_lose_no_acknowledged_write_when_the_owner_is_killed(
             assert kept.status_code in (201, 409)  # 409: the killed worker had kept it
             got = until_answered("GET", f"{url}/v1/memories/m{number}?user_id=ann")
             assert got.status_code == 200
-            asked = {"query": f"number{number}", "user_id": "ann", "limit": 3}
-            found = until_answered("POST", f"{url}/v1/recall", asked).json()["matches"]
-            assert found[0]["id"] == f"m{number}"
+            asked = {"text": f"number{number}", "user_id": "ann", "limit": 3}
+            found = until_answered("POST", f"{url}/v1/recall", asked).json()["items"]
+            assert found[0]["episode"]["id"] == f"m{number}"
         assert read_holder(folder).pid != first
     with MemorySync.open(folder, recipe=loom, embedder=None) as memory:
         kept_ids = {one.id for one in memory.list(user_id="ann", limit=10_000)}

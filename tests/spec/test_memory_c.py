@@ -355,7 +355,7 @@ def test_C01_C19_parameters_and_the_answer_as_json() -> None:
     assert twin == told
     with graph_store() as memory:
         memory.remember_batch(
-            [Episode(id=f"n{at}", user_id="alice", output=f"oak {at}") for at in range(60)]
+            [Episode(id=f"n{at}", user_id="alice", text=f"oak {at}") for at in range(60)]
         )
         memory.link(["n1", "jwt", "n2"], "oak of", user_id="alice", id="e3", description="trees")
         counts = {

@@ -302,7 +302,7 @@ def test_D04_a_save_embeds_once_into_the_row_of_its_text() -> None:
         assert len(embedder.calls) == 2
         memory.update("e0", kind="semantic", user_id="alice")
         assert len(embedder.calls) == 2, "the same text has the same vector"
-        memory.update("e1", input="asked", output="again", user_id="alice")
+        memory.update("e1", input="asked", text="again", user_id="alice")
         assert embedder.calls[2:] == [["asked\nagain"]]
         assert columns(memory, "embedding") == struct.pack("<2f", 1.0, 0.5)
 
@@ -379,19 +379,19 @@ def test_D23_another_text_whose_embedding_fails_has_no_vector() -> None:
     ) as memory:
         memory.remember(episode(0, "disk"))
     with open_store(path, embedder=BrokenEmbedder(), recipe=recipes.l0) as memory:
-        changed = memory.update("e0", output="tape", user_id="alice")
+        changed = memory.update("e0", text="tape", user_id="alice")
         assert not changed.embedded
         assert [str(one.reason) for one in changed.reasons] == ["embed_unavailable"]
         assert columns(memory, "output, embedding, embedding_model") == ("tape", None, None)
         (found,) = memory.search("tape", user_id="alice")
-        assert (found.episode.output, found.vector_score) == ("tape", None)
+        assert (found.episode.text, found.vector_score) == ("tape", None)
 
 
 def test_D28_what_is_archived_is_in_no_list_and_no_arm(tmp_path: Path) -> None:
     lines = [
         {"version": {
             "id": f"e{at}", "user_id": "alice", "recorded_at": NOON.isoformat(), "status": status,
-            "content": {"output": "old words", "occurred_at": NOON.isoformat()},
+            "content": {"text": "old words", "occurred_at": NOON.isoformat()},
         }}
         for at, status in enumerate(["archived", "live"])
     ]  # fmt: skip
@@ -445,7 +445,7 @@ def test_D30_the_index_follows_an_update_a_deletion_and_a_rename(path: Path) -> 
         memory.remember("the deploy key rotates monthly", id="keys", user_id="alice")
         memory.remember("coffee is downstairs", id="coffee", user_id="alice")
         assert ids(memory, "deploy") == ["keys"]
-        memory.update("keys", user_id="alice", output="the signing cert rotates yearly")
+        memory.update("keys", user_id="alice", text="the signing cert rotates yearly")
         assert ids(memory, "deploy") == []
         assert ids(memory, "cert") == ["keys"]
         # A memory is renamed by one that takes its place; the id is searched, too.
@@ -499,7 +499,7 @@ def test_D24_a_store_of_this_format_gets_the_next_one_once(
 ) -> None:
     store = Database.open(tmp_path / "store")
     with store.transaction() as c:
-        remember(c, [new("a", output="x", embedded=True)], NOW)
+        remember(c, [new("a", text="x", embedded=True)], NOW)
     store.close()
     request.getfixturevalue("newer")
     store = Database.open(tmp_path / "store")
@@ -522,7 +522,7 @@ def test_D25_an_older_program_reads_and_writes_a_newer_file(
     def found(memory: MemorySync, query: str) -> list[str]:
         hits = memory.search(query, user_id="ana")
         assert not hits.degraded
-        return sorted(one.episode.output for one in hits)
+        return sorted(one.episode.text for one in hits)
 
     with program(NEWER) as memory:
         for key, text in (("a", "green tea"), ("b", "black tea"), ("d", "plain water")):
@@ -531,7 +531,7 @@ def test_D25_an_older_program_reads_and_writes_a_newer_file(
         assert (found(memory, "tea"), found(memory, "water")) == (
             ["black tea", "green tea"], ["plain water"],
         )  # fmt: skip
-        memory.update("b", user_id="ana", output="black coffee")
+        memory.update("b", user_id="ana", text="black coffee")
         memory.remember("herbal tea", user_id="ana", id="c")
         memory.forget("a", user_id="ana")
         assert found(memory, "tea") == ["herbal tea"]

@@ -96,7 +96,7 @@ def test_an_episode_without_a_text_has_no_vector_and_is_kept(server: StubServer)
     with opened(embedder=server.url("ok")) as memory:
         assert not memory.remember("", id="e0", user_id="ana", metadata={"a": 1}).embedded
         assert server.requests == []
-        batch = [Episode(id="e1", user_id="ana", output=" "), Episode(id="e2", output="tea")]
+        batch = [Episode(id="e1", user_id="ana", text=" "), Episode(id="e2", text="tea")]
         assert [one.embedded for one in memory.remember_batch(batch)] == [False, True]
         assert [model is None for _, _, model in kept_vectors(memory)] == [True, True, False]
 

@@ -59,7 +59,7 @@ def test_E37_a_tombstone_is_gone_from_every_door_at_once() -> None:
             (1, "live", None), (2, "deleted", "old"),
         ]  # fmt: skip
         assert versions[0].episode is not None
-        assert versions[0].episode.output == "note zebra"
+        assert versions[0].episode.text == "note zebra"
         assert versions[1].episode is None
         memory.remember(episode(0, "note again"))
         assert len(memory.history("e0", user_id="alice")) == 3
@@ -69,9 +69,9 @@ def test_E41_an_old_version_never_returns_and_an_old_row_always() -> None:
     with open_store(recipe=recipes.honeycomb) as memory:
         memory.remember(episode(0, "zebra", occurred_at=NOON - timedelta(days=36_500)))
         memory.remember(episode(1, "zebra old"))
-        memory.update("e1", user_id="alice", output="zebra new")
+        memory.update("e1", user_id="alice", text="zebra new")
         matches = memory.search("zebra", user_id="alice", now=NOON)
-        assert {m.episode.output for m in matches} == {"zebra", "zebra new"}
+        assert {m.episode.text for m in matches} == {"zebra", "zebra new"}
 
 
 def test_E46_the_reply_says_for_whom_it_is() -> None:
@@ -143,8 +143,8 @@ def test_E31_a_row_of_another_cell_is_not_read_whoever_names_it() -> None:
     from seams import episodes_of_rows
 
     with open_store(embedder=HashEmbedder(dim=DIM), recipe=recipes.honeycomb) as memory:
-        memory.remember(Episode(id="hers", user_id="alice", output="secret"))
-        memory.remember(Episode(id="his", user_id="bob", output="own"))
+        memory.remember(Episode(id="hers", user_id="alice", text="secret"))
+        memory.remember(Episode(id="his", user_id="bob", text="own"))
         with memory._store.database.reading() as connection:
             rows = dict(connection.execute("SELECT id, row FROM versions"))
             cells = dict(connection.execute("SELECT user, cell FROM cells"))
@@ -171,7 +171,7 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
     lines = [
         json.dumps({"version": {
             "id": "e0", "user_id": "alice", "version": at + 1, "recorded_at": NOON.isoformat(),
-            "content": {"output": text, "occurred_at": NOON.isoformat()},
+            "content": {"text": text, "occurred_at": NOON.isoformat()},
         }})
         for at, text in enumerate(texts)
     ]  # fmt: skip

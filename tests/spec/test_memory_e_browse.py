@@ -103,7 +103,7 @@ def test_E36_what_an_agent_may_read_is_the_same_by_every_command(
         for visibility in ("private", "global")
     }
     wanted = {canary(*one) for one in VISIBLE[agent]}
-    recalled = {match.episode.output for match in view.search("canary", kind="episodic", limit=50)}
+    recalled = {match.episode.text for match in view.search("canary", kind="episodic", limit=50)}
     assert recalled == wanted
     files = view.browse()
     told = everything(files)
@@ -154,7 +154,7 @@ def test_E36_a_file_of_somebody_else_reads_as_one_that_is_not_there(house: Memor
 def test_E42_each_command_maps_to_what_is_stored(memory: MemorySync) -> None:
     for number in range(3):
         memory.remember(
-            Episode(id=f"m{number}", user_id="ann", output=f"turn {number}\nTea at {number}",
+            Episode(id=f"m{number}", user_id="ann", text=f"turn {number}\nTea at {number}",
                     session_id="s1", occurred_at=at(number), tags=("tea",))
         )  # fmt: skip
     memory.remember("a note", id="n", user_id="ann", kind="note", pinned=True, occurred_at=at(9))
@@ -204,7 +204,7 @@ def test_E42_percent_and_underscore_are_themselves(memory: MemorySync) -> None:
 
 def test_E42_listings_and_findings_are_capped(memory: MemorySync) -> None:
     memory.remember_batch(
-        [Episode(id=f"m{n}", user_id="ann", output="tea", occurred_at=at(n)) for n in range(230)]
+        [Episode(id=f"m{n}", user_id="ann", text="tea", occurred_at=at(n)) for n in range(230)]
     )
     files = memory.browse(user_id="ann")
     newest = [f"/memories/episodic/m{n}.md" for n in range(229, 29, -1)]
@@ -218,7 +218,7 @@ def test_E42_listings_and_findings_are_capped(memory: MemorySync) -> None:
 def test_E42_a_session_is_its_newest_2_000_turns_as_they_were_spoken(memory: MemorySync) -> None:
     memory.remember_batch(
         [
-            Episode(user_id="ann", output=f"turn {n:04}", session_id="s", occurred_at=at(n))
+            Episode(user_id="ann", text=f"turn {n:04}", session_id="s", occurred_at=at(n))
             for n in range(2_003)
         ]
     )
@@ -285,7 +285,7 @@ def test_E44_the_index_has_sections_of_50_and_says_from_51_on_that_there_are_mor
 ) -> None:
     memory.remember_batch(
         [
-            Episode(id=f"m{k}", user_id="ann", output=f"line {k} [x]\nmore", session_id=f"s{k}",
+            Episode(id=f"m{k}", user_id="ann", text=f"line {k} [x]\nmore", session_id=f"s{k}",
                     occurred_at=at(k), pinned=k == 0)
             for k in range(n)
         ]

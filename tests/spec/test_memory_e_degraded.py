@@ -238,7 +238,7 @@ def test_E08_a_fresh_store_answers_by_meaning(monkeypatch: pytest.MonkeyPatch) -
         memory.remember("We had pancakes for breakfast", user_id="alice")
         matches = memory.recall_scored("storage is full", user_id="alice")
         assert not matches.degraded
-        assert matches[0].episode.output == "The server ran out of disk space"
+        assert matches[0].episode.text == "The server ran out of disk space"
         assert matches[0].vector_score is not None
 
 
@@ -376,7 +376,7 @@ def test_E50_no_log_line_holds_what_was_kept_or_asked(caplog: pytest.LogCaptureF
                     "zqkept note", user_id="zquser", tags=("zqtag",), metadata={"a": "zqmeta"}
                 )
                 memory.search("zqasked zqkept", user_id="zquser")
-                memory.update(kept.id, user_id="zquser", output="zqkept too", reason="zqmeta")
+                memory.update(kept.id, user_id="zquser", text="zqkept too", reason="zqmeta")
                 memory.doctor(full=True)
                 memory.forget(kept.id, user_id="zquser")
             for file in (path / "index").rglob("*"):
@@ -410,7 +410,7 @@ def keep(memory: MemorySync) -> None:
         ("nearer", "memory", NEARER),
     ):
         memory.remember(
-            Episode(id=name, source=source, output=text, user_id="alice", occurred_at=NOON)
+            Episode(id=name, source=source, text=text, user_id="alice", occurred_at=NOON)
         )
 
 
@@ -471,7 +471,7 @@ def test_E14_without_an_index_facts_come_first_too(
 
     with opened(raw_and_fact, None) as memory:
         newer = {"id": "newer", "source": "session", "occurred_at": NOON + HOUR}
-        memory.remember(Episode(output=RAW, user_id="alice", **newer))
+        memory.remember(Episode(text=RAW, user_id="alice", **newer))
         monkeypatch.setattr("hyrecall.memory.recall.index_search.IndexSearch.__call__", unreadable)
         matches = memory.search(ASKED, user_id="alice")
         assert matches.lexical_mode == "substring"
@@ -487,7 +487,7 @@ def test_E14_raw_first_in_both_arms_stays_below_a_fact_first_in_one() -> None:
             ("raw", "session", "deploy failed", [1.0, 0.0]),
             ("fact", "memory", "the quota of the builder", [0.0, 0.0]),
         ):
-            one = Episode(id=name, source=source, output=text, user_id="alice", occurred_at=NOON)
+            one = Episode(id=name, source=source, text=text, user_id="alice", occurred_at=NOON)
             memory.remember(one, vector=np.array(vector, np.float32))
         (raw,) = memory.search(ASKED, user_id="alice")
         (fact,) = memory.search("quota", user_id="alice", limit=1)

@@ -33,7 +33,7 @@ def text_of(rank: int) -> str:
 
 def keep(memory: MemorySync, source: str, rank: int, **more: Any) -> None:
     """Keep the row of that rank in both arms of its table."""
-    given = {"id": f"{source}{rank}", "output": text_of(rank), "user_id": "ann"}
+    given = {"id": f"{source}{rank}", "text": text_of(rank), "user_id": "ann"}
     angle = 0.1 * rank
     memory.remember(
         Episode(**given | {"source": source, "occurred_at": NOON} | more),
@@ -74,7 +74,7 @@ def test_E01_each_table_has_arms_and_ranks_of_its_own_and_hits_name_it(memory: M
 def test_E01_dialogue_does_not_push_a_fact_down(memory: MemorySync) -> None:
     before = memory.search(ASKED, user_id="ann", recipe=FUSED, limit=50)
     for rank in range(4, 24):
-        keep(memory, "session", rank, output=ASKED)  # better than any fact
+        keep(memory, "session", rank, text=ASKED)  # better than any fact
     after = memory.search(ASKED, user_id="ann", recipe=FUSED, limit=50)
     assert scores(after, "memory", "summary") == scores(before, "memory", "summary")
     # The control: in one table the ranks are shared.
@@ -178,7 +178,7 @@ def test_what_was_kept_before_there_were_tables_moves_to_its_own() -> None:
     with opened(path, recipes.loom) as memory:
         for source in SOURCES:
             keep(memory, source, 1)
-        memory.update("memory1", user_id="ann", output=text_of(0))
+        memory.update("memory1", user_id="ann", text=text_of(0))
         fact = {"subject": "deploy", "predicate": "failed", "user_id": "ann"}
         memory.remember_fact(Fact(object="lock", valid_from=NOON, **fact))
         memory.link(["session1", "memory1"], "led to", id="edge", user_id="ann")

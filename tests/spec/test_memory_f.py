@@ -135,7 +135,7 @@ def test_F23_25_at_the_same_time_all_land() -> None:
         def create(at: int) -> None:
             barrier.wait()
             try:
-                memory.remember(Episode(id=f"m{at}", user_id="alice", output=f"note {at}"))
+                memory.remember(Episode(id=f"m{at}", user_id="alice", text=f"note {at}"))
             except BaseException as fault:
                 faults.append(fault)
 

@@ -275,7 +275,7 @@ def _text(content: MemoryContent) -> str:
 def _content(match: EpisodeMatch) -> MemoryContent:
     """Return a match as a content; a memory that was kept otherwise is a text."""
     one = match.episode
-    kept: Any = one.metadata.get(_OWN) or {"content": one.text}
+    kept: Any = one.metadata.get(_OWN) or {"content": one.full_text}
     told = {"id": one.id, "score": match.score, "occurred_at": one.occurred_at.isoformat()}
     return MemoryContent(
         content=kept["content"],

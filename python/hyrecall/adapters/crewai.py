@@ -133,7 +133,7 @@ class HyrecallExternalStorage:
         return [
             {
                 "id": one.episode.id,
-                "content": one.episode.text,
+                "content": one.episode.full_text,
                 "metadata": one.episode.metadata,
                 "score": one.score,
             }

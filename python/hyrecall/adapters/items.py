@@ -418,7 +418,7 @@ class Items(Namespaces):
                     return
                 if _is_live(old, now):
                     kept["created_at"] = old.metadata["created_at"]
-                self.memory.update(key, output=text, occurred_at=now, metadata=kept, **user)
+                self.memory.update(key, text=text, occurred_at=now, metadata=kept, **user)
             except (KeyConflictError, NotFoundError):  # another writer was faster
                 continue
             return

@@ -185,7 +185,7 @@ class HyrecallMemoryBlock(BaseMemoryBlock[str]):
         if not query:
             return ""
         found = await self._memories.search(query, limit=self.limit)
-        return "\n".join(one.episode.text for one in found)
+        return "\n".join(one.episode.full_text for one in found)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         for message in messages:

@@ -158,7 +158,7 @@ def their_episode(one: Episode) -> loomflow.Episode:
     """Return an episode of the store as one of loomflow's; its vector stays in the store."""
     return loomflow.Episode(
         id=one.id, session_id=one.session_id or "", user_id=one.user_id,
-        occurred_at=one.occurred_at, input=one.input, output=one.output, **own_fields(one),
+        occurred_at=one.occurred_at, input=one.input, output=one.text, **own_fields(one),
     )  # fmt: skip
 
 
@@ -207,7 +207,7 @@ class HyrecallMemory(OwnsStore):
     ...             loomflow.Episode(session_id="s", user_id="ann", input="tea?", output="At four")
     ...         )
     ...         found = await memory.recall_scored("tea", user_id="ann")
-    ...         return [one.episode.output for one in found]
+    ...         return [one.episode.text for one in found]
     >>> asyncio.run(main())
     ['At four']
     """
@@ -278,7 +278,7 @@ class HyrecallMemory(OwnsStore):
                 if held is not None and held.kind != EPISODE:
                     raise
                 self._memory.update(
-                    episode.id, user_id=episode.user_id, output=episode.output, **fields
+                    episode.id, user_id=episode.user_id, text=episode.output, **fields
                 )
 
         await asyncio.to_thread(keep)
@@ -372,7 +372,7 @@ class HyrecallMemory(OwnsStore):
     def _working(self, user_id: str | None) -> list[loomflow.MemoryBlock]:
         found = self._memory.list(user_id=user_id, kind=BLOCK, limit=ALL)
         blocks = [
-            loomflow.MemoryBlock(updated_at=one.occurred_at, content=one.output, **own_fields(one))
+            loomflow.MemoryBlock(updated_at=one.occurred_at, content=one.text, **own_fields(one))
             for one in found
         ]
         return sorted(blocks, key=lambda one: one.pinned_order)
@@ -382,7 +382,7 @@ class HyrecallMemory(OwnsStore):
             key, now = f"{BLOCK}:{name}", datetime.now(UTC)
             old = self._memory.get(key, user_id=user_id)
             if old is not None:
-                self._memory.update(key, user_id=user_id, output=write(old.output), occurred_at=now)
+                self._memory.update(key, user_id=user_id, text=write(old.text), occurred_at=now)
                 return
             orders = (one.pinned_order + 1 for one in self._working(user_id))
             kept = {"name": name, "pinned_order": max(orders, default=0)}

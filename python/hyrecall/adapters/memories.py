@@ -135,6 +135,6 @@ def as_lines(matches: Iterable[EpisodeMatch]) -> str:
     >>> as_lines([])
     'No memories were found.'
     """
-    said = ((one.episode.occurred_at, " ".join(one.episode.text.split())) for one in matches)
+    said = ((one.episode.occurred_at, " ".join(one.episode.full_text.split())) for one in matches)
     lines = [f"- {time.date().isoformat()}: {text}" for time, text in said if text]
     return "\n".join(lines) or "No memories were found."

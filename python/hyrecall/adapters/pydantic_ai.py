@@ -259,7 +259,9 @@ def recall_tool(
         memories = UserMemories(store, whose(ctx), org, workspace)
         found = await memories.search(query, kind=kind, limit=limit)
         return [
-            RecalledMemory(one.episode.id, one.episode.text, one.score, one.episode.occurred_at)
+            RecalledMemory(
+                one.episode.id, one.episode.full_text, one.score, one.episode.occurred_at
+            )
             for one in found
         ]
 

@@ -68,6 +68,7 @@ class Filter:
     exact, also between ints and floats and between times of different units; a float32 column is
     compared by its float32 values, not by the values before rounding. Naive datetimes are UTC. On a
     column of times a date is the whole day in UTC: ``at=(None, date(2026, 5, 1))`` includes it.
+    Dates and times may be written as ISO 8601: ``at=("2026-05-01", None)``.
     Strings compare by their UTF-8 bytes. NaN equals nothing and is in no range that has an end.
 
     Examples

@@ -203,7 +203,7 @@ C_ = TypeVar("C_", bound=type[Any])
 
 _LIMIT: Final = ("limit", "rank_constant", "k1", "k", "n", "max_tokens")
 _SCOPE: Final = ("scope", "user_id", "cell", "org")
-_TEXT: Final = ("text", "query", "texts", "output")
+_TEXT: Final = ("text", "query", "texts")
 _VECTOR: Final = ("vector", "vectors")
 
 # What other libraries call an option (lower case, without underscores): what it may be called here.
@@ -215,7 +215,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("tenantid", "userid", "cells"), _SCOPE),
     **dict.fromkeys(("where", "filters", "predicate", "condition"), ("filter",)),
     **dict.fromkeys(("query", "queries", "q", "querytext", "querytexts", "texts"), _TEXT),
-    **dict.fromkeys(("text", "content", "message", "body", "memory", "question"), _TEXT),
+    **dict.fromkeys(("text", "content", "message", "body", "memory", "question", "output"), _TEXT),
     **dict.fromkeys(("embedding", "embeddings", "queryvector", "queryembeddings"), _VECTOR),
     **dict.fromkeys(("vec", "queryembedding", "vectors", "vector"), _VECTOR),
     **dict.fromkeys(("embed", "model", "encoder", "embeddingfunction"), ("embedder",)),

@@ -138,11 +138,11 @@ class _Open:
         return {
             "scope": scope,
             "key": key,
-            "value": episode.output,
+            "value": episode.text,
             "tags": list(episode.tags),
             "pinned": episode.pinned,
             "archived": False,
-            "size_bytes": len(episode.output.encode()),
+            "size_bytes": len(episode.text.encode()),
             "created_at": int(episode.occurred_at.timestamp() * 1000),
             "updated_at": int(last.recorded_at.timestamp() * 1000),
         }

@@ -112,9 +112,7 @@ def remember(
         kept = now_ready(memory).remember(episode)
     tell_reasons(kept.reasons)
     if as_json:
-        degraded = [str(reason) for reason in kept.reasons]
-        found = {"id": kept.id, "version": kept.version, "embedded": kept.embedded}
-        print_json({**found, "degraded": degraded})
+        print_json(asdict(kept))
     else:
         print(kept.id)
 
@@ -200,7 +198,7 @@ def end_fact(
         kept = memory.end_fact(
             key, at=end, user_id=user, org=org, workspace=workspace, reason=reason
         )
-    print_json({"id": kept.id, "version": kept.version}) if as_json else print(kept.version)
+    print_json(asdict(kept)) if as_json else print(kept.version)
 
 
 def policy(
@@ -383,7 +381,7 @@ def _episode(text: str, fields: dict[str, Any]) -> Any:
     from hyrecall.memory.faces.transfer import why
 
     try:
-        return Episode(output=text, **{k: v for k, v in fields.items() if v is not None})
+        return Episode(text=text, **{k: v for k, v in fields.items() if v is not None})
     except ValueError as fault:  # pydantic's, and our own
         field, _, told = why(fault).partition(": ")
         option = _OPTION_OF.get(field, field)

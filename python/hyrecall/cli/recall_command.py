@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 class StoreRecall:
     """The options of a recall from a store, as given on the command line."""
 
-    query: str
+    text: str
     folder: Path | None
     user: str | None
     org: str | None
@@ -105,28 +105,28 @@ class StoreRecall:
 
 def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> None:
     """Answer a query and show the matches."""
-    begin, end = read_moment("--since", asked.since), read_moment("--until", asked.until)
+    since, until = read_moment("--since", asked.since), read_moment("--until", asked.until)
     options: dict[str, Any] = {
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
         "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
         "session_id": asked.conversation, "weights": _weights(asked.weights),
         "token_budget": asked.token_budget, "around": asked.around,
         "include_ended": asked.include_ended,
-        "time_range": None if begin is None and end is None else (begin, end),
+        "since": since, "until": until,
         "filter": _filter(asked), "min_score": asked.min_score,
     }  # fmt: skip
     with _opened_store(asked) as memory:
         ready, analyzer = now_ready(memory), memory._store.layout.analyzer
         if asked.agent is None:
             matches = ready.search(
-                asked.query, user_id=asked.user, org=asked.org, workspace=asked.workspace, **options
+                asked.text, user_id=asked.user, org=asked.org, workspace=asked.workspace, **options
             )
         else:
             place: dict[str, Any] = {"org": asked.org, "workspace": asked.workspace}
-            matches = ready.agent(asked.agent, **place).search(asked.query, **options)
+            matches = ready.agent(asked.agent, **place).search(asked.text, **options)
     tell_reasons(matches.reasons)
     if as_json:
-        print_json(_as_dict(asked.query, matches, explain=explain))
+        print_json(_as_dict(asked.text, matches, explain=explain))
     elif matches:
         _print(asked, matches, analyzer, explain=explain)
     else:
@@ -183,18 +183,17 @@ def _weights(given: str | None) -> dict[str, float] | None:
     return out
 
 
-def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
+def _as_dict(text: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
     scope, phase = matches.scope, matches.phase
     shown = [match.model_dump(mode="json") for match in matches]
     if explain:
         for one, match in zip(shown, matches, strict=True):
-            one["explain"] = None if matches._ranked is None else asdict(match.explain())
+            one["explanation"] = None if matches._ranked is None else asdict(match.explain())
     is_explained = explain and matches._ranked is not None
     dropped = {"dropped": matches.explain_dropped().to_list()} if is_explained else {}
     return {
-        "query": query,
-        "matches": shown,
-        "origins": list(matches.origins),
+        "text": text,
+        "items": shown,
         "related": [one.model_dump(mode="json") for one in matches.related],
         "context": [[one.model_dump(mode="json") for one in near] for near in matches.context],
         "around": [[one.model_dump(mode="json") for one in near] for near in matches.around],
@@ -203,7 +202,7 @@ def _as_dict(query: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
         "tiers": matches.tiers,
         "lexical_mode": matches.lexical_mode,
         "degraded": matches.degraded,
-        "reasons": [str(reason) for reason in matches.reasons],
+        "reasons": [asdict(reason) for reason in matches.reasons],
         "scope": None if scope is None else asdict(scope),
         **dropped,
     }
@@ -218,7 +217,7 @@ _COLUMNS = (
 def _print(asked: StoreRecall, matches: Matches, analyzer: Analyzer, *, explain: bool) -> None:
     """Write the matches to stdout, each with its time and text beneath its row."""
     is_ranked = matches._ranked is not None
-    snippets = Snippets(None if asked.force_regex else asked.query, analyzer)
+    snippets = Snippets(None if asked.force_regex else asked.text, analyzer)
     rows = []
     for rank, match in enumerate(matches, 1):
         score = "fill" if match.is_fill else f"{match.score:.6f}"
@@ -228,7 +227,7 @@ def _print(asked: StoreRecall, matches: Matches, analyzer: Analyzer, *, explain:
         if match.valid_to is not None:
             when += f" until {match.valid_to.isoformat(' ', 'minutes')[:16]}"
         begin = TextLine(f"{when}  ", ((0, len(when), "faint"),))
-        text = snippets.show(match.episode.text).after(begin)
+        text = snippets.show(match.episode.full_text).after(begin)
         near = [_of_session(one) for one in (matches.around[rank - 1] if matches.around else ())]
         rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text, *near]))
     print_table(_COLUMNS, rows)
@@ -243,7 +242,7 @@ def _print(asked: StoreRecall, matches: Matches, analyzer: Analyzer, *, explain:
 def _of_session(one: Episode) -> TextLine:
     """Show a memory that stands around a match, without its id: ``--json`` has it."""
     when = one.occurred_at.isoformat(" ", "minutes")[:16]
-    shown = cut(f"{when}    {clean(one.text)}", screen_width() - 10)
+    shown = cut(f"{when}    {clean(one.full_text)}", screen_width() - 10)
     return TextLine(shown, ((0, len(shown), "faint"),))
 
 
@@ -287,7 +286,7 @@ def recall(
     second: Annotated[
         str | None,
         typer.Argument(
-            metavar="QUERY",
+            metavar="TEXT",
             help="The text to look for, as plain words without any syntax. [required without "
             "--vector]",
         ),
@@ -446,16 +445,16 @@ def recall(
     """Answer one query from an index, within its scope, or from the memories of a user.
 
     A DIR with a memory.db is a store, any other DIR is an index. A single argument is DIR if there
-    is an index or store at this path, otherwise QUERY.
+    is an index or store at this path, otherwise TEXT.
     """
     if first is None:
-        raise typer.BadParameter("expected DIR, QUERY or both")
-    folder, query, is_store = _target(first, second, path)
+        raise typer.BadParameter("expected DIR, TEXT or both")
+    folder, text, is_store = _target(first, second, path)
     if is_store:
         _refuse(ctx, _OF_AN_INDEX, "no such option for a store")
         recall_from_store(
             StoreRecall(
-                query or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
+                text or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
                 recipe, limit, offset, agent, conversation, weights, token_budget, around,
                 filters, by_arm("--min-score", min_score, number),
                 touch=touch, include_ended=include_ended, normalize=normalize,
@@ -468,14 +467,14 @@ def recall(
     assert folder is not None
     if columns is not None and not as_json:
         raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
-    index = _opened(folder, threads, _embedder(query, vector) if embed else None)
+    index = _opened(folder, threads, _embedder(text, vector) if embed else None)
     options = recall_options(
         index._facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25,
         filters=filters, min_score=min_score, min_fused=min_fused, normalize=normalize,
         recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
-    asked = _query(index, query, by_arm("--vector", vector, read_vector))
+    asked = _query(index, text, by_arm("--vector", vector, read_vector))
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
     hits = index.recall(
         **asked,
@@ -492,14 +491,14 @@ def recall(
     if as_json:
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
-        data = {"query": query, "arms": list(hits.trace.arms), "hits": found}
+        data = {"text": text, "arms": list(hits.trace.arms), "hits": found}
         data |= {"degraded": list(hits.trace.degraded)} if hits.degraded else {}
         print_json(data | ({"dropped": hits[0].explain_dropped().to_list()} if explain else {}))
         return
     if not len(hits[0]):
         say("note: no hits")
         return
-    print_hits(hits[0], query, explain=explain)
+    print_hits(hits[0], text, explain=explain)
 
 
 def _target(
@@ -526,10 +525,10 @@ def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
             raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))
 
 
-def _embedder(query: str | None, vector: object) -> EmbedBy:
-    if query is None or vector:
-        got = "no text" if query is None else "--vector too"
-        raise error(OptionError, "--embed", "a query text, and no --vector", got)
+def _embedder(text: str | None, vector: object) -> EmbedBy:
+    if text is None or vector:
+        got = "no text" if text is None else "--vector too"
+        raise error(OptionError, "--embed", "a TEXT, and no --vector", got)
     return EmbedBy("static", timeout=_SECONDS)
 
 
@@ -546,21 +545,21 @@ def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
         raise error(OptionError, "--embed", wish, got) from None
 
 
-def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
+def _query(index: Index, text: str | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
     embeds = [] if index._embedders is None else list(index._embedders.embedded)
     is_missing = vector is None and not embeds and bool(index._facts.embedded)
     takes_text = is_missing or bool(index.schema.text_arms or embeds)
-    if query is not None and takes_text:
-        asked["text"] = [query]
-    if query is not None and vector is None and embeds:
+    if text is not None and takes_text:
+        asked["text"] = [text]
+    if text is not None and vector is None and embeds:
         assert index._embedders is not None
         index._embedders.wait_until_loaded(_SECONDS)
         models = index.stats()["embedded_by"]
         told = ", ".join(f"{arm!r}: {models[arm]} embeds the query" for arm in embeds)
         say(f"note: {told}")
-    elif query is not None and is_missing:
+    elif text is not None and is_missing:
         pass  # the reply says that the embedder is missing
     elif isinstance(vector, dict):
         asked["vectors"] = {arm: [one] for arm, one in vector.items()}
@@ -570,6 +569,6 @@ def _query(index: Index, query: str | None, vector: Any) -> dict[str, Any]:
         arms = ", ".join(map(repr, index.schema.vector_arms))
         say(f"note: {arms}: no vector given (--vector or --embed), so only text arms run")
         asked["vectors"] = {}
-    if query is not None and not takes_text:
-        raise error(OptionError, "query", "no text (the index has no text arm)", repr(query))
+    if text is not None and not takes_text:
+        raise error(OptionError, "text", "none (the index has no text arm)", repr(text))
     return asked

@@ -254,6 +254,6 @@ def hits_to_dict(
             if found:
                 one[name] = [asdict(row) for row in found]
         if explain:
-            one["explain"] = asdict(hit.explain())
+            one["explanation"] = asdict(hit.explain())
         made.append(one)
     return made

@@ -20,7 +20,7 @@ from hyrecall.memory.data.types import Changes, Episode, OwnFields, Visibility, 
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
+from hyrecall.memory.recall.call import Floors, Hints, Moment, Reranker, TimeRange
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import Edges, Episodes, Facts, Versions, View
 
@@ -44,8 +44,8 @@ class AgentMemorySync:
     >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     ...     planner = memory.agent("planner", org="acme", workspace="lab")
     ...     kept = planner.remember("Friday is free")
-    ...     kept = planner.update(kept.id, output="Friday is taken", reason="booked")
-    ...     [match.episode.output for match in planner.search("friday")]
+    ...     kept = planner.update(kept.id, text="Friday is taken", reason="booked")
+    ...     [match.episode.text for match in planner.search("friday")]
     ['Friday is taken']
     """
 
@@ -63,12 +63,13 @@ class AgentMemorySync:
 
     def search(
         self,
-        query: str,
+        text: str,
         *,
         kind: str | None = None,
         limit: int = 10,
         offset: int = 0,
-        time_range: TimeRange | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
         metadata: Mapping[str, object] | None = None,
@@ -91,7 +92,7 @@ class AgentMemorySync:
     ) -> Matches:
         """Recall what the agent may see, as :meth:`hyrecall.memory.MemorySync.search`."""
         return self._view.search(
-            query, kind=kind, limit=limit, offset=offset, time_range=time_range,
+            text, kind=kind, limit=limit, offset=offset, since=since, until=until,
             tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
@@ -114,11 +115,9 @@ class AgentMemorySync:
             query, kind=kind, limit=limit, time_range=time_range, alpha=alpha, normalize=normalize
         )
 
-    def recall_facts(
-        self, query: str, *, limit: int = 5, valid_at: datetime | None = None
-    ) -> Facts:
+    def recall_facts(self, text: str, *, limit: int = 5, valid_at: datetime | None = None) -> Facts:
         """Recall facts that hold, as :meth:`hyrecall.memory.MemorySync.recall_facts`."""
-        return self._view.facts(query, limit=limit, valid_at=valid_at)
+        return self._view.facts(text, limit=limit, valid_at=valid_at)
 
     def list_facts(
         self,
@@ -159,13 +158,15 @@ class AgentMemorySync:
         pinned: bool | None = None,
         filter: FilterLike | None = None,  # noqa: A002
         metadata: Mapping[str, object] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
         """Return episodes, newest first, as :meth:`hyrecall.memory.MemorySync.list`."""
         return self._view.newest(
             kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
-            limit=limit, offset=offset,
+            since=since, until=until, limit=limit, offset=offset,
         )  # fmt: skip
 
     def links(self, id: str) -> Edges:  # noqa: A002
@@ -197,7 +198,7 @@ class AgentMemorySync:
         Parameters
         ----------
         text : str
-            Its output.
+            What is remembered: the words of the memory.
         visibility : {"private", "global"}, default "private"
             "global" lets others of the workspace read it whose policy says so.
         embed_timeout : float, optional
@@ -222,7 +223,7 @@ class AgentMemorySync:
         """
         by = self._view.by
         own = {"user_id": changing.writer(by), "org": by.org, "workspace": by.workspace}
-        one = checked(Episode, {**fields, "output": text, "visibility": visibility, **own})
+        one = checked(Episode, {**fields, "text": text, "visibility": visibility, **own})
         return changing.remember_one(self._view.store, one, None, embed_timeout)
 
     def update(

@@ -127,7 +127,7 @@ class RemoveEdge(Change[bool]):
 
 # ---- Changes of episodes and facts: keep, change, replace, forget, pin ----
 
-TEXT_FIELDS = frozenset({"input", "output"})
+TEXT_FIELDS = frozenset({"input", "text"})
 """The fields of an episode that make its text."""
 
 _HAS_VECTOR = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
@@ -138,7 +138,7 @@ Vector = npt.NDArray[np.float32]
 def changed_text(old: Episode, changes: Mapping[str, Any]) -> str:
     """Return the text that an episode has after an update."""
     texts = {name: changes.get(name, getattr(old, name)) for name in TEXT_FIELDS}
-    return checked(Episode, texts).text
+    return checked(Episode, texts).full_text
 
 
 @dataclass(frozen=True, eq=False)

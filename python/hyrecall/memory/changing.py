@@ -88,9 +88,9 @@ class Remembered:
 def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
     """Return the episode that a call passes, or one made of a text and fields."""
     if isinstance(given, str):
-        return checked(Episode, {"output": given, **fields})
+        return checked(Episode, {"text": given, **fields})
     if not isinstance(given, Episode):
-        raise error(DTypeError, "episode", "an Episode or a str", type(given).__name__)
+        raise error(DTypeError, "text", "a str or an Episode", type(given).__name__)
     if fields:
         wish = "no fields beside an Episode"
         raise error(OptionError, next(iter(fields)), wish, "one", "episode.model_copy(update=...)")
@@ -117,7 +117,9 @@ def remember(
         raise error(DTypeError, "episodes", "Episodes", type(episodes).__name__)
     progress = read_progress(progress)
     kept = [episode_of(one, {}) for one in episodes]
-    rows, reasons = _vectors(store, [one.text for one in kept], vectors, embed_timeout, progress)
+    rows, reasons = _vectors(
+        store, [one.full_text for one in kept], vectors, embed_timeout, progress
+    )
     new = [
         writing.NewVersion(cell_of(one), one, row, None if row is None else store.model)
         for one, row in zip(kept, rows, strict=True)
@@ -143,7 +145,7 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     if not isinstance(fact, Fact):
         raise error(DTypeError, "fact", "a Fact", type(fact).__name__)
     fact = checked(Fact, _fields_of(fact))
-    (row,), (why,) = _vectors(store, [as_episode(fact).text], None, embed_timeout, None)
+    (row,), (why,) = _vectors(store, [as_episode(fact).full_text], None, embed_timeout, None)
     model = None if row is None else store.model
     at, version, is_embedded = store.write(RememberFact(fact, row, model))
     with store.database.reading() as connection:  # another fact may say the same already
@@ -213,7 +215,7 @@ def update(
 def supersede(
     view: View,
     key: str,
-    episode: Episode | str,
+    text: str | Episode,
     *,
     reason: str | None = None,
     embed_timeout: float | None = None,
@@ -222,11 +224,11 @@ def supersede(
     store, by = view.store, view.by
     check_id("id", key)
     fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
-    new = episode_of(episode, fields if isinstance(episode, str) else {})
+    new = episode_of(text, fields if isinstance(text, str) else {})
     if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
-        raise error(OptionError, "episode", "one of the same user", "another's")
+        raise error(OptionError, "text", "an episode of the same user", "another's")
     told = said(reason)
-    (row,), (why,) = _vectors(store, [new.text], None, embed_timeout, None)
+    (row,), (why,) = _vectors(store, [new.full_text], None, embed_timeout, None)
     version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
     number = store.write(Supersede(by, key, version, told))
     return Remembered(new.id, number, row is not None, why)

@@ -11,6 +11,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.data.types import Episode, flag
 from hyrecall.memory.memory import Memory
+from hyrecall.memory.recall.call import read_text
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import hypergraph, hypergraph_regex
 
@@ -174,8 +175,11 @@ class _GraphRecall:
         if most is None:
             raise error(OptionError, "max_results", "an int", repr(max_results))
         recipe = hypergraph_regex if flag("force_regex", force_regex) else hypergraph
+        text = read_text("query", query)
+        if not text.strip():
+            raise error(OptionError, "query", f"words ({recipe.name})", "blank text")
         options = {
-            "query": query,
+            "text": text,
             "limit": max(1, min(most, MOST_RESULTS)),
             "recipe": recipe.replace(normalize=True),
             "session_id": session_id,
@@ -225,7 +229,7 @@ def _node(episode: Episode) -> dict[str, Any]:
     return {
         "key": episode.id,
         "type": episode.kind,
-        "description": episode.text,
+        "description": episode.full_text,
         "data": episode.metadata,
     }
 

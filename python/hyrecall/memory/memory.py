@@ -128,7 +128,7 @@ class Memory(NamedMethods):
     ...     async with Memory.open(folder, recipe=loom, embedder=None) as memory:
     ...         await memory.remember("The build runs on Debian 12", user_id="alice")
     ...         matches = await memory.recall_scored("debian", user_id="alice")
-    ...         return [match.episode.output for match in matches]
+    ...         return [match.episode.text for match in matches]
     >>> asyncio.run(main())
     ['The build runs on Debian 12']
     """

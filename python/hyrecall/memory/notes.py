@@ -18,6 +18,7 @@ from hyrecall.memory.data.matches import Degradation
 from hyrecall.memory.data.types import Episode, EpisodeMatch, check_id, checked
 from hyrecall.memory.faces.transfer import NOTE
 from hyrecall.memory.recall.audience import EVERYONE, Partition
+from hyrecall.memory.recall.call import read_text
 from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import l0
 
@@ -165,7 +166,7 @@ class Notes:
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
             return self._memory.remember(value, id=key, user_id=user, kind=KIND, tags=tags)
-        return self._memory.update(key, user_id=user, output=value, tags=tags)
+        return self._memory.update(key, user_id=user, text=value, tags=tags)
 
     def get(self, key: str, *, scope: str = "user") -> Note | None:
         """Return a note; None if the scope has none of the key.
@@ -213,7 +214,7 @@ class Notes:
         user = check_id("scope", scope)
         if self.get(key, scope=user) is None:
             raise error(NotFoundError, "key", "a note that is there", repr(key))
-        new = checked(Episode, {"id": new_key, "user_id": user, "output": value, "kind": KIND})
+        new = checked(Episode, {"id": new_key, "user_id": user, "text": value, "kind": KIND})
         return self._memory.supersede(key, new, user_id=user, reason=reason)
 
     def delete(self, key: str, *, scope: str = "user", reason: str | None = None) -> bool:
@@ -279,7 +280,7 @@ class Notes:
         NoteHits
             A list, best first, with the reasons why it is degraded.
         """
-        users = self._users(scope)
+        users, query = self._users(scope), read_text("query", query)
         if not users or not query.strip():
             return NoteHits()
         found = self._memory.search(
@@ -315,7 +316,7 @@ class Notes:
 
 def _note(episode: Episode) -> Note:
     assert episode.user_id is not None
-    return Note(episode.id, episode.output, episode.user_id, episode.tags)
+    return Note(episode.id, episode.text, episode.user_id, episode.tags)
 
 
 def _hit(match: EpisodeMatch, query: str) -> NoteHit:

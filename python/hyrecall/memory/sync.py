@@ -40,7 +40,7 @@ from hyrecall.memory.recall.audience import (
     read_owner,
     read_partition,
 )
-from hyrecall.memory.recall.call import Floors, Hints, Reranker, TimeRange
+from hyrecall.memory.recall.call import Floors, Hints, Moment, Reranker, TimeRange
 from hyrecall.memory.sql.database import IN_MEMORY
 from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.store import AUTO, Clock, Given, Store, StoreOptions
@@ -83,7 +83,7 @@ class MemorySync(NamedMethods):
     >>> folder = Path(tempfile.mkdtemp()) / "agent.mem"
     >>> with MemorySync.open(folder, recipe=loom, embedder=None) as memory:
     ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
-    ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
+    ...     [match.episode.text for match in memory.search("debian", user_id="alice")]
     ['The build runs on Debian 12']
     """
 
@@ -277,7 +277,7 @@ class MemorySync(NamedMethods):
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     kept = memory.remember("The build runs on Debian 12", user_id="alice")
-        ...     [match.episode.output for match in memory.search("debian", user_id="alice")]
+        ...     [match.episode.text for match in memory.search("debian", user_id="alice")]
         ['The build runs on Debian 12']
         """
         return cls.open(
@@ -302,7 +302,7 @@ class MemorySync(NamedMethods):
 
     def search(
         self,
-        query: str,
+        text: str,
         *,
         user_id: str | None = None,
         org: str | None = None,
@@ -311,7 +311,8 @@ class MemorySync(NamedMethods):
         kind: str | None = None,
         limit: int = 10,
         offset: int = 0,
-        time_range: TimeRange | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         tags: Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002
         metadata: Mapping[str, object] | None = None,
@@ -336,15 +337,18 @@ class MemorySync(NamedMethods):
 
         Parameters
         ----------
-        query : str
+        text : str
             Blank gives what the recipe says: nothing in ``recipes.default``, the newest in
             ``recipes.loom``, or an error.
         user_id, org, workspace : str, optional
             The user and its partition.
         partitions : sequence of Partition, optional
             In place of these three: several, ranked as one.
-        kind, time_range : optional
+        kind : str, optional
             As in :meth:`recall_scored`; default any.
+        since, until : datetime or date or str, optional
+            First and last time of an episode, both included; naive is UTC, a date the whole day. A
+            str is ISO 8601.
         limit, offset : int, default 10, 0
             Together at most the recipe's depth: 100 in ``recipes.default``.
         tags : sequence of str, optional
@@ -362,7 +366,7 @@ class MemorySync(NamedMethods):
         recipe : Recipe, optional
             Another one that shares the index. Default: the store's, else ``recipes.default``.
         vector : array, shape (dim,), float32 or convertible, optional
-            In place of the query's embedding; finite. One of another length than the index has
+            In place of the text's embedding; finite. One of another length than the index has
             degrades the answer.
         session_id : str, optional
             A conversation: recipes that weigh it put what it met above.
@@ -421,7 +425,7 @@ class MemorySync(NamedMethods):
         ...     for text in ("green tea", "black coffee"):
         ...         kept = memory.remember(text, user_id="ann", tags=("drink",))
         ...     matches = memory.search("tea", user_id="ann", tags=["drink"], limit=1)
-        ...     matches[0].episode.output, matches.degraded
+        ...     matches[0].episode.text, matches.degraded
         ('green tea', False)
 
         Keys of the metadata, alone and in a filter with columns:
@@ -432,13 +436,13 @@ class MemorySync(NamedMethods):
         ...         kept = memory.remember(f"tea ({lang})", metadata={"lang": lang})
         ...     of_key = hr.Filter(**{"metadata.lang": "de"}) | hr.Filter(pinned=True)
         ...     for asked in ({"metadata": {"lang": ["en", "fr"]}}, {"filter": of_key}):
-        ...         [match.episode.output for match in memory.search("tea", **asked)]
+        ...         [match.episode.text for match in memory.search("tea", **asked)]
         ['tea (en)']
         ['tea (de)']
         """
         by = read_caller(user_id, org, workspace, partitions)
         return View(self._store, by).search(
-            query, kind=kind, limit=limit, offset=offset, time_range=time_range, tags=tags,
+            text, kind=kind, limit=limit, offset=offset, since=since, until=until, tags=tags,
             filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
@@ -537,7 +541,7 @@ class MemorySync(NamedMethods):
 
     def recall_facts(
         self,
-        query: str,
+        text: str,
         *,
         limit: int = 5,
         valid_at: datetime | None = None,
@@ -549,7 +553,7 @@ class MemorySync(NamedMethods):
 
         Parameters
         ----------
-        query : str
+        text : str
             Ranked as a search is. Blank gives the facts that began last.
         limit : int, default 5
             In [0, 2^31).
@@ -572,7 +576,7 @@ class MemorySync(NamedMethods):
         ...     [one.object for one in memory.recall_facts("what does ann like")]
         ['tea']
         """
-        return self._view(user_id, org, workspace).facts(query, limit=limit, valid_at=valid_at)
+        return self._view(user_id, org, workspace).facts(text, limit=limit, valid_at=valid_at)
 
     def list_facts(
         self,
@@ -740,6 +744,8 @@ class MemorySync(NamedMethods):
         pinned: bool | None = None,
         filter: FilterLike | None = None,  # noqa: A002
         metadata: Mapping[str, object] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
@@ -757,7 +763,7 @@ class MemorySync(NamedMethods):
             One of them is enough.
         pinned : bool, optional
             Only pinned ones, or only others.
-        filter, metadata : optional
+        filter, metadata, since, until : optional
             As in :meth:`search`.
         limit, offset : int, default 200, 0
             Each in [0, 2^31).
@@ -779,12 +785,12 @@ class MemorySync(NamedMethods):
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     for year in (2023, 2024, 2025):
         ...         kept = memory.remember(f"Plan {year}", metadata={"year": year})
-        ...     [one.output for one in memory.list(metadata={"year": (2024, None)})]
+        ...     [one.text for one in memory.list(metadata={"year": (2024, None)})]
         ['Plan 2025', 'Plan 2024']
         """
         return View(self._store, read_owner(org, workspace, user_id)).newest(
             kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
-            limit=limit, offset=offset,
+            since=since, until=until, limit=limit, offset=offset,
         )  # fmt: skip
 
     def history(
@@ -814,8 +820,8 @@ class MemorySync(NamedMethods):
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four").id
-        ...     kept = memory.update(tea, output="Tea at five", reason="moved")
-        ...     [(one.episode.output, one.reason) for one in memory.history(tea)]
+        ...     kept = memory.update(tea, text="Tea at five", reason="moved")
+        ...     [(one.episode.text, one.reason) for one in memory.history(tea)]
         [('Tea at four', None), ('Tea at five', 'moved')]
         """
         return self._view(user_id, org, workspace).history(id)
@@ -845,7 +851,7 @@ class MemorySync(NamedMethods):
 
     def remember(
         self,
-        episode: Episode | str,
+        text: str | Episode,
         *,
         vector: object = None,
         embed_timeout: float | None = None,
@@ -855,8 +861,9 @@ class MemorySync(NamedMethods):
 
         Parameters
         ----------
-        episode : Episode or str
-            A str is its output; other fields are then keywords: ``user_id="alice"``.
+        text : str or Episode
+            What to remember, with other fields as keywords (``user_id="alice"``); or a whole
+            episode.
         vector : array, shape (dim,), float32 or convertible, optional
             Replaces an embedding by the embedder's model. Finite, with a norm of 0 or in
             [2^-60, 2^60].
@@ -895,7 +902,7 @@ class MemorySync(NamedMethods):
         ...     memory.remember("Tea at four", user_id="ann", id="tea", tags=("plan",))
         Remembered(id='tea', version=1, embedded=False, reasons=())
         """
-        one = changing.episode_of(episode, fields)
+        one = changing.episode_of(text, fields)
         return changing.remember_one(self._store, one, vector, embed_timeout)
 
     def remember_batch(
@@ -940,7 +947,7 @@ class MemorySync(NamedMethods):
         >>> from hyrecall.memory import Episode, MemorySync
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
-        ...     kept = memory.remember_batch(Episode(output=text) for text in ("tea", "coffee"))
+        ...     kept = memory.remember_batch(Episode(text=text) for text in ("tea", "coffee"))
         ...     [one.version for one in kept]
         [1, 1]
         """
@@ -1052,7 +1059,7 @@ class MemorySync(NamedMethods):
             Kept with the version; at most 512 bytes.
         embed_timeout : float, optional
             As in :meth:`remember`.
-        input, output, kind, source, session_id, occurred_at, created_at : optional
+        input, text, kind, source, session_id, occurred_at, created_at : optional
             Fields of :class:`Episode`.
         importance, pinned, tags, metadata : optional
             Fields of :class:`Episode`.
@@ -1089,7 +1096,7 @@ class MemorySync(NamedMethods):
         >>> from hyrecall.recipes import loom
         >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
         ...     tea = memory.remember("Tea at four", user_id="ann").id
-        ...     memory.update(tea, user_id="ann", output="Tea at five", reason="moved").version
+        ...     memory.update(tea, user_id="ann", text="Tea at five", reason="moved").version
         2
         """
         view = self._view(user_id, org, workspace)
@@ -1098,7 +1105,7 @@ class MemorySync(NamedMethods):
     def supersede(
         self,
         id: str,  # noqa: A002
-        episode: Episode | str,
+        text: str | Episode,
         *,
         user_id: str | None = None,
         org: str | None = None,
@@ -1112,8 +1119,8 @@ class MemorySync(NamedMethods):
         ----------
         id : str
             Of the old one: it is out of recall, and kept as history.
-        episode : Episode or str
-            Of the same user. A str is the output of one.
+        text : str or Episode
+            The new one, of the same user.
         user_id, org, workspace : str, optional
             The user and its partition.
         reason : str, optional
@@ -1150,7 +1157,7 @@ class MemorySync(NamedMethods):
         (True, None)
         """
         view = self._view(user_id, org, workspace)
-        return changing.supersede(view, id, episode, reason=reason, embed_timeout=embed_timeout)
+        return changing.supersede(view, id, text, reason=reason, embed_timeout=embed_timeout)
 
     def forget(
         self,
@@ -1356,7 +1363,7 @@ class MemorySync(NamedMethods):
         ...     memory.set_policy("planner", org="acme", workspace="lab", policy="shared")
         ...     at = {"org": "acme", "workspace": "lab"}
         ...     ops = memory.agent("ops", **at).remember("Friday is free", visibility="global")
-        ...     [match.episode.output for match in memory.agent("planner", **at).search("friday")]
+        ...     [match.episode.text for match in memory.agent("planner", **at).search("friday")]
         ['Friday is free']
         """
         check_id("agent", agent)

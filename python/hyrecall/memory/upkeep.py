@@ -117,7 +117,7 @@ def export(
     >>> at = file.seek(0)
     >>> with MemorySync.in_memory(recipe=loom, embedder=None) as other:
     ...     done = other.import_(file)
-    ...     done.imported, other.get(kept.id, user_id="ann").output
+    ...     done.imported, other.get(kept.id, user_id="ann").text
     (1, 'Tea at four')
     """
     by = read_owner(org, workspace, user_id)

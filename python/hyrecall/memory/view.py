@@ -26,7 +26,16 @@ from hyrecall.memory.derived import projection
 from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.recall.audience import AskedBy, audience, own_first
-from hyrecall.memory.recall.call import RecallArguments, read_ask, read_tags, weighted
+from hyrecall.memory.recall.call import (
+    RecallArguments,
+    read_ask,
+    read_begin,
+    read_end,
+    read_range,
+    read_tags,
+    read_text,
+    weighted,
+)
 from hyrecall.memory.recall.recalling import recall, recall_facts, warn_of_isolation
 from hyrecall.memory.sql.codec import FACT_SOURCE, cell_of
 from hyrecall.memory.sql.edge_rows import incident
@@ -67,12 +76,12 @@ class View:
     store: Store
     by: AskedBy
 
-    def search(self, query: object, **options: Any) -> Matches:
+    def search(self, text: object, **options: Any) -> Matches:
         """Answer one call of recall; its options are those of :func:`.call.read_ask`."""
         known = self.store.known_searches
-        ask = known.find(query, self.by, options)
+        ask = known.find(text, self.by, options)
         if ask is None:
-            ask = self._read(query, **options)
+            ask = self._read(text, **options)
             known.learn(options, ask)
         if ask.touch and self.store.database.read_only:
             raise error(OptionError, "touch", "a store opened for writing", "read_only=True")
@@ -85,10 +94,10 @@ class View:
                 )
         return matches
 
-    def _read(self, query: object, **options: Any) -> RecallArguments:
+    def _read(self, text: object, **options: Any) -> RecallArguments:
         recipe = self.store.check_recipe(options.pop("recipe", None))
         recipe = weighted(recipe, options.pop("weights", None))
-        ask = read_ask(query, self.by, recipe, **options)
+        ask = read_ask(text, self.by, recipe, **options)
         floors, off = options.get("min_score"), self.store.guard.off
         has_none = ask.vector is None and off is not None and off.is_choice
         if has_none and isinstance(floors, Mapping) and "cosine" in floors:
@@ -96,17 +105,20 @@ class View:
             raise error(OptionError, "min_score['cosine']", wish, "a store without an embedder")
         return ask
 
-    def scored(self, query: object, **options: Any) -> Matches:
+    def scored(self, query: object, *, time_range: object, **options: Any) -> Matches:
         """Answer one call of ``recall_scored``: by the store's recipe, else by Loom's formula."""
-        return self.search(query, recipe=self.store.formula, deepen=True, **options)
+        text = read_text("query", query)
+        if time_range is not None:
+            options["since"], options["until"] = read_range("time_range", time_range)
+        return self.search(text, recipe=self.store.formula, deepen=True, **options)
 
-    def facts(self, query: object, *, limit: int, valid_at: datetime | None) -> Facts:
+    def facts(self, text: object, *, limit: int, valid_at: datetime | None) -> Facts:
         """Return the facts that hold at a time, best first; for a blank query the newest."""
         at = self.store.now() if valid_at is None else valid_at
-        if isinstance(query, str) and not query.strip():  # whatever a recipe does with it
+        if isinstance(text, str) and not text.strip():  # whatever a recipe does with it
             return self.listed_facts(valid_at=at, limit=limit, offset=0)
         recipe = self.store.recipe
-        ask = read_ask(query, self.by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
+        ask = read_ask(text, self.by, recipe, kind=KIND, limit=limit, valid_at=at, deepen=True)
         return recall_facts(self.store.means, ask)
 
     def listed_facts(
@@ -165,6 +177,8 @@ class View:
         pinned: bool | None = None,
         filter: object = None,  # noqa: A002
         metadata: object = None,
+        since: object = None,
+        until: object = None,
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
@@ -174,6 +188,10 @@ class View:
             flag("pinned", pinned)
         counts = [_count(name, given) for name, given in (("limit", limit), ("offset", offset))]
         wanted, passes = read_tags(tags), read_narrowing(filter, metadata)
+        times = read_begin("since", since), read_end("until", until)
+        if times != (None, None):
+            of_time = Filter(occurred_at=times)
+            passes = of_time if passes is None else passes & of_time
         page: dict[str, Any] = {"kind": kind, "pinned": pinned}
         page |= {"limit": counts[0], "offset": counts[1]}
         with self.store.database.reading() as connection:

@@ -49,7 +49,7 @@ def into_store(
 ) -> Migrated:
     """Write the records of another system into a store; memories of the store stay as they are.
 
-    A record becomes a private memory of its user: its text the output, its fields the metadata,
+    A record becomes a private memory of its user: its text the memory's, its fields the metadata,
     its time ``occurred_at``, its id the id.
 
     Parameters
@@ -106,7 +106,7 @@ def into_store(
     >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
     ...     with open_source("mem0", file) as source:
     ...         done = into_store(memory, source, user_from="user_id")
-    ...     memory.get("m1", user_id="ann").output
+    ...     memory.get("m1", user_id="ann").text
     'Tea at four'
     >>> done.imported, done.left_out
     (1, (LeftOut(reason="no user: it has no field 'user_id'", count=1, example='m2'),))
@@ -206,7 +206,7 @@ class _Writer:
 
     def _line(self, one: Mapped) -> str:
         content: dict[str, Any] = {
-            "output": one.text,
+            "text": one.text,
             "occurred_at": (one.at or self._now).isoformat(),
             "session_id": one.session_id,
             "metadata": one.metadata,
@@ -228,7 +228,7 @@ def _is_same(one: Mapped, episode: Episode | None) -> bool:
     """Return whether a memory says what a record says."""
     if episode is None:
         return False
-    said = (episode.output, episode.metadata, episode.session_id)
+    said = (episode.text, episode.metadata, episode.session_id)
     is_said = said == (one.text, one.metadata, one.session_id)
     return is_said and one.at in (None, episode.occurred_at)
 

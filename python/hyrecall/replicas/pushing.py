@@ -140,7 +140,7 @@ def push(
     >>> pull(url, folder / "copy").generation
     1
     >>> with MemorySync.open(folder / "copy", recipe=loom, embedder=None) as replica:
-    ...     [match.episode.output for match in replica.search("tea", user_id="ann")]
+    ...     [match.episode.text for match in replica.search("tea", user_id="ann")]
     ['hot tea']
     """
     folder, remote = read_path(path), open_remote(url)

@@ -99,15 +99,16 @@ class RecallBody(ScopedBody):
     """A recall of a store: the options of ``Memory.search``."""
 
     model_config = _example(
-        query="replication lag", limit=3, filter={"kind": "episodic"}, explain=True
+        text="replication lag", limit=3, filter={"kind": "episodic"}, explain=True
     )
 
-    query: str
+    text: str
     limit: Count = 10
     offset: Count = 0
     kind: str | None = None
-    time_range: tuple[Moment | None, Moment | None] | None = Field(
-        None, description="First and last time, both included; a date alone is the whole day."
+    since: Moment | None = Field(None, description="The first time, included.")
+    until: Moment | None = Field(
+        None, description="The last time, included; a date alone is the whole day."
     )
     tags: list[str] | None = None
     filter: JsonObject | None = Field(
@@ -121,7 +122,7 @@ class RecallBody(ScopedBody):
     depth: Annotated[Whole, Field(ge=1)] | None = Field(
         None, description="In place of the recipe's; limit + offset may reach it."
     )
-    vector: list[Number] | None = Field(None, description="In place of the query's embedding.")
+    vector: list[Number] | None = Field(None, description="In place of the text's embedding.")
     session_id: str | None = None
     diversity: Number | None = None
     normalize: StrictBool = False
@@ -150,7 +151,7 @@ class RecallBody(ScopedBody):
 class BatchBody(Body):
     """Several recalls; they are answered together, each as if it were alone."""
 
-    model_config = _example(queries=[{"query": "replication lag"}, {"query": "tea", "limit": 2}])
+    model_config = _example(queries=[{"text": "replication lag"}, {"text": "tea", "limit": 2}])
 
     queries: list[RecallBody]
 
@@ -175,7 +176,7 @@ class MemoryBody(MemoryFields, ScopedBody):
 
     model_config = _example(text="The replica lags by 40 s", tags=["postgres"], kind="episodic")
 
-    text: Text = Field(description="What was said or learnt: the memory's output.")
+    text: Text = Field(description="What was said or learnt.")
     id: str | None = Field(None, description="Default: drawn at random.")
     vector: list[Number] | None = Field(None, description="In place of an embedding.")
 
@@ -275,9 +276,9 @@ class FactBody(ScopedBody):
 class FactsBody(ScopedBody):
     """A recall of facts that hold at a time."""
 
-    model_config = _example(query="where does the replica run")
+    model_config = _example(text="where does the replica run")
 
-    query: str
+    text: str
     limit: Count = 5
     valid_at: Time | None = None
 

@@ -66,7 +66,7 @@ def _as_memory(episode: Episode, met: Accesses | None) -> dict[str, Any]:
     return {
         "id": episode.id,
         "partition_id": episode.kind,
-        "content": episode.text,
+        "content": episode.full_text,
         "importance_score": episode.importance,
         "tags": list(episode.tags),
         "metadata": episode.metadata,
@@ -122,7 +122,7 @@ def _as_hit(match: EpisodeMatch) -> dict[str, Any]:
     made = {
         "source": TABLES.get(episode.source, episode.source),
         "id": episode.id,
-        "text": episode.text,
+        "text": episode.full_text,
         "score": match.score,
         "org": episode.org,
         "workspace": episode.workspace,
@@ -140,7 +140,7 @@ def as_memory(episode: Episode) -> dict[str, Any]:
     """Return a memory."""
     return {
         "id": episode.id,
-        "content": episode.text,
+        "content": episode.full_text,
         "type": episode.kind,
         "source": TABLES.get(episode.source, episode.source),
         "agentId": episode.user_id,

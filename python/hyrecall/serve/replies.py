@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -33,7 +33,7 @@ from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.hits import Hit, Hits, QueryHits
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
-from hyrecall.memory import Edge, Episode, Matches, MatchParts, Remembered, Version
+from hyrecall.memory import Degradation, Edge, Episode, Matches, MatchParts, Remembered, Version
 from hyrecall.serve.errors import ErrorBody, check_size, naming_query
 from hyrecall.serve.metrics import index_numbers
 
@@ -63,34 +63,25 @@ class Reason(_Reply):
     detail: str
 
 
-class Scores(_Reply):
-    """A match's scores by source; null: not computed."""
-
-    vector: float | None
-    bm25: float | None
-    rerank: float | None
-
-
 class MatchReply(_Reply):
-    """A recalled memory."""
+    """A recalled memory; a score that is null was not computed."""
 
-    id: str
-    text: str
+    episode: Episode
     score: float
-    scores: Scores
-    ranks: dict[str, int]
+    vector_score: float | None
+    bm25_score: float | None
+    rerank_score: float | None
     parts: MatchParts | None
     is_fill: bool
     is_exact: bool
     valid_to: datetime | None
-    memory: Episode
     explanation: dict[str, Any] | None = None
 
 
 class RecallReply(_Reply):
     """The reply to a recall of a store."""
 
-    matches: list[MatchReply]
+    items: list[MatchReply]
     degraded: bool
     reasons: list[Reason]
     lexical_mode: str
@@ -123,7 +114,7 @@ class Changed(_Reply):
 class FactsReply(_Reply):
     """Facts, best first."""
 
-    facts: list[dict[str, Any]]
+    items: list[dict[str, Any]]
     degraded: bool
     reasons: list[Reason]
 
@@ -225,28 +216,23 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
     shown = []
     for match in matches:
         one: dict[str, Any] = {
-            "id": match.episode.id,
-            "text": match.episode.text,
+            "episode": match.episode,
             "score": match.score,
-            "scores": {
-                "vector": match.vector_score,
-                "bm25": match.bm25_score,
-                "rerank": match.rerank_score,
-            },
-            "ranks": {} if match.parts is None else match.parts.tiers,
+            "vector_score": match.vector_score,
+            "bm25_score": match.bm25_score,
+            "rerank_score": match.rerank_score,
             "parts": match.parts,
             "is_fill": match.is_fill,
             "is_exact": match.is_exact,
             "valid_to": match.valid_to,
-            "memory": match.episode,
         }
         if is_explained:
             one["explanation"] = _explanation(match)
         shown.append(one)
     return {
-        "matches": shown,
+        "items": shown,
         "degraded": matches.degraded,
-        "reasons": _reasons(matches.reasons),
+        "reasons": reasons_data(matches.reasons),
         "lexical_mode": matches.lexical_mode,
         "trace": None if matches.trace is None else _trace(matches.trace, dropped),
         "tiers": matches.tiers,
@@ -266,7 +252,8 @@ def _explanation(one: Any) -> dict[str, Any]:
     return {"text": str(made), "parts": data.pop("components"), **data}
 
 
-def _reasons(reasons: Any) -> list[dict[str, str]]:
+def reasons_data(reasons: Iterable[Degradation]) -> list[dict[str, str]]:
+    """Return why a reply is degraded."""
     return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
 
 
@@ -281,7 +268,7 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
 
 def episode_data(episode: Episode, end: datetime | None) -> dict[str, Any]:
     """Return a memory with its text, and when it ends if it is a fact."""
-    return {"text": episode.text, **episode.model_dump(mode="json"), "valid_to": end}
+    return {**episode.model_dump(mode="json"), "valid_to": end}
 
 
 def remembered_data(done: Remembered) -> dict[str, Any]:
@@ -290,7 +277,7 @@ def remembered_data(done: Remembered) -> dict[str, Any]:
         "id": done.id,
         "version": done.version,
         "embedded": done.embedded,
-        "reasons": _reasons(done.reasons),
+        "reasons": reasons_data(done.reasons),
     }
 
 
@@ -302,7 +289,7 @@ def version_data(version: Version) -> dict[str, Any]:
         "reason": version.reason,
         "successor": version.successor,
         "recorded_at": version.recorded_at,
-        "memory": version.episode,
+        "episode": version.episode,
     }
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall._core import AttributeColumn
+from hyrecall.base.times import as_moment
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
 
@@ -200,6 +201,8 @@ def _place_moment(
 
 def _place_instant(tick: int, value: object) -> Place | None:
     """Place a time on a column of times; a date is the whole day, in UTC."""
+    if isinstance(value, str):
+        value = _written(as_moment, value)
     day = _day(value)
     if day is None:
         return _place_moment(_instant, tick, value)
@@ -218,7 +221,17 @@ def _instant(value: Any) -> int | None:
     return _attoseconds(since)
 
 
+def _written(read: Callable[[str], object], text: str) -> object:
+    """Read a time that is written as ISO 8601; None: it is none."""
+    try:
+        return read(text)
+    except ValueError:
+        return None
+
+
 def _date(value: object) -> int | None:
+    if isinstance(value, str):
+        value = _written(dt.date.fromisoformat, value)
     return _numpy_attoseconds(value) if isinstance(value, np.datetime64) else _day(value)
 
 
@@ -231,6 +244,8 @@ def _day(value: object) -> int | None:
 
 
 def _time_of_day(value: object) -> int | None:
+    if isinstance(value, str):
+        value = _written(dt.time.fromisoformat, value)
     if not isinstance(value, dt.time) or value.tzinfo is not None:
         return None
     hours = dt.timedelta(hours=value.hour, minutes=value.minute)
@@ -276,17 +291,17 @@ _KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any], _PlaceOf | None]
     (pa.types.is_large_string, "a str", lambda _: None),
     (
         pa.types.is_date,
-        "a datetime.date",
+        "a datetime.date, or one as ISO 8601",
         lambda arrow: partial(_place_moment, _date, _TICKS["D" if arrow == pa.date32() else "ms"]),
     ),
     (
         pa.types.is_timestamp,
-        "a datetime.datetime or datetime.date",
+        "a datetime.datetime or datetime.date, or one as ISO 8601",
         lambda arrow: partial(_place_instant, _TICKS[arrow.unit]),
     ),
     (
         pa.types.is_time,
-        "a datetime.time without a time zone",
+        "a datetime.time without a time zone, or one as ISO 8601",
         lambda arrow: partial(_place_moment, _time_of_day, _TICKS[arrow.unit]),
     ),
     (

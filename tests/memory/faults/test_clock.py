@@ -28,12 +28,12 @@ def test_versions_keep_their_order(memory: MemorySync, clock: Clock) -> None:
     memory.remember(episode(0, "text 0"))
     for step, time in enumerate(JUMPS, 1):
         clock.now = time
-        memory.update("e0", user_id="alice", output=f"text {step}")
+        memory.update("e0", user_id="alice", text=f"text {step}")
         found = memory.search("text", user_id="alice")
-        assert [match.episode.output for match in found] == [f"text {step}"]
-        assert memory.list(user_id="alice")[0].output == f"text {step}"
+        assert [match.episode.text for match in found] == [f"text {step}"]
+        assert memory.list(user_id="alice")[0].text == f"text {step}"
     versions = memory.history("e0", user_id="alice")
-    assert [one.episode.output for one in versions if one.episode] == [
+    assert [one.episode.text for one in versions if one.episode] == [
         f"text {step}" for step in range(len(JUMPS) + 1)
     ]
     recorded = [one.recorded_at for one in versions]

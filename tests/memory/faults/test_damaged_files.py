@@ -42,7 +42,7 @@ def fill(memory: MemorySync, first: int, n: int) -> None:
     for at in range(first, first + n):
         user = ("ann", "bob")[at % 2]
         memory.remember(episode(at, f"{WORDS[at % 4]} note {at} " + "x" * at, user_id=user))
-    memory.update(f"e{first}", output=f"changed {first}", user_id=("ann", "bob")[first % 2])
+    memory.update(f"e{first}", text=f"changed {first}", user_id=("ann", "bob")[first % 2])
     memory.forget(f"e{first + 1}", user_id=("ann", "bob")[(first + 1) % 2])
     memory.link([f"e{first + 2}", f"e{first + 4}"], "near", user_id="ann", id=f"edge{first}")
     valid_from = datetime(2026, 1, 1 + first, tzinfo=UTC)

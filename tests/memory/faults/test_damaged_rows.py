@@ -41,7 +41,7 @@ def made_store(path: Path) -> None:
         for user, word in (("alice", "note"), ("bob", CANARY)):
             for at in range(4):
                 one = Episode(
-                    id=f"{word} {at}", user_id=user, output=f"{word} é text {at}", input="said",
+                    id=f"{word} {at}", user_id=user, text=f"{word} é text {at}", input="said",
                     occurred_at=NOON, tags=(f"{word}-tag",), metadata={word: [at]},
                     session_id=f"{word}-session", source="memory", importance=5,
                 )  # fmt: skip
@@ -52,7 +52,7 @@ def made_store(path: Path) -> None:
             )
             nodes = [f"{word} 0", f"{word} 1"]
             memory.link(nodes, f"near {word}", id=f"{word} edge", user_id=user, data={word: 1})
-            memory.update(f"{word} 2", user_id=user, output=f"{word} é new", reason=f"{word} why")
+            memory.update(f"{word} 2", user_id=user, text=f"{word} é new", reason=f"{word} why")
 
 
 def covered(found: Any) -> str:
@@ -198,7 +198,7 @@ def test_a_damaged_row_is_named_and_left_out(
         with pytest.raises(CorruptStoreError, match="id: expected an undamaged memory"):
             memory.get("canary 1", user_id="bob")
         with pytest.raises(CorruptStoreError):
-            memory.update("canary 1", user_id="bob", output="new")
+            memory.update("canary 1", user_id="bob", text="new")
         with pytest.warns(DamageWarning, match="1 damaged rows"):
             assert len(memory.list(user_id="bob")) == 4
         with pytest.warns(DamageWarning):
@@ -285,7 +285,7 @@ def test_a_field_without_a_checksum_stops_no_export(
     with opened(working) as memory:
         lines = memory.export(user_id=EVERYONE, history=True)
         (line,) = [one for one in lines if one.get("version", {}).get("id") == "canary 1"]
-        assert line["version"]["content"]["output"] == "canary é text 1"
+        assert line["version"]["content"]["text"] == "canary é text 1"
         assert not {"access_count", "last_accessed"} & set(line["version"])
         assert ("embedding" in line["version"]) == ("access" in field)
     with opened(tmp_path / "other") as other:
@@ -332,7 +332,7 @@ def test_an_import_names_the_damaged_row_and_keeps_the_other_lines(
     sql, bad = DAMAGED_KEPT[kind]
     with opened(store[0]) as memory:
         lines = memory.export(user_id="bob", history=True)
-    content = {"output": "new", "occurred_at": NOON.isoformat()}
+    content = {"text": "new", "occurred_at": NOON.isoformat()}
     new = {"id": "new", "user_id": "bob", "recorded_at": NOON.isoformat(), "content": content}
     lines.insert(1, {"version": new})
     backup = "\n".join(map(json.dumps, lines))

@@ -54,13 +54,13 @@ def test_a_full_disk_lets_a_store_be_read(small_disk: Path) -> None:
     with pytest.raises(StoreError):
         MemorySync.open(folder, embedder=None)
     with MemorySync.open(folder, embedder=None, read_only=True) as reader:
-        assert [one.episode.output for one in reader.search("oak", user_id="ann")] == ["oak"]
+        assert [one.episode.text for one in reader.search("oak", user_id="ann")] == ["oak"]
         with reader._store.database.reading(), pytest.raises(WriterBusyError):
             WriterLock.take(folder)  # nobody writes while the file is read as it is
         filler.unlink()
         with MemorySync.open(folder, embedder=None) as writer:
             writer.remember("elm", user_id="ann")
-            assert {one.output for one in reader.list(user_id="ann")} == {"oak", "elm"}
+            assert {one.text for one in reader.list(user_id="ann")} == {"oak", "elm"}
 
 
 def test_where_there_is_no_room_to_compact_nothing_changes(small_disk: Path) -> None:
@@ -83,7 +83,7 @@ def put_until_full(database: Database, told: list[str], begin: int) -> StoreErro
         key = f"{at:04}"
         try:
             with database.transaction() as c:
-                remember(c, [new(key, output=key * 5000)], NOW)
+                remember(c, [new(key, text=key * 5000)], NOW)
         except StoreError as fault:
             return fault
         told.append(key)
@@ -124,7 +124,7 @@ def test_a_full_disk_loses_nothing_and_is_used_again(small_disk: Path) -> None:
     assert ids(database) == told
     size = sum(path.stat().st_size for path in database.folder.iterdir())
     with database.transaction() as c:
-        remember(c, [new("again", output="x" * 20_000)], NOW)
+        remember(c, [new("again", text="x" * 20_000)], NOW)
     database.checkpoint()
     assert sum(path.stat().st_size for path in database.folder.iterdir()) <= size + 40_000
     assert ids(database) == [*told, "again"]

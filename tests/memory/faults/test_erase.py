@@ -48,15 +48,15 @@ def put_canaries(database: Database, seed: int, n: int = 60) -> None:
     for at in range(n):
         long = "canary " * draw.choice([1, 30, 2000])  # on a page with others, or on its own
         episode = an_episode(
-            f"canary id {at}", SECRET, input=long, output=f"canary {at}", kind="canary kind",
+            f"canary id {at}", SECRET, input=long, text=f"canary {at}", kind="canary kind",
             source="canary source", session_id="canary session", tags=("canary tag",),
             metadata={"canary key": "canary value"},
         )  # fmt: skip
         with database.transaction() as c:
             remember(c, [NewVersion(SECRET, episode, VECTOR, MODEL)], NOW)
-            remember(c, [new(f"other {at}", BOB, output="y" * draw.randrange(4000))], NOW)
+            remember(c, [new(f"other {at}", BOB, text="y" * draw.randrange(4000))], NOW)
             if draw.random() < 0.5:
-                update(c, SECRET, episode.id, {"output": long + "x"}, VECTOR, MODEL, "canary", NOW)
+                update(c, SECRET, episode.id, {"text": long + "x"}, VECTOR, MODEL, "canary", NOW)
     ends = tuple(Participant(id=f"canary id {at}", role="canary role") for at in (0, 1, 2))
     with database.transaction() as c:
         edge = Edge(

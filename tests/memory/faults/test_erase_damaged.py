@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at in range(3):
             memory.remember(f"a note {at}", id=f"note {at}", user_id="alice")
             memory.remember(f"secret {at}", id=f"doc {at}", user_id="bob")
-        memory.update("doc 1", user_id="bob", output="secret again")
+        memory.update("doc 1", user_id="bob", text="secret again")
         fact = {"subject": "secret", "predicate": "is", "object": "secret"}
         memory.remember_fact(Fact(id="fact", user_id="bob", **fact))
         memory.link(["doc 0", "doc 1"], "secret", id="edge", user_id="bob")

@@ -24,7 +24,7 @@ def put_canaries(memory: MemorySync) -> None:
     memory.remember_fact(
         Fact(user_id="canary user", subject="canary", predicate="is", object="c-a-n-a-r-y")
     )
-    memory.update("canary id 3", output="canary again", user_id="canary user")
+    memory.update("canary id 3", text="canary again", user_id="canary user")
     memory.forget("canary id 4", user_id="canary user")
 
 

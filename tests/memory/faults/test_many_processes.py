@@ -97,8 +97,8 @@ def write(folder: Path, n_pairs: Shared, length: Length) -> int:
         follower.open()
         for _ in range(length.replacements // RESTARTS):
             pair += 1
-            left = episode(pair, id=f"left{pair}", output="leftword")
-            remember(database, left, episode(pair, id=f"right{pair}", output="rightword"))
+            left = episode(pair, id=f"left{pair}", text="leftword")
+            remember(database, left, episode(pair, id=f"right{pair}", text="rightword"))
             n_pairs.set(n_pairs.get() + 1)
             follower.catch_up()
             assert follower.snapshot()
@@ -112,7 +112,7 @@ def exit_codes(folder: Path, length: Length = QUICK) -> tuple[Counter[int], int]
     often the snapshot was replaced.
     """
     with_one = Database.open(folder)
-    remember(with_one, episode(0, output="oak"))
+    remember(with_one, episode(0, text="oak"))
     follower = follower_of(with_one)
     follower.open()
     follower.close()

@@ -88,7 +88,7 @@ def check_the_store(folder: Path, told: Told) -> None:
     """Every row that was told of is there, and the index is as one made anew."""
     with opened(folder) as memory:
         assert memory.doctor(full=True).ok
-        listed = {one.id: one.output for one in memory.list(user_id="ann", limit=10_000)}
+        listed = {one.id: one.text for one in memory.list(user_id="ann", limit=10_000)}
         with memory._store.database.reading() as c:
             assert dict(c.execute("SELECT id, changed FROM documents")) == told.kept
     assert listed == {key: output(key[0], int(key[1:])) for key in told.kept}

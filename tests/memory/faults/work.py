@@ -131,7 +131,7 @@ def _key(draw: random.Random) -> str:
 def _new(draw: random.Random, cell: Cell) -> NewVersion:
     key = _key(draw)
     long = "x" * draw.choice([10, 100, 9000])  # on a page with others, or on pages of its own
-    episode = an_episode(key, cell, output=f"{draw.random()} {long}", tags=("t",))
+    episode = an_episode(key, cell, text=f"{draw.random()} {long}", tags=("t",))
     return (
         NewVersion(cell, episode, vector(key), MODEL)
         if draw.random() < 0.5
@@ -146,7 +146,7 @@ def _remember(database: Database, draw: random.Random) -> None:
 
 
 def _update(database: Database, draw: random.Random) -> None:
-    fields = draw.choice([{"output": str(draw.random())}, {"kind": "note"}, {"pinned": True}])
+    fields = draw.choice([{"text": str(draw.random())}, {"kind": "note"}, {"pinned": True}])
     with database.transaction() as c:
         update(c, _cell(draw), _key(draw), fields, None, None, "why", NOW)
 

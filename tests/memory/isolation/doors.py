@@ -88,7 +88,8 @@ def _options(rng: random.Random) -> dict[str, Any]:
         "kind": rng.choice([None, "episodic", "note", "fact"]),
         "limit": rng.choice([0, 1, 5, 50]),
         "offset": rng.choice([0, 0, 2]),
-        "time_range": rng.choice([None, (NOON, NOON + 40 * HOUR), (None, None)]),
+        "since": rng.choice([None, NOON, "2024-01-01"]),
+        "until": rng.choice([None, NOON + 40 * HOUR]),
         "tags": rng.choice([None, ["shared"], []]),
         "filter": rng.choice([None, Filter(pinned=True), ~Filter(session_id="none")]),
         "metadata": rng.choice([None, None, {"of": NotNull()}, {"of": ("a", None)}]),
@@ -198,10 +199,7 @@ READING: dict[str, Case] = {
 WRITING: dict[str, Case] = {
     "remember": lambda f, w, v, r: f.remember("oak tea", **_place(f, v)),
     "remember_batch": lambda f, w, v, r: f.remember_batch(
-        [
-            Episode(id=key, output="oak tea", **v.place)
-            for key in (f"b{r.random()}", f"c{r.random()}")
-        ]
+        [Episode(id=key, text="oak tea", **v.place) for key in (f"b{r.random()}", f"c{r.random()}")]
     ),
     "remember_fact": lambda f, w, v, r: f.remember_fact(
         Fact(

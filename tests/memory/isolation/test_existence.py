@@ -18,7 +18,7 @@ CALLS: dict[str, Callable[[MemorySync, str], Any]] = {
     "get": lambda m, key: m.get(key, user_id="bob"),
     "history": lambda m, key: m.history(key, user_id="bob"),
     "links": lambda m, key: m.links(key, user_id="bob"),
-    "update": lambda m, key: m.update(key, user_id="bob", output="x"),
+    "update": lambda m, key: m.update(key, user_id="bob", text="x"),
     "update tags": lambda m, key: m.update(key, user_id="bob", tags=("t",)),
     "supersede": lambda m, key: m.supersede(key, "x", user_id="bob"),
     "forget": lambda m, key: m.forget(key, user_id="bob"),
@@ -34,7 +34,7 @@ CALLS: dict[str, Callable[[MemorySync, str], Any]] = {
         used=[key], query="q"
     ),
     "agent update": lambda m, key: m.agent("bob", org="o", workspace="w").update(
-        key, reason="try", output="x"
+        key, reason="try", text="x"
     ),
 }
 
@@ -103,6 +103,6 @@ def test_what_was_tried_changed_nothing(memory: MemorySync) -> None:
         outcome(memory, call, FOREIGN)
         kept = memory.get(FOREIGN, user_id="alice")
         assert kept is not None, name
-        assert kept.output == "secret words"
+        assert kept.text == "secret words"
         assert len(memory.history(FOREIGN, user_id="alice")) == 1
         assert len(memory.links(FOREIGN, user_id="alice")) == 2

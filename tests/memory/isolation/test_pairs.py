@@ -20,7 +20,7 @@ def own(rng: random.Random) -> list[Episode]:
         Episode(
             id=f"m{at}",
             user_id="bob",
-            output=" ".join(rng.choices(WORDS, k=rng.randrange(1, 6))),
+            text=" ".join(rng.choices(WORDS, k=rng.randrange(1, 6))),
             occurred_at=NOON + rng.randrange(9) * HOUR,
             tags=tuple(rng.sample(WORDS, 2)),
             source=rng.choice(["memory", "session"]),
@@ -39,7 +39,7 @@ def others(rng: random.Random) -> list[Episode]:
             org=rng.choice([None, ORG]),
             visibility=rng.choice(["private", "global"]),
             workspace=None if rng.random() < 0.5 else WORKSPACE,
-            output=" ".join(rng.choices(WORDS, k=rng.randrange(1, 9))),
+            text=" ".join(rng.choices(WORDS, k=rng.randrange(1, 9))),
             tags=tuple(rng.sample(WORDS, 2)),
         )
         for at in range(rng.randrange(30))
@@ -120,8 +120,8 @@ def check_a_pair(rng: random.Random) -> None:
 def test_statistics_of_all_would_be_seen() -> None:
     """The control: a reply that counts others' words differs."""
     rng = random.Random(1)
-    mine = [Episode(id="m0", user_id="bob", output="oak ash")]
-    stores = [store(mine, [Episode(user_id="alice", output="oak " * n)], rng) for n in (1, 9)]
+    mine = [Episode(id="m0", user_id="bob", text="oak ash")]
+    stores = [store(mine, [Episode(user_id="alice", text="oak " * n)], rng) for n in (1, 9)]
     scores = []
     for memory in stores:
         ready = memory._store.follower.ready()

@@ -152,7 +152,7 @@ def test_an_agent_writes_its_own_only(memory: MemorySync) -> None:
     view = memory.agent("ann", **PLACE)
     for name in set(KEPT) - OWN:
         with pytest.raises(NotFoundError, match="a memory that is there"):
-            view.update(name, reason="to try", output="mine now")
+            view.update(name, reason="to try", text="mine now")
         assert view.forget(name, reason="to try") == 0
     kept = view.remember("note of mine", visibility="global", kind="note")
     assert view.get(kept.id) is not None
@@ -170,12 +170,12 @@ def test_of_others_only_what_is_there_has_a_history(memory: MemorySync) -> None:
 
     def shown() -> list[tuple[int, str | None, str | None]]:
         return [
-            (one.version, one.reason, None if one.episode is None else one.episode.output)
+            (one.version, one.reason, None if one.episode is None else one.episode.text)
             for one in view.history("fellow global")
         ]
 
     assert shown() == [(1, None, "note fellow global")]
-    ben.update("fellow global", reason="it was wrong", output="note two")
+    ben.update("fellow global", reason="it was wrong", text="note two")
     assert shown() == [(1, None, "note fellow global"), (2, None, "note two")]
     ben.forget("fellow global", reason="for nobody's eyes")
     assert shown() == []
@@ -184,7 +184,7 @@ def test_of_others_only_what_is_there_has_a_history(memory: MemorySync) -> None:
     ben.update("fellow global", reason="mine alone", visibility="private")
     assert shown() == []
     ben.update("fellow global", reason="to all", visibility="global")
-    following = Episode(id="next", user_id="ben", output="note of ben's own", **PLACE)
+    following = Episode(id="next", user_id="ben", text="note of ben's own", **PLACE)
     memory.supersede("fellow global", following, user_id="ben", reason="newer", **PLACE)
     assert shown() == []
     own = ben.history("fellow global")
@@ -194,13 +194,13 @@ def test_of_others_only_what_is_there_has_a_history(memory: MemorySync) -> None:
 def test_E40_an_agent_says_why(memory: MemorySync) -> None:
     view = memory.agent("ann", **PLACE)
     with pytest.raises(TypeError):
-        view.update("own private", output="x")  # type: ignore[call-arg]
+        view.update("own private", text="x")  # type: ignore[call-arg]
     for wrong in ("", "  ", None, 5):
         with pytest.raises((ValueError, TypeError), match="reason"):
-            view.update("own private", reason=wrong, output="x")  # type: ignore[arg-type]
+            view.update("own private", reason=wrong, text="x")  # type: ignore[arg-type]
         with pytest.raises((ValueError, TypeError), match="reason"):
             view.forget("own private", reason=wrong)  # type: ignore[arg-type]
-    view.update("own private", reason="it was wrong", output="y")
+    view.update("own private", reason="it was wrong", text="y")
     view.forget("own private", reason="it is old")
     assert [one.reason for one in view.history("own private")] == [
         None, "it was wrong", "it is old",

@@ -92,7 +92,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                     user_id=user,
                     visibility=visibility,
                     input=text,
-                    output=f"{text} {world.secret(cell)}",
+                    text=f"{text} {world.secret(cell)}",
                     kind=rng.choice(["episodic", "note"]),
                     source=rng.choice(["memory", "session"]),
                     session_id=f"s{at}",
@@ -158,7 +158,7 @@ def keep_past(world: World, cell: Cell) -> None:
     memory.forget(past("gone", user), **why)
     memory.forget(past("again", user), **why)
     memory.remember("disk again", id=past("again", user), visibility="global", **place)
-    follows = Episode(id=world.secret(own), output="disk", visibility="private", **place)
+    follows = Episode(id=world.secret(own), text="disk", visibility="private", **place)
     memory.supersede(past("old", user), follows, **why)
 
 

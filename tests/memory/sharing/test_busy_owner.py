@@ -71,7 +71,7 @@ def test_a_refused_write_is_made_once_when_the_owner_has_a_turn(
     monkeypatch.setattr(Connections, "ask", listened)
     versions: list[int] = []
     writing = threading.Thread(
-        target=lambda: versions.append(second.update("a", user_id=USER, output="changed").version)
+        target=lambda: versions.append(second.update("a", user_id=USER, text="changed").version)
     )
     writing.start()
     full.refuse(3)

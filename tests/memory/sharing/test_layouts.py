@@ -37,7 +37,7 @@ def test_a_process_of_another_layout_writes_and_reads_and_its_search_is_told_wha
 ) -> None:
     owner, second = opened(tmp_path / "s"), opened(tmp_path / "s", **options)
     assert second.remember("note", id="a", user_id=USER).version == 1
-    assert second.update("a", user_id=USER, output="note again").version == 2
+    assert second.update("a", user_id=USER, text="note again").version == 2
     assert second.remember("note", id="b", user_id=USER).version == 1
     assert second.forget("b", user_id=USER, erase=True) == 1
     assert ids(second) == ["a"]

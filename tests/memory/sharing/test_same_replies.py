@@ -32,7 +32,7 @@ def filled(folder: Path) -> MemorySync:
     for at, text in enumerate(TEXTS):
         memory.remember(
             Episode(
-                id=f"e{at}", output=text, user_id="ann", tags=("tree",) if at < 4 else (),
+                id=f"e{at}", text=text, user_id="ann", tags=("tree",) if at < 4 else (),
                 occurred_at=NOON - at * HOUR, metadata={"at": at}, importance=float(at),
                 session_id="walk" if at < 3 else None,
             )
@@ -112,7 +112,7 @@ def wrong_size(memory: MemorySync) -> Any:
 CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "OptionError of an id": lambda m: m.remember("again", id="", **ANN),
     "KeyConflict": lambda m: m.remember("again", id="e0", **ANN),
-    "NotFoundError": lambda m: m.update("nobody", output="x", **ANN),
+    "NotFoundError": lambda m: m.update("nobody", text="x", **ANN),
     "OptionError of a filter": lambda m: m.search("ash", filter=hr.Filter(colour="red"), **ANN),
     "DTypeError of a filter": lambda m: m.search("ash", filter=hr.Filter(importance="red"), **ANN),
     "OptionError of a depth": lambda m: m.search("ash", limit=10**6, **ANN),
@@ -127,7 +127,7 @@ CALLS: dict[str, Callable[[MemorySync], Any]] = {
     "search around": lambda m: m.search("oak", limit=1, around=2, **ANN),
     "search with everything": lambda m: m.search(
         "ash elm", limit=2, offset=1, filter=hr.Filter(**{"metadata.at": (0, 3)}), tags=["tree"],
-        time_range=(NOON - 9 * HOUR, None), alpha=0.7, diversity=0.3, normalize=True, touch=True,
+        since=NOON - 9 * HOUR, alpha=0.7, diversity=0.3, normalize=True, touch=True,
         candidates={"e3": 2.0}, around=1, now=NOON + HOUR, **ANN,
     ),
     "search by learnt weights": lambda m: m.search(

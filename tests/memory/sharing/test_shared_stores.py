@@ -141,7 +141,7 @@ def test_a_change_of_a_lost_owner_is_not_made_twice(
         sent(self, data, **options)
 
     monkeypatch.setattr(server.Frames, "send", lose_first)
-    second.update("a", user_id=USER, output="changed")
+    second.update("a", user_id=USER, text="changed")
     assert len(lost) == 1
     assert [one.version for one in owner.history("a", user_id=USER)] == [1, 2]
 

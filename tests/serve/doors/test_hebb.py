@@ -251,7 +251,7 @@ async def test_the_graph_of_tags_is_that_of_the_caller() -> None:
 
 
 def test_a_tag_graph_counts_a_memory_once() -> None:
-    graph = tag_graph([Episode(id="a", output="x", tags=("Tea", "tea ", "cup"))])
+    graph = tag_graph([Episode(id="a", text="x", tags=("Tea", "tea ", "cup"))])
     assert graph.memories == {"cup": ["a"], "tea": ["a"]}
     assert graph.edges == {("cup", "tea"): 1}
     assert graph.path("tea", "tea") == ["tea"]

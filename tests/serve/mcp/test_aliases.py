@@ -234,7 +234,7 @@ async def test_a_caller_without_a_user_keeps_and_finds_the_notes_without_a_user(
             assert told == "ScopeError: scope: expected the caller's own, or none, got another"
         kept_for_user = await memory.get("k", user_id="user")
         assert kept_for_user is not None
-        assert kept_for_user.output == "tea of user"
+        assert kept_for_user.text == "tea of user"
 
 
 async def test_scopes_of_another_organisation_are_not_looked_through() -> None:

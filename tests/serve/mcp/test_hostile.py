@@ -125,7 +125,7 @@ def test_any_arguments_get_a_result_or_a_typed_refusal(name: str, effort: Effort
                     assert "Traceback" not in shown
             kept = await memory.get("c", user_id="ann")
             assert kept is not None
-            assert kept.output == CANARY
+            assert kept.text == CANARY
         return n_good, n_refused
 
     n_good, n_refused = asyncio.run(main())

@@ -89,8 +89,8 @@ async def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
     async with Memory.in_memory(embedder=None) as memory:
         await memory.remember("ann's canary", id="c", user_id="ann")
         async with over_http(http_app(memory, options=options), bobs) as bob:
-            found = data_of(await bob.call_tool("search", {"query": "canary"}))
-            assert found["matches"] == []
+            found = data_of(await bob.call_tool("search", {"text": "canary"}))
+            assert found["items"] == []
             assert "canary" not in refusal_of(await bob.call_tool("get", {"id": "c"}))
             told = refusal_of(await bob.call_tool("get", {"id": "c", "user_id": "ann"}))
             assert told.startswith("UnknownOptionError: get: expected")
@@ -188,7 +188,7 @@ async def test_calls_beyond_the_queue_and_the_deadline_are_sent_away(
         await asyncio.Event().wait()
 
     begun = asyncio.Semaphore(0)
-    call = message("tools/call", {"name": "search", "arguments": {"query": "x"}})
+    call = message("tools/call", {"name": "search", "arguments": {"text": "x"}})
 
     options = ServiceOptions(max_running=1, max_waiting=1, deadline=0.5)
     async with asked(options=options) as http:
@@ -229,7 +229,7 @@ async def test_requests_stand_alone_and_errors_hold_no_traceback(
             json.dumps(message("tools/call", {"name": canary, "arguments": {canary: 1}})),
             json.dumps(message("tools/call", {"name": "search", "arguments": canary})),
             json.dumps(
-                message("tools/call", {"name": "search", "arguments": {"query": canary}})
+                message("tools/call", {"name": "search", "arguments": {"text": canary}})
             ),
             json.dumps(message("resources/read", {"uri": f"memory:///{canary}/x"})),
         ]  # fmt: skip

@@ -29,9 +29,9 @@ BOB = Caller(user_id="bob", rights=frozenset(("read", "write")))
 READER = replace(BOB, rights=frozenset(("read",)))
 SYSTEMS = ("default", "hypergraph", "l0", "honeycomb", "hebb")
 
-FIND, GET, READ = {"query": "tea"}, {"id": "c"}, {"path": "/index.md"}
+TEXT, FIND, GET, READ = {"text": "tea"}, {"query": "tea"}, {"id": "c"}, {"path": "/index.md"}
 CALLS: dict[str, dict[str, Any]] = {
-    "search": FIND, "get": GET, "list": {}, "history": GET, "get_policy": {},
+    "search": TEXT, "get": GET, "list": {}, "history": GET, "get_policy": {},
     "browse_ls": {"path": "/memories"}, "browse_cat": READ,
     "browse_grep": {"pattern": "tea"}, "browse_find": {},
     "hm_recall": FIND, "memory_search": FIND, "memory_get": GET, "memory_list": {},

@@ -64,9 +64,9 @@ WRONG = (
 )
 WITH_SECRETS = (
     call("save", 11, text=SECRET, id="m", tags=[SECRET]),
-    call("search", 12, query=SECRET),
-    call("search", 13, query="x", recipe=SECRET),
-    call("search", 14, query="x", filter={SECRET: 1}),
+    call("search", 12, text=SECRET),
+    call("search", 13, text="x", recipe=SECRET),
+    call("search", 14, text="x", filter={SECRET: 1}),
     call(SECRET, 15),
     message(SECRET, {SECRET: 1}, number=16),
     message("resources/read", {"uri": f"memory:///{SECRET}/x"}, number=17),
@@ -84,7 +84,7 @@ def check_raw_replies(replies: list[dict[str, Any]]) -> None:
     }
     assert by_id[8]["error"]["code"] == -32600
     assert by_id[1]["result"]["isError"] is True
-    assert "query: expected a value" in by_id[1]["result"]["content"][0]["text"]
+    assert "text: expected a value" in by_id[1]["result"]["content"][0]["text"]
     assert by_id[2]["error"]["code"] == -32601
     assert by_id[4]["error"]["code"] == -32602
     assert by_id[5]["result"] == {}
@@ -278,12 +278,12 @@ async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> N
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names[:3] == ["save", "search", "get"]
         await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
-        found = data_of(await client.call_tool("search", {"query": "tea"}))
-        assert [one["id"] for one in found["matches"]] == ["tea"]
-        assert found["matches"][0]["memory"]["user_id"] == "ann"
+        found = data_of(await client.call_tool("search", {"text": "tea"}))
+        assert [one["episode"]["id"] for one in found["items"]] == ["tea"]
+        assert found["items"][0]["episode"]["user_id"] == "ann"
     async with Client(spawned(tmp_path, "--user", "bob")) as client:
-        found = data_of(await client.call_tool("search", {"query": "tea"}))
-        assert found["matches"] == []
+        found = data_of(await client.call_tool("search", {"text": "tea"}))
+        assert found["items"] == []
         refused = refusal_of(await client.call_tool("get", {"id": "tea"}))
         assert refused.startswith("NotFoundError: id: expected")
         assert "ann" not in refused
@@ -292,8 +292,8 @@ async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> N
         assert {"save", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
         refused = refusal_of(await client.call_tool("save", {"text": "x"}))
         assert refused.startswith("ScopeError: caller: expected the right to write")
-        found = data_of(await client.call_tool("search", {"query": "tea"}))
-        assert [one["id"] for one in found["matches"]] == ["tea"]
+        found = data_of(await client.call_tool("search", {"text": "tea"}))
+        assert [one["episode"]["id"] for one in found["items"]] == ["tea"]
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,14 @@ def ids(matches: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "body"),
     [
-        ("/v1/recall", {"query": "tea", "now": ...}),
-        ("/v1/recall", {"query": "tea", "time_range": [..., None]}),
-        ("/v1/recall/batch", {"queries": [{"query": "tea", "time_range": [None, ...]}]}),
-        ("/v1/recall", {"query": "tea", "filter": {"occurred_at": {"from": ...}}}),
+        ("/v1/recall", {"text": "tea", "now": ...}),
+        ("/v1/recall", {"text": "tea", "since": ...}),
+        ("/v1/recall/batch", {"queries": [{"text": "tea", "until": ...}]}),
+        ("/v1/recall", {"text": "tea", "filter": {"occurred_at": {"from": ...}}}),
         ("/v1/memories", {"text": "tea", "occurred_at": ...}),
         ("/v1/facts", FACT | {"valid_from": ...}),
         ("/v1/facts", FACT | {"valid_from": "2020-02-01", "valid_to": ...}),
-        ("/v1/facts/recall", {"query": "tea", "valid_at": ...}),
+        ("/v1/facts/recall", {"text": "tea", "valid_at": ...}),
         ("/v1/facts/f/end", {"at": ...}),
     ],
 )
@@ -90,7 +90,9 @@ async def test_a_text_of_digits_is_no_time_in_a_table_of_queries() -> None:
     store = Memory.in_memory(embedder=None, recipe=recipes.default)
     async with calling(create_app(store)) as client:
         for time, status in (("2024", 422), ("2024-05-01", 200), (TEA_TIME, 200)):
-            rows = pa.Table.from_pylist([{"query": "tea", "now": time, "time_range": [time] * 2}])
+            rows = pa.Table.from_pylist(
+                [{"text": "tea", "now": time, "since": time, "until": time}]
+            )
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rows.schema) as stream:
                 stream.write_table(rows)
@@ -124,23 +126,23 @@ async def test_tools_search_and_list_what_happened_in_a_time() -> None:
             given = {"text": f"tea {key}", "id": key, "occurred_at": time}
             data_of(await client.call_tool("save", given))
         times = {"since": DAYS[0], "until": DAYS[1]}
-        found = data_of(await client.call_tool("search", {"query": "tea", **times}))
-        assert ids(found["matches"]) == INSIDE
+        found = data_of(await client.call_tool("search", {"text": "tea", **times}))
+        assert ids([one["episode"] for one in found["items"]]) == INSIDE
         for query in ("*", "", " * "):
-            reply = await client.call_tool("search", {"query": query, **times})
+            reply = await client.call_tool("search", {"text": query, **times})
             found = data_of(reply)
-            assert [one["id"] for one in found["matches"]] == ["last", "noon", "first"]
-            assert {one["score"] for one in found["matches"]} == {None}
+            assert [one["episode"]["id"] for one in found["items"]] == ["last", "noon", "first"]
+            assert {one["score"] for one in found["items"]} == {None}
             assert "Nothing" not in text_of(reply)
-        page = {"query": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
+        page = {"text": "*", "since": DAYS[0], "limit": 1, "offset": 1, "kind": "episodic"}
         found = data_of(await client.call_tool("search", page))
-        assert [one["id"] for one in found["matches"]] == ["last"]
+        assert [one["episode"]["id"] for one in found["items"]] == ["last"]
         listed = data_of(await client.call_tool("list", times))
         assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
         both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
         listed = data_of(await client.call_tool("list", both))
         assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
-        refused = await client.call_tool("search", {"query": "*", "alpha": 0.5, **times})
+        refused = await client.call_tool("search", {"text": "*", "alpha": 0.5, **times})
         assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
         refused = await client.call_tool("list", {"until": "yesterday"})
         assert refusal_of(refused) == (
@@ -154,5 +156,5 @@ async def test_tools_list_110_memories_of_a_day() -> None:
             time = datetime(2026, 11, 28, 6, at % 60, at // 60, tzinfo=UTC)
             await memory.remember(f"note {at}", occurred_at=time)
         async with Client(create_server(memory, caller=ME)) as client:
-            asked = {"query": "*", "since": "2026-11-28", "until": "2026-11-28", "limit": 200}
-            assert len(data_of(await client.call_tool("search", asked))["matches"]) == 110
+            asked = {"text": "*", "since": "2026-11-28", "until": "2026-11-28", "limit": 200}
+            assert len(data_of(await client.call_tool("search", asked))["items"]) == 110

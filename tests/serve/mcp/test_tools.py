@@ -87,7 +87,7 @@ async def test_replies_say_in_words_what_their_data_says() -> None:
             "user_id": "ann", "metadata": {}, "valid_to": None,
         }  # fmt: skip
         assert got["links"] == []
-        found = text_of(await client.call_tool("search", {"query": "stone", "around": 1}))
+        found = text_of(await client.call_tool("search", {"text": "stone", "around": 1}))
         assert ' id="e1" user_id="ann" source="memory" kind="episodic"' in found
         assert 'around="e1">\nwhere is the key\n</stored-' in found
         cat = await client.call_tool("browse_cat", {"path": "/memories/episodic/e1.md"})
@@ -99,33 +99,33 @@ async def test_replies_say_in_words_what_their_data_says() -> None:
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("search", {}, "OptionError: query: expected a value, got none"),
+    ("search", {}, "OptionError: text: expected a value, got none"),
     ("feedback", {"query": "x", "used": ["?"]}, "NotFoundError: used[0]: expected a memory"),
     ("feedback", {"query": "x", "used": []}, "OptionError: used: expected"),
     ("search", {"querry": "x"}, "UnknownOptionError: search: expected one of its options"),
-    ("search", {"query": 5}, "DTypeError: query: expected"),
-    ("search", {"query": None}, "DTypeError: query: expected"),
-    ("search", {"query": "x", "limit": "5"}, "DTypeError: limit: expected"),
-    ("search", {"query": "x", "limit": True}, "DTypeError: limit: expected"),
-    ("search", {"query": "x", "limit": 5.5}, "DTypeError: limit: expected"),
-    ("search", {"query": "x", "limit": 0}, "OptionError: limit: expected"),
-    ("search", {"query": "x", "limit": 101}, "OptionError: limit: expected"),
+    ("search", {"text": 5}, "DTypeError: text: expected"),
+    ("search", {"text": None}, "DTypeError: text: expected"),
+    ("search", {"text": "x", "limit": "5"}, "DTypeError: limit: expected"),
+    ("search", {"text": "x", "limit": True}, "DTypeError: limit: expected"),
+    ("search", {"text": "x", "limit": 5.5}, "DTypeError: limit: expected"),
+    ("search", {"text": "x", "limit": 0}, "OptionError: limit: expected"),
+    ("search", {"text": "x", "limit": 101}, "OptionError: limit: expected"),
     (
         "search",
-        {"query": "x", "limit": 100, "offset": 1},
+        {"text": "x", "limit": 100, "offset": 1},
         "OptionError: offset: expected limit + offset <= 100, got 101",
     ),
-    ("search", {"query": "x", "tags": "t"}, "DTypeError: tags: expected"),
-    ("search", {"query": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
-    ("search", {"query": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
-    ("search", {"query": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
+    ("search", {"text": "x", "tags": "t"}, "DTypeError: tags: expected"),
+    ("search", {"text": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
+    ("search", {"text": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
+    ("search", {"text": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
     (
         "search",
-        {"query": "x", "filter": {"no": 1}},
+        {"text": "x", "filter": {"no": 1}},
         "OptionError: no: expected an attribute",
     ),
-    ("search", {"query": "x" * 32_769}, "OptionError: query: expected"),
-    ("search", {"query": "é" * 16_385}, "OptionError: query: expected at most 32768 bytes"),
+    ("search", {"text": "x" * 32_769}, "OptionError: text: expected"),
+    ("search", {"text": "é" * 16_385}, "OptionError: text: expected at most 32768 bytes"),
     ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
     ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
     ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
@@ -166,23 +166,23 @@ def nested(levels: int) -> Any:
 async def test_limits_are_those_of_the_options_to_the_number() -> None:
     options = ServiceOptions(max_query=6, max_limit=20, max_ids=3, max_levels=6)
     taken: list[tuple[str, dict[str, Any]]] = [
-        ("search", {"query": "xxxxxx"}),
-        ("search", {"query": "é" * 3}),
-        ("search", {"query": "x", "limit": 20}),
-        ("search", {"query": "x", "limit": 1, "offset": 19}),
-        ("search", {"query": "x", "tags": ["a"] * 3}),
+        ("search", {"text": "xxxxxx"}),
+        ("search", {"text": "é" * 3}),
+        ("search", {"text": "x", "limit": 20}),
+        ("search", {"text": "x", "limit": 1, "offset": 19}),
+        ("search", {"text": "x", "tags": ["a"] * 3}),
         ("save", {"text": "t", "metadata": nested(3)}),
         ("list", {}),  # by default 50, where so many may be asked for
     ]
     refused: list[tuple[str, dict[str, Any], str]] = [
-        ("search", {"query": "xxxxxxx"}, "query: expected at most 6 bytes, got 7"),
-        ("search", {"query": "xé" * 3}, "query: expected at most 6 bytes, got 9"),
-        ("search", {"query": "x", "limit": 21}, "limit: expected <= 20, got 21"),
-        ("search", {"query": "x", "limit": 1, "offset": 20},
+        ("search", {"text": "xxxxxxx"}, "text: expected at most 6 bytes, got 7"),
+        ("search", {"text": "xé" * 3}, "text: expected at most 6 bytes, got 9"),
+        ("search", {"text": "x", "limit": 21}, "limit: expected <= 20, got 21"),
+        ("search", {"text": "x", "limit": 1, "offset": 20},
          "offset: expected limit + offset <= 20, got 21"),
-        ("search", {"query": "x", "tags": ["a"] * 4},
+        ("search", {"text": "x", "tags": ["a"] * 4},
          "tags: expected at most 3 entries in a list, got 4"),
-        ("search", {"query": "x", "filter": {"kind": ["a"] * 4}},
+        ("search", {"text": "x", "filter": {"kind": ["a"] * 4}},
          "filter: expected at most 3 entries in a list, got 4"),
         ("save", {"text": "t", "metadata": nested(4)},
          "metadata: expected a message of at most 6 levels of JSON, got more"),
@@ -200,7 +200,7 @@ async def test_limits_are_those_of_the_options_to_the_number() -> None:
         for name, default in (("search", 10), ("list", 20), ("memory_search", 20)):
             limit = tools[name].input_schema["properties"]["limit"]
             assert (limit["anyOf"][0]["maximum"], limit["default"]) == (20, default)
-        assert tools["search"].input_schema["properties"]["query"]["maxLength"] == 6
+        assert tools["search"].input_schema["properties"]["text"]["maxLength"] == 6
 
 
 async def test_an_unexpected_error_is_told_and_logged_without_a_word_of_the_call(
@@ -211,7 +211,7 @@ async def test_an_unexpected_error_is_told_and_logged_without_a_word_of_the_call
 
     async with asked(ANN) as (client,):
         monkeypatch.setattr(Memory, "search", broken)
-        refused = refusal_of(await client.call_tool("search", {"query": "canary"}))
+        refused = refusal_of(await client.call_tool("search", {"text": "canary"}))
         assert refused == "InternalError: an internal error; the log of the server says more"
         monkeypatch.setattr(Memory, "list", broken)
         with pytest.raises(MCPError, match="internal error"):
@@ -225,7 +225,7 @@ async def test_a_closed_store_is_a_refusal() -> None:
         server = create_server(memory, caller=ANN)
         await memory.close()
     async with Client(server) as client:
-        told = refusal_of(await client.call_tool("search", {"query": "x"}))
+        told = refusal_of(await client.call_tool("search", {"text": "x"}))
         assert told == "OptionError: memory: expected an open store, got a closed one"
 
 
@@ -282,12 +282,12 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own() -> None:
             shared = {"text": "Friday is free", "id": "f", "visibility": "global"}
             await other.call_tool("save", shared)
             await one.call_tool("save", {"text": "Friday is mine", "id": "m"})
-            found = data_of(await one.call_tool("search", {"query": "friday"}))
-            assert {(m["id"], m["memory"]["user_id"]) for m in found["matches"]} == {
+            found = data_of(await one.call_tool("search", {"text": "friday"}))
+            assert {(m["episode"]["id"], m["episode"]["user_id"]) for m in found["items"]} == {
                 ("f", "ops"), ("m", "planner"),
             }  # fmt: skip
-            found = data_of(await other.call_tool("search", {"query": "friday"}))
-            assert [match["id"] for match in found["matches"]] == ["f"]
+            found = data_of(await other.call_tool("search", {"text": "friday"}))
+            assert [match["episode"]["id"] for match in found["items"]] == ["f"]
             change = {"id": "m", "text": "Friday is taken"}
             refused = refusal_of(await one.call_tool("update", change))
             assert refused.startswith("OptionError: reason: expected a reason")

@@ -46,7 +46,7 @@ def fill(memory: MemorySync) -> None:
     )  # fmt: skip
     memory.remember("The replica of bob", id="bobs", user_id="bob")
     memory.update(
-        "disk", user_id="alice", output=f"{TEXTS['disk']}; a larger disk helped", reason=HOSTILE
+        "disk", user_id="alice", text=f"{TEXTS['disk']}; a larger disk helped", reason=HOSTILE
     )
     memory.link(["disk", "lag"], "follows", user_id="alice", description=HOSTILE)
     memory.link(["disk", "twin", "limits"], "on <em>call</em>", user_id="alice")

@@ -27,7 +27,7 @@ HOSTILE = ('"', "*", "AND", "NEAR(", ":", "^", "\0", "%_", "(", "🦜", "a" * 5_
 def _episode(at: int = 0, **fields: Any) -> Episode:
     """Return an episode of so many hours after noon."""
     time = NOON + timedelta(hours=at)
-    given = {"id": f"e{at}", "user_id": "alice", "output": f"note {at}", "occurred_at": time}
+    given = {"id": f"e{at}", "user_id": "alice", "text": f"note {at}", "occurred_at": time}
     return Episode(**{**given, **fields})
 
 
@@ -116,7 +116,7 @@ class MemoryContract:
 
     def test_an_episode_comes_back_as_it_was(self) -> None:
         kept = _episode(
-            input="Wo läuft es?", output="Auf pg-eu-2 🐘", metadata={"n": [1, None]}, tags=("a",)
+            input="Wo läuft es?", text="Auf pg-eu-2 🐘", metadata={"n": [1, None]}, tags=("a",)
         )
 
         async def ask(memory: Any) -> Any:
@@ -125,7 +125,7 @@ class MemoryContract:
         assert self._with([kept], ask) == [kept]
 
     def test_matches_are_the_episodes_in_their_order(self) -> None:
-        episodes = [_episode(at, output=f"tea {'note ' * at}") for at in range(4)]
+        episodes = [_episode(at, text=f"tea {'note ' * at}") for at in range(4)]
 
         async def ask(memory: Any) -> Any:
             options = {"user_id": "alice", "limit": 10}
@@ -140,7 +140,7 @@ class MemoryContract:
         assert scores == sorted(scores, reverse=True)
 
     def test_the_same_call_gives_the_same(self) -> None:
-        episodes = [_episode(at, output="the same words") for at in range(6)]
+        episodes = [_episode(at, text="the same words") for at in range(6)]
 
         async def ask(memory: Any) -> Any:
             return [await memory.recall("words", user_id="alice", limit=6) for _ in range(3)]
@@ -179,7 +179,7 @@ class MemoryContract:
             assert self._ask([_episode()], query, user_id="carol") == []
 
     def test_one_id_may_be_of_several_users(self) -> None:
-        episodes = [_episode(0), _episode(0, user_id="bob", output="note of bob")]
+        episodes = [_episode(0), _episode(0, user_id="bob", text="note of bob")]
 
         async def ask(memory: Any) -> Any:
             return [await memory.recall("note", user_id=user) for user in ("alice", "bob")]

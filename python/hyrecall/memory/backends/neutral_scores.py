@@ -13,7 +13,13 @@ from hyrecall.index import Index
 from hyrecall.memory.data.types import Episode, EpisodeMatch
 from hyrecall.memory.derived.layout import Layout, layout_of
 from hyrecall.memory.recall.audience import AskedBy
-from hyrecall.memory.recall.call import RecallArguments, TimeRange, read_ask
+from hyrecall.memory.recall.call import (
+    RecallArguments,
+    TimeRange,
+    read_ask,
+    read_range,
+    read_text,
+)
 from hyrecall.recipes import loom
 from hyrecall.table.schema import Schema, Text
 
@@ -59,8 +65,8 @@ def default_recall_scored(
 
     Examples
     --------
-    >>> matches = default_recall_scored([Episode(output="tea"), Episode(output="milk")], score=0.5)
-    >>> [(match.episode.output, match.score, match.bm25_score) for match in matches]
+    >>> matches = default_recall_scored([Episode(text="tea"), Episode(text="milk")], score=0.5)
+    >>> [(match.episode.text, match.score, match.bm25_score) for match in matches]
     [('tea', 0.5, None), ('milk', 0.5, None)]
     """
     if isinstance(memory, Sequence):
@@ -92,9 +98,9 @@ class RecallOnly:
     >>> import asyncio
     >>> class Fixed:
     ...     async def recall(self, query, **options):
-    ...         return [Episode(output="tea")]
+    ...         return [Episode(text="tea")]
     >>> matches = asyncio.run(RecallOnly(Fixed()).recall_scored("anything"))
-    >>> [(match.episode.output, match.score) for match in matches]
+    >>> [(match.episode.text, match.score) for match in matches]
     [('tea', 1.0)]
     """
 
@@ -166,9 +172,10 @@ def check_recall(
     vector: object = None,
 ) -> RecallArguments:
     """Check the arguments of ``recall``, as a store does."""
+    since, until = read_range("time_range", time_range)
     return read_ask(
-        query, AskedBy(), loom, kind=kind, limit=limit, time_range=time_range, alpha=alpha,
-        vector=vector, deepen=True,
+        read_text("query", query), AskedBy(), loom, kind=kind, limit=limit, since=since,
+        until=until, alpha=alpha, vector=vector, deepen=True,
     )  # fmt: skip
 
 

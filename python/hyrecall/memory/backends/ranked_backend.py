@@ -13,7 +13,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from hyrecall.base.arguments import check_keywords, same_arguments
@@ -200,7 +199,7 @@ class ChromaMemory(RankedBackend):
         }
         self._collection.upsert(
             ids=[_place(episode.user_id, episode.id)],
-            documents=[episode.text or " "],
+            documents=[episode.full_text or " "],
             metadatas=[kept],
         )
 
@@ -246,7 +245,7 @@ def _where(user: str | None, ask: RecallArguments) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"user": _owner(user)}]
     if ask.kind is not None:
         parts.append({"kind": ask.kind})
-    times: tuple[datetime | None, datetime | None] = ask.time_range or (None, None)
+    times = ask.since, ask.until
     for sign, time in zip(("$gte", "$lte"), times, strict=True):
         if time is not None:
             parts.append({"at": {sign: to_micros(time)}})

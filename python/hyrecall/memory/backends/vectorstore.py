@@ -124,14 +124,14 @@ class VectorStore:
                 Episode,
                 {
                     "id": names[at],
-                    "output": text,
+                    "text": text,
                     "occurred_at": _EPOCH,  # equal scores are ordered by id alone
                     "metadata": {} if metadatas is None else metadatas[at],
                 },
             )
             for at, text in enumerate(texts)
         )
-        rows = self._vectors([one.output for one in new], vectors)
+        rows = self._vectors([one.text for one in new], vectors)
         with self._lock:
             episodes = self._episodes + new
             if len({one.id for one in episodes}) < len(episodes):
@@ -204,7 +204,7 @@ class VectorStore:
         return [
             FoundText(
                 match.episode.id,
-                match.episode.output,
+                match.episode.text,
                 dict(match.episode.metadata),
                 match.score,
                 match.vector_score,

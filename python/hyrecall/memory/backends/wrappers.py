@@ -31,10 +31,10 @@ class AutoExtract:
     >>> from hyrecall.memory import Memory
     >>> from hyrecall.recipes import loom
     >>> def likes(episode):
-    ...     return [Fact(subject="ann", predicate="likes", object=episode.output)]
+    ...     return [Fact(subject="ann", predicate="likes", object=episode.text)]
     >>> async def main() -> list[str]:
     ...     async with Memory.in_memory(recipe=loom, embedder=None) as memory:
-    ...         await AutoExtract(memory, likes).remember(Episode(output="tea", user_id="ann"))
+    ...         await AutoExtract(memory, likes).remember(Episode(text="tea", user_id="ann"))
     ...         return [one.object for one in await memory.recall_facts("likes", user_id="ann")]
     >>> asyncio.run(main())
     ['tea']

@@ -278,8 +278,9 @@ class Episode(_StoredItem):
     ----------
     id : str, default drawn at random
         Unique among the memories of its user.
-    input, output : str, default ""
-        What is searched.
+    input, text : str, default ""
+        What is searched: the words of the memory, and the message that they answer. ``output``,
+        the name of the text in Loom's episodes, is taken too, and read.
     user_id : str, optional
         Whose it is: a user or an agent. None is the anonymous bucket.
     org, workspace : str, optional
@@ -312,14 +313,14 @@ class Episode(_StoredItem):
 
     Examples
     --------
-    >>> episode = Episode(user_id="alice", output="The build runs on Debian 12")
+    >>> episode = Episode(user_id="alice", text="The build runs on Debian 12")
     >>> episode.kind, episode.created_at == episode.occurred_at
     ('episodic', True)
     """
 
     id: Name = _new_id("ep")
     input: Text = ""
-    output: Text = ""
+    text: Text = ""
     kind: Name = "episodic"
     source: Label = None
     session_id: Label = None
@@ -333,10 +334,15 @@ class Episode(_StoredItem):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_time(cls, given: Any) -> Any:
-        """Return both names of the time the value of the one that was given."""
+    def _one_name(cls, given: Any) -> Any:
+        """Read Loom's name of the text; give both names of the time the value of the one given."""
         if not isinstance(given, dict):
             return given
+        if "output" in given:
+            given = dict(given)
+            said = given.pop("output")
+            if given.setdefault("text", said) != said:
+                raise error(OptionError, "output", "that of text, or none", "another")
         names = ("occurred_at", "created_at")
         times = [given[name] for name in names if name in given]
         return given | dict.fromkeys(names, times[0] if times else datetime.now(UTC)) | given
@@ -357,9 +363,14 @@ class Episode(_StoredItem):
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def text(self) -> str:
-        """Input and output, a line each where both are there: what is embedded."""
-        return "\n".join(part for part in (self.input, self.output) if part.strip())
+    def output(self) -> str:
+        """The text, by its name in Loom's episodes."""
+        return self.text
+
+    @property
+    def full_text(self) -> str:
+        """Input and text, a line each where both are there: what is embedded."""
+        return "\n".join(part for part in (self.input, self.text) if part.strip())
 
 
 class Fact(_StoredItem):
@@ -668,7 +679,7 @@ class OwnFields(_Fields, total=False):
 
 
 class EpisodeFields(OwnFields, total=False):
-    """Fields of an :class:`hyrecall.memory.Episode` beside its ``output``."""
+    """Fields of an :class:`hyrecall.memory.Episode` beside its text."""
 
     user_id: str | None
     org: str | None
@@ -679,7 +690,7 @@ class EpisodeFields(OwnFields, total=False):
 class Changes(_Fields, total=False):
     """Fields that an update may change; ``valid_to`` is that of a fact."""
 
-    output: str
+    text: str
     valid_to: datetime | None
     visibility: Visibility
 

@@ -192,14 +192,14 @@ class _Backfill:
 
     def _embedded(self, page: dict[int, Episode]) -> Iterator[tuple[int, bytes, str]]:
         """Embed a page in one call, or in smaller ones if that fails; yield vectors to write."""
-        with_text = [(row, episode) for row, episode in page.items() if episode.text.strip()]
+        with_text = [(row, episode) for row, episode in page.items() if episode.full_text.strip()]
         self._n_passed += len(page) - len(with_text)
-        texts = [episode.text for _, episode in with_text]
+        texts = [episode.full_text for _, episode in with_text]
         vectors, why = self._guard.embed_each(texts, budget=self._budget)
         for (row, episode), vector, fault in zip(with_text, vectors, why, strict=True):
             made: np.ndarray[Any, Any] | NoVectors = vector if fault is None else fault
             if fault is not None and fault.fault not in _OF_ALL | OF_TEXT:
-                alone = self._guard.embed([episode.text], budget=self._budget)
+                alone = self._guard.embed([episode.full_text], budget=self._budget)
                 made = alone if isinstance(alone, NoVectors) else alone[0]
             if not isinstance(made, NoVectors):
                 yield row, encode_vector(made), self._model

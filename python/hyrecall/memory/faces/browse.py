@@ -495,7 +495,7 @@ def _session(key: str) -> str:
 
 
 def _title(episode: Episode) -> str:
-    line = _line(episode.output.strip() or episode.input.strip() or episode.id)
+    line = _line(episode.text.strip() or episode.input.strip() or episode.id)
     return line if len(line) <= _TITLE else f"{line[:_TITLE]}..."
 
 
@@ -505,7 +505,7 @@ def _line(text: str) -> str:
 
 
 def _texts(episode: Episode) -> list[str]:
-    return [text for text in (episode.input, episode.output) if text.strip()]
+    return [text for text in (episode.input, episode.text) if text.strip()]
 
 
 def _until(fact: Fact) -> str:

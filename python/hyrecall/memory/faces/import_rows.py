@@ -133,6 +133,8 @@ class VersionLine(BaseModel):
         twice = sorted(_IDENTITY & set(content))
         if twice:
             raise error(OptionError, "content", "no identity: it stands beside it", twice[0])
+        if "output" in content:  # Loom's name, which only a constructor takes
+            raise error(OptionError, "content", "text", "output")
         return {**content, **self.cell.identity(), "id": self.id}
 
     @staticmethod

@@ -1,6 +1,6 @@
 """Rows that a saved index still holds and its database has lost, as lines that an import reads.
 
-An index holds less than the database: the text of a memory as one (not input and output apart), no
+An index holds less than the database: the text of a memory as one (not input and text apart), no
 history, no metadata in most layouts, of a fact its sentence and its times, of an edge's ends no
 roles. So it is the last resort after a backup.
 """
@@ -117,7 +117,7 @@ def _where(row: dict[str, Any]) -> dict[str, Any]:
 def _version(row: dict[str, Any]) -> VersionLine:
     episode = Episode(
         **_where(row),
-        output=row["text"] or "",
+        text=row["text"] or "",
         kind=RESCUED_FACT if row["kind"] == KIND else row["kind"],
         metadata=json.loads(row.get("data") or "{}") | _times(row),
         tags=tuple(row["tags"] or ()),

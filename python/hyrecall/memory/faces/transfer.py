@@ -271,7 +271,7 @@ _NEEDED = {"key", "value", "created_at", "updated_at"}
 
 def read_l0(path: Path) -> Iterator[Numbered]:
     """Read the memories and links of an l0 database; it is not changed."""
-    # Each becomes a note: a scope its user, a key its id, a value its output; what is archived
+    # Each becomes a note: a scope its user, a key its id, a value its text; what is archived
     # stays so. Vectors that are none are left out, and links between two scopes are errors: an edge
     # lies in one cell.
     if not path.is_file():
@@ -342,7 +342,7 @@ def _memory(
         "pinned": bool(pinned),
         "content": {
             "kind": NOTE,
-            "output": value,
+            "text": value,
             "occurred_at": _time("created_at", created_at).isoformat(),
             "tags": _tags(tags),
             "metadata": metadata,

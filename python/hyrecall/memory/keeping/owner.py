@@ -180,11 +180,11 @@ class Filling:
             episodes = episodes_of_rows(connection, wanted, every_cell(connection), damaged)
         self._refused |= set(wanted) - set(episodes)  # damaged, or changed meanwhile
         self._refused |= set(wanted) & self._written  # the index does not take what was made
-        rows = [(row, one) for row, one in episodes.items() if one.text.strip()]
+        rows = [(row, one) for row, one in episodes.items() if one.full_text.strip()]
         if not rows:
             return ""
         vectors, why = many.embed_each(
-            [one.text for _, one in rows], budget=PAGE_SECONDS, waits=True
+            [one.full_text for _, one in rows], budget=PAGE_SECONDS, waits=True
         )
         self._guard.learn_from(many)
         if many.dim is not None and many.dim != self._follower.dim:

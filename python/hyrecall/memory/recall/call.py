@@ -20,6 +20,7 @@ from hyrecall.ask.recipe import Dense, Lexical, Recipe
 from hyrecall.ask.request import read_surrounding
 from hyrecall.ask.scoring import RRF, Above, Max, WeightedSum, read_floor
 from hyrecall.base.arguments import as_int, number, python_scalar
+from hyrecall.base.times import read_moment
 from hyrecall.embed.protocol import NORMS, norms
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.hits.trace import Trace
@@ -236,7 +237,11 @@ def _function(reranker: Reranker) -> Reranker:
 # ---- Checks the arguments of one recall and freezes them ----
 
 TimeRange = tuple[date | None, date | None]
-"""A first and a last time, both included; a date alone is the whole day in UTC."""
+"""Loom's form of a first and a last time, both included; a date alone is the whole day in UTC."""
+
+Moment: TypeAlias = date | str
+"""An end of a range of times, included: a datetime, a date (the whole day in UTC), or either as
+ISO 8601."""
 
 Hints: TypeAlias = "Sequence[str] | Mapping[str, float]"
 """Ids that a caller names: best first, or each with a score."""
@@ -255,7 +260,8 @@ class RecallArguments:
     recipe: Recipe
     by_words: Recipe
     kind: str | None = None
-    time_range: tuple[datetime | None, datetime | None] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     tags: tuple[str, ...] | None = None
     valid_at: datetime | None = None
     own_filter: Filter | None = None
@@ -278,12 +284,12 @@ class RecallArguments:
 
     @cached_property
     def filter(self) -> Filter | None:
-        """Kind, time range, tags, validity and the caller's own filter, joined as one."""
+        """Kind, times, tags, validity and the caller's own filter, joined as one."""
         parts: list[Filter] = []
         if self.kind is not None:
             parts.append(Filter(kind=self.kind))
-        if self.time_range is not None and self.time_range != (None, None):
-            parts.append(Filter(occurred_at=self.time_range))
+        if self.since is not None or self.until is not None:
+            parts.append(Filter(occurred_at=(self.since, self.until)))
         if self.tags is not None:
             parts.append(Filter(tags=list(self.tags)))
         if self.valid_at is not None:
@@ -326,14 +332,15 @@ def holding(now: datetime) -> Filter:
 
 
 def read_ask(
-    query: object,
+    text: object,
     by: AskedBy,
     recipe: Recipe,
     *,
     kind: str | None = None,
     limit: int = 10,
     offset: int = 0,
-    time_range: TimeRange | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     tags: Sequence[str] | None = None,
     valid_at: datetime | None = None,
     filter: FilterLike | None = None,  # noqa: A002
@@ -357,9 +364,9 @@ def read_ask(
     """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit."""
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
-    text = _text(query)
-    if not text.strip() and vector is None and recipe.on_empty == "error":
-        raise error(OptionError, "query", f"words ({recipe.name})", "blank text")
+    query = read_text("text", text)
+    if not query.strip() and vector is None and recipe.on_empty == "error":
+        raise error(OptionError, "text", f"words ({recipe.name})", "blank text")
     n, skipped = _count("limit", limit), _count("offset", offset)
     if deepen:
         recipe = recipe.replace(depth=min(max(recipe.depth, n + skipped), _MOST))
@@ -379,12 +386,13 @@ def read_ask(
     recipe = balanced(by_words, alpha)
     check_floors(recipe, min_score)
     return RecallArguments(
-        query=text,
+        query=query,
         by=by,
         recipe=recipe,
         by_words=by_words,
         kind=None if kind is None else check_id("kind", kind),
-        time_range=read_times(time_range),
+        since=read_begin("since", since),
+        until=read_end("until", until),
         tags=read_tags(tags),
         valid_at=None if valid_at is None else in_utc(_time("valid_at", valid_at)),
         own_filter=read_narrowing(filter, metadata),
@@ -458,14 +466,15 @@ def read_seconds(argument: str, seconds: object) -> float | None:
 # ---- arguments ----
 
 
-def _text(query: object) -> str:
-    if not isinstance(query, str):
-        raise error(DTypeError, "query", "a str", type(query).__name__)
+def read_text(argument: str, text: object) -> str:
+    """Check what is looked for."""
+    if not isinstance(text, str):
+        raise error(DTypeError, argument, "a str", type(text).__name__)
     try:
-        query.encode()
+        text.encode()
     except UnicodeEncodeError as fault:
-        raise error(OptionError, "query", "valid Unicode", fault.reason) from None
-    return query
+        raise error(OptionError, argument, "valid Unicode", fault.reason) from None
+    return text
 
 
 def _count(argument: str, value: object) -> int:
@@ -523,25 +532,36 @@ def read_tags(tags: object) -> tuple[str, ...] | None:
     return tuple(check_id("tags", tag) for tag in tags)
 
 
-def read_times(time_range: object) -> tuple[datetime | None, datetime | None] | None:
-    """Read a first and a last time, both included, as datetimes in UTC."""
-    # None is an open end, a date the whole day; naive times are UTC.
-    if time_range is None:
-        return None
-    if not isinstance(time_range, tuple | list) or len(time_range) != 2:
-        raise error(DTypeError, "time_range", "(first, last)", repr(time_range))
-    first, last = time_range
-    return _in_utc(first, time.min), _in_utc(last, time.max)
+def read_range(argument: str, given: object) -> tuple[datetime | None, datetime | None]:
+    """Read Loom's pair of a first and a last time, both included."""
+    if given is None:
+        return None, None
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise error(DTypeError, argument, "(first, last)", repr(given))
+    if any(isinstance(end, str) for end in given):
+        raise error(DTypeError, argument, "a datetime or a date", "str")
+    return read_begin(argument, given[0]), read_end(argument, given[1])
 
 
-def _in_utc(end: object, of_day: time) -> datetime | None:
-    if end is None:
-        return None
+def read_begin(argument: str, given: object) -> datetime | None:
+    """Read the first time of a range; None is an open end, a date its midnight."""
+    return None if given is None else _in_utc(argument, given, time.min)
+
+
+def read_end(argument: str, given: object) -> datetime | None:
+    """Read the last time of a range, which is in it; None is an open end, a date the whole day."""
+    return None if given is None else _in_utc(argument, given, time.max)
+
+
+def _in_utc(argument: str, end: object, of_day: time) -> datetime:
+    if isinstance(end, str):
+        end = read_moment(argument, end)
     if isinstance(end, date) and not isinstance(end, datetime):
         end = datetime.combine(end, of_day)
     if not isinstance(end, datetime):
-        raise error(DTypeError, "time_range", "a datetime or a date", type(end).__name__)
-    return in_utc(end)
+        wish = "a datetime, a date, or one of them as ISO 8601"
+        raise error(DTypeError, argument, wish, type(end).__name__)
+    return in_utc(end, argument)
 
 
 # ---- The search of the index and its result: plain data, which may

@@ -543,7 +543,7 @@ def _by_substring(
         rows = [found[at] for at in _page(connection, found, ask, seen, now)]
     ends = ends_of(connection, rows, cells)
     episodes = episodes_of_rows(connection, rows, cells, damaged, shown=True)
-    kept = within_budget(ask, {row: episodes[row].text for row in rows if row in episodes})
+    kept = within_budget(ask, {row: episodes[row].full_text for row in rows if row in episodes})
     matches = [
         EpisodeMatch(
             episode=episodes[row], score=score, is_fill=ask.is_blank, valid_to=ends.get(row)

@@ -183,7 +183,7 @@ def answer(
     is_nothing = ask.is_blank and (recipe.on_empty != "newest" or recipe.has_budget)
     if by_pattern or is_nothing or not _reaches(score, recipe):
         return [], score, ""
-    since, until = ask.time_range or (None, None)
+    since, until = ask.since, ask.until
     by_source = Provenance.among(recipe.shaping)
     wanted = Wanted(
         kind=ask.kind,

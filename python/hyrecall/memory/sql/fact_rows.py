@@ -58,7 +58,7 @@ def as_episode(fact: Fact) -> Episode:
     fields = {
         **home_of(fact).identity(),
         "id": fact.id,
-        "output": fact.text,
+        "text": fact.text,
         "kind": KIND,
         "occurred_at": fact.valid_from,
         "metadata": fact.metadata,

@@ -231,7 +231,7 @@ def update(
     embedding: Embedding = (None, None)
     if vector is not None:
         embedding = NewVersion(cell, new, vector, model).embedding()
-    elif new.text == old.text:
+    elif new.full_text == old.full_text:
         embedding = embedding_of(connection, row)
     target = as_kept(connection, cell._replace(visibility=new.visibility, source=new.source))
     if target == cell:

@@ -158,10 +158,10 @@ class ChangedMemory(_HebbBody):
 
     def changes(self) -> dict[str, Any]:
         """Return the fields of an episode that change."""
-        names = {"content": "output", "importance_score": "importance"}
+        names = {"content": "text", "importance_score": "importance"}
         given = {name: getattr(self, name) for name in self.model_fields_set}
         made = {names.get(name, name): one for name, one in given.items() if one is not None}
-        return made | ({"input": ""} if "output" in made else {})
+        return made | ({"input": ""} if "text" in made else {})
 
 
 @router.post("/api/v1/search", summary="Search memories")

@@ -291,7 +291,7 @@ async def get(id: PathId, scope: ReadAgent, request: Request) -> dict[str, Any]:
 async def modify(id: PathId, body: Modified, who: Writer, request: Named) -> dict[str, Any]:  # noqa: A002
     """Append a version with another text; the reason is kept with it."""
     store = _writing(who, request, body.agent_id)
-    await store.call("update", id, reason=body.reason, output=body.content, input="")
+    await store.call("update", id, reason=body.reason, text=body.content, input="")
     return as_changed(id, "modified")
 
 

@@ -153,7 +153,7 @@ class Asks(BaseModel):
 
 def as_memory(episode: Episode, updated_at: str | None = None) -> dict[str, Any]:
     """Return an episode in mem0's shape."""
-    text = episode.text
+    text = episode.full_text
     rest = {name: one for name, one in episode.metadata.items() if name not in OWN_KEYS}
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     made = {
@@ -175,7 +175,7 @@ def as_history(key: str, versions: Sequence[Version]) -> list[dict[str, Any]]:
     made, before = [], None
     created = iso(versions[0].recorded_at) if versions else None
     for one in versions:
-        text = None if one.episode is None else one.episode.text
+        text = None if one.episode is None else one.episode.full_text
         is_gone = one.status != "live"
         made.append(
             {
@@ -309,7 +309,7 @@ async def update(
         old = (await store.existing(id)).metadata
         own = {name: old[name] for name in OWN_KEYS if name in old}
         more = {"metadata": body.metadata | own}
-    await store.call("update", id, reason=BY_REST, output=body.text, input="", **more)
+    await store.call("update", id, reason=BY_REST, text=body.text, input="", **more)
     return {"message": "Memory updated successfully!"}
 
 

@@ -12,7 +12,7 @@ from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment, read_time
 from hyrecall.errors import OptionError, error
-from hyrecall.memory import Edge, Episode, Matches, Remembered, Version
+from hyrecall.memory import Degradation, Edge, Episode, Matches, Remembered, Version
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
 from hyrecall.serve.mcp.session import CallerSession, missing
@@ -61,18 +61,24 @@ class ListedMemory(OneMemory):
 class Match(Structure):
     """A memory that was found, with its score."""
 
-    id: str
-    text: str
+    episode: OneMemory
     score: float | None = Field(
         description="What the list is ordered by; its scale is the recipe's. Null: newest first."
     )
     vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
     bm25_score: float | None = Field(description="BM25; null: not computed.")
+    rerank_score: float | None = Field(description="A reranker's; null: none ran on it.")
     is_fill: bool = Field(description="Not found, but added as one of the newest.")
     is_exact: bool = Field(description="First because it holds what was asked for as a whole.")
     valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
-    memory: OneMemory
     around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
+
+
+class Reason(Structure):
+    """Why a reply holds less than it could."""
+
+    reason: str
+    detail: str
 
 
 class Saved(Structure):
@@ -81,7 +87,7 @@ class Saved(Structure):
     id: str
     version: int
     embedded: bool = Field(description="Whether it has a vector; without one, words find it.")
-    reasons: list[str] = Field(description="Why it has none.")
+    reasons: list[Reason] = Field(description="Why it has none.")
 
 
 class End(Structure):
@@ -110,12 +116,13 @@ class OneVersion(Structure):
     successor: str | None
     recorded_at: datetime
     text: str | None = Field(description="Null: the memory was deleted.")
+    input: str | None = Field(None, description="The message that the text answers.")
 
 
 def memory_shape(one: Episode) -> OneMemory:
     """Return a memory as data."""
     return OneMemory(
-        id=one.id, text=one.output, input=one.input or None, kind=one.kind, tags=list(one.tags),
+        id=one.id, text=one.text, input=one.input or None, kind=one.kind, tags=list(one.tags),
         occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
         importance=one.importance, session_id=one.session_id, source=one.source,
         visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
@@ -135,8 +142,8 @@ def listed_shapes(
 def match_shape(one: Episode, end: datetime | None) -> Match:
     """Return a memory that was listed, not ranked, as a match; the fact that it is may end."""
     return Match(
-        id=one.id, text=one.text, score=None, vector_score=None, bm25_score=None, is_fill=False,
-        is_exact=False, valid_to=end, memory=memory_shape(one), around=[],
+        episode=memory_shape(one), score=None, vector_score=None, bm25_score=None,
+        rerank_score=None, is_fill=False, is_exact=False, valid_to=end, around=[],
     )  # fmt: skip
 
 
@@ -144,10 +151,9 @@ def match_shapes(matches: Matches) -> list[Match]:
     """Return matches as data."""
     return [
         Match(
-            id=one.episode.id, text=one.episode.text, score=one.score,
-            vector_score=one.vector_score, bm25_score=one.bm25_score, is_fill=one.is_fill,
-            is_exact=one.is_exact, valid_to=one.valid_to, memory=memory_shape(one.episode),
-            around=list(map(memory_shape, near)),
+            episode=memory_shape(one.episode), score=one.score, vector_score=one.vector_score,
+            bm25_score=one.bm25_score, rerank_score=one.rerank_score, is_fill=one.is_fill,
+            is_exact=one.is_exact, valid_to=one.valid_to, around=list(map(memory_shape, near)),
         )
         for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
     ]  # fmt: skip
@@ -155,8 +161,10 @@ def match_shapes(matches: Matches) -> list[Match]:
 
 def saved_shape(kept: Remembered) -> Saved:
     """Return what was written as data."""
-    reasons = [str(reason) for reason in kept.reasons]
-    return Saved(id=kept.id, version=kept.version, embedded=kept.embedded, reasons=reasons)
+    return Saved(
+        id=kept.id, version=kept.version, embedded=kept.embedded,
+        reasons=reason_shapes(kept.reasons),
+    )  # fmt: skip
 
 
 def edge_shape(edge: Edge) -> Link:
@@ -172,37 +180,44 @@ def edge_shape(edge: Edge) -> Link:
 
 def version_shape(one: Version) -> OneVersion:
     """Return a version as data."""
+    text, said = (None, None) if one.episode is None else (one.episode.text, one.episode.input)
     return OneVersion(
         version=one.version, status=one.status, reason=one.reason, successor=one.successor,
-        recorded_at=one.recorded_at, text=None if one.episode is None else one.episode.text,
+        recorded_at=one.recorded_at, text=text, input=said or None,
     )  # fmt: skip
 
 
-def reasons_of(matches: Matches) -> list[str]:
-    """Return why a recall is degraded."""
-    return [str(reason) for reason in matches.reasons]
+def reason_shapes(reasons: Iterable[Degradation]) -> list[Reason]:
+    """Return why a reply is degraded as data."""
+    return [Reason(reason=str(one.reason), detail=one.detail) for one in reasons]
 
 
 def text_of_matches(found: dict[str, Any]) -> str:
     """Return matches as text, best first, each fenced, and what stands around it too."""
     texts = [
         (origin, text)
-        for one in found["matches"]
+        for one in found["items"]
         for origin, text in (
             (
-                _origin(one["memory"]) | {"newest": one["is_fill"], "valid_to": one["valid_to"]},
-                one["text"],
+                _origin(one["episode"]) | {"newest": one["is_fill"], "valid_to": one["valid_to"]},
+                _said(one["episode"]),
             ),
-            *((_origin(near) | {"around": one["id"]}, near["text"]) for near in one["around"]),
+            *(
+                (_origin(near) | {"around": one["episode"]["id"]}, _said(near))
+                for near in one["around"]
+            ),
         )
     ]
-    told = [f"degraded: {reason}" for reason in found["reasons"]]
+    told = [
+        f"degraded: {one['reason']}" + (f" ({one['detail']})" if one["detail"] else "")
+        for one in found["reasons"]
+    ]
     return "\n\n".join([fenced(texts) if texts else "Nothing was found.", *told])
 
 
 def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
     """Return listed memories as text, each fenced."""
-    texts = [(_origin(one) | {"valid_to": one["valid_to"]}, one["text"]) for one in memories]
+    texts = [(_origin(one) | {"valid_to": one["valid_to"]}, _said(one)) for one in memories]
     return fenced(texts) if texts else "There are no memories."
 
 
@@ -210,6 +225,12 @@ def _origin(memory: dict[str, Any]) -> dict[str, Any]:
     """Return what tells whose a memory is and where it came from."""
     names = ("id", "user_id", "source", "kind", "occurred_at")
     return {name: memory[name] for name in names}
+
+
+def _said(memory: dict[str, Any]) -> str:
+    """Return the message that a memory answers and its text, a line each where both are there."""
+    parts = (memory["input"] or "", memory["text"] or "")
+    return "\n".join(part for part in parts if part.strip())
 
 
 # ---- Tools that keep, find, read and change memories: save, search, get, list, update, forget ----
@@ -267,7 +288,7 @@ class _Save(Arguments):
 
 
 class _Search(Arguments):
-    query: Annotated[
+    text: Annotated[
         Query,
         Field(
             description="What to look for, in plain words. * with since or until: everything of "
@@ -310,9 +331,9 @@ class _Search(Arguments):
 class Found(Previews):
     """What a search found."""
 
-    matches: list[Match]
+    items: list[Match]
     degraded: bool
-    reasons: list[str]
+    reasons: list[Reason]
 
 
 class _Get(Arguments):
@@ -419,19 +440,20 @@ async def _save(session: CallerSession, given: _Save) -> ToolReply:
 
 
 async def _search(session: CallerSession, given: _Search) -> ToolReply:
-    times = _times(given)
-    if times is not None and given.query.strip() in ("", "*"):
+    since, until = _times(given)
+    if (since, until) != (None, None) and given.text.strip() in ("", "*"):
         return await _of_a_time(session, given)
     matches = await session.search(
-        given.query, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
+        given.text, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
         tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
-        time_range=times, alpha=given.alpha,
+        since=since, until=until, alpha=given.alpha,
         min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
         around=given.around, include_ended=given.include_ended,
     )  # fmt: skip
     found = Found(
-        matches=match_shapes(matches), degraded=matches.degraded, reasons=reasons_of(matches)
-    )
+        items=match_shapes(matches), degraded=matches.degraded,
+        reasons=reason_shapes(matches.reasons),
+    )  # fmt: skip
     return ToolReply(found, text_of_matches)
 
 
@@ -447,16 +469,19 @@ async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
         "around",
     ):
         if getattr(given, name):
-            wish = "no such option where the query names no words"
+            wish = "no such option where the text names no words"
             raise error(OptionError, name, wish, repr(getattr(given, name)))
-    passes = _narrowed(given)
-    if passes is not None and not given.include_ended:
-        passes &= holding(session.memory._sync._store.now())
+    passes = _read_filter(given.filter)
+    if not given.include_ended:
+        holds = holding(session.memory._sync._store.now())
+        passes = holds if passes is None else passes & holds
+    since, until = _times(given)
     found = await session.newest(
-        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes
-    )
-    matches = list(map(match_shape, found, await session.ends(found)))
-    return ToolReply(Found(matches=matches, degraded=False, reasons=[]), text_of_matches)
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes,
+        since=since, until=until,
+    )  # fmt: skip
+    items = list(map(match_shape, found, await session.ends(found)))
+    return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
 
 
 async def _get(session: CallerSession, given: _Get) -> ToolReply:
@@ -470,18 +495,17 @@ async def _get(session: CallerSession, given: _Get) -> ToolReply:
 
 
 async def _list(session: CallerSession, given: _List) -> ToolReply:
+    since, until = _times(given)
     found = await session.newest(
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
-        pinned=given.pinned, filter=_narrowed(given),
+        pinned=given.pinned, filter=_read_filter(given.filter), since=since, until=until,
     )  # fmt: skip
     listed = MemoryList(memories=listed_shapes(found, await session.ends(found)))
     return ToolReply(listed, lambda data: text_of_memories(data["memories"]))
 
 
 async def _update(session: CallerSession, given: _Update) -> ToolReply:
-    fields = given.model_dump(exclude={"id", "reason", "text", "occurred_at"}, exclude_none=True)
-    if given.text is not None:
-        fields["output"] = given.text
+    fields = given.model_dump(exclude={"id", "reason", "occurred_at"}, exclude_none=True)
     if (time := read_time("occurred_at", given.occurred_at)) is not None:
         fields["occurred_at"] = time
     if not fields:
@@ -520,23 +544,11 @@ async def _history(session: CallerSession, given: _Get) -> ToolReply:
 
 def _text_of_history(data: dict[str, Any]) -> str:
     names = ("version", "status", "recorded_at", "reason")
-    return fenced(
-        ({name: one[name] for name in names}, one["text"] or "") for one in data["versions"]
-    )
+    return fenced(({name: one[name] for name in names}, _said(one)) for one in data["versions"])
 
 
-def _times(given: _Search | _List) -> tuple[date | None, date | None] | None:
-    times = read_moment("since", given.since), read_moment("until", given.until)
-    return None if times == (None, None) else times
-
-
-def _narrowed(given: _Search | _List) -> Filter | None:
-    """Return the filter of a list, with its times."""
-    own, times = _read_filter(given.filter), _times(given)
-    if times is None:
-        return own
-    of_time = Filter(occurred_at=times)
-    return of_time if own is None else own & of_time
+def _times(given: _Search | _List) -> tuple[date | None, date | None]:
+    return read_moment("since", given.since), read_moment("until", given.until)
 
 
 def _read_filter(given: dict[str, Any] | None) -> Filter | None:

@@ -120,7 +120,7 @@ async def listed(session: CallerSession, cursor: str | None) -> types.ListResour
             types.Resource(
                 name=one.id,
                 uri=address(one),
-                description=_first_line(one.text),
+                description=_first_line(one.full_text),
                 mime_type="text/plain",
                 annotations=types.Annotations(last_modified=one.occurred_at.isoformat()),
             )
@@ -144,7 +144,7 @@ async def read(session: CallerSession, uri: str) -> types.ReadResourceResult:
         found = await session.get(unquote(names[1]))
     if found is None or user_name(found.user_id) != names[0]:
         raise error(NotFoundError, "uri", "a memory of the caller", "none")
-    text = types.TextResourceContents(uri=uri, mime_type="text/plain", text=found.text)
+    text = types.TextResourceContents(uri=uri, mime_type="text/plain", text=found.full_text)
     return types.ReadResourceResult(contents=[text])
 
 
@@ -230,8 +230,8 @@ def create_server(
     ...     async with Memory.in_memory(**options) as memory:
     ...         async with Client(create_server(memory)) as client:
     ...             await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
-    ...             found = await client.call_tool("search", {"query": "tea"})
-    ...             return found.structured_content["matches"][0]["id"]
+    ...             found = await client.call_tool("search", {"text": "tea"})
+    ...             return found.structured_content["items"][0]["episode"]["id"]
     >>> asyncio.run(ask())
     'tea'
     """

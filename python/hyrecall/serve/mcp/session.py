@@ -100,7 +100,7 @@ class CallerSession:
 
     # ---- reading ----
 
-    async def search(self, query: str, *, recipe: str | None = None, **options: Any) -> Matches:
+    async def search(self, text: str, *, recipe: str | None = None, **options: Any) -> Matches:
         """Recall, by a recipe that the store serves.
 
         Raises
@@ -110,8 +110,8 @@ class CallerSession:
         """
         chosen = None if recipe is None else self.recipe(recipe)
         if (agent := self.agent) is not None:
-            return await agent.search(query, recipe=chosen, **options)
-        return await self.memory.search(query, recipe=chosen, **self.where, **options)
+            return await agent.search(text, recipe=chosen, **options)
+        return await self.memory.search(text, recipe=chosen, **self.where, **options)
 
     def recipe(self, name: str) -> Recipe:
         """Return a recipe by its name.

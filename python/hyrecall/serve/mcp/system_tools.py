@@ -29,7 +29,6 @@ from hyrecall.serve.documented import (
     as_stored,
     shown,
 )
-from hyrecall.serve.mcp.memory_tools import reasons_of
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Text, Tool, ToolReply, fenced
 
@@ -186,7 +185,7 @@ async def _list(session: CallerSession, given: _HoneycombList) -> ToolReply:
 
 
 async def _modify(session: CallerSession, given: _Modify) -> ToolReply:
-    kept = await session.update(given.id, given.reason, {"output": given.content, "input": ""})
+    kept = await session.update(given.id, given.reason, {"text": given.content, "input": ""})
     return ToolReply(as_changed(kept.id, "modified"))
 
 
@@ -493,7 +492,7 @@ async def _save(session: CallerSession, given: _L0Save) -> ToolReply:
             if found is None:
                 raise
     if found is not None:
-        changes = {"output": given.value, **wanted, "metadata": found.metadata | metadata}
+        changes = {"text": given.value, **wanted, "metadata": found.metadata | metadata}
         kept = await of_scope.update(given.key, "memory_save", changes)
     saved = SavedNote(key=kept.id, scope=scope, version=kept.version, embedded=kept.embedded)
     return ToolReply(saved, f"Saved {scope}/{kept.id}." if scope else f"Saved {kept.id}.")
@@ -517,13 +516,15 @@ async def _l0_search(session: CallerSession, given: _L0Search) -> ToolReply:
     times = await asyncio.gather(*(_updated(session, match.episode) for match in found))
     notes = [
         _note(match.episode, time).model_copy(
-            update={"value": match.episode.output}
+            update={"value": match.episode.text}
             if given.expand
-            else {"score": match.score, "snippet": snippet(match.episode.output, given.query)}
+            else {"score": match.score, "snippet": snippet(match.episode.text, given.query)}
         )
         for match, time in zip(found, times, strict=True)
     ]
-    return ToolReply(NotesFound(results=notes, degraded=reasons_of(found)), _text_of_notes)
+    return ToolReply(
+        NotesFound(results=notes, degraded=list(map(str, found.reasons))), _text_of_notes
+    )
 
 
 def _text_of_notes(data: dict[str, Any]) -> str:
@@ -556,7 +557,7 @@ def _note(note: Episode, updated: datetime) -> NoteFound:
     return NoteFound(
         id=note.id, scope=note.user_id or "", key=note.id, tags=",".join(note.tags),
         pinned=note.pinned, archived=False, origin=origin if isinstance(origin, str) else None,
-        size_bytes=len(note.output.encode()), created_at=_milliseconds(note.occurred_at),
+        size_bytes=len(note.text.encode()), created_at=_milliseconds(note.occurred_at),
         updated_at=_milliseconds(updated),
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
@@ -198,12 +198,23 @@ def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
             rest.extend((part, level + 1) for part in inner)
 
 
+class _IsQuery:
+    """Marks an argument as what is looked for, which is bounded more than a text to keep."""
+
+
+@cache
+def _queries(takes: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names of the arguments that say what is looked for."""
+    fields = takes.model_fields.items()
+    return tuple(name for name, one in fields if any(isinstance(m, _IsQuery) for m in one.metadata))
+
+
 def check_page(options: ServiceOptions, given: object) -> None:
     """Refuse a query that is too long, or a page that is too large or too far down."""
-    query = getattr(given, "query", "")
-    n_bytes = len(query.encode("utf-8", "surrogatepass"))
-    if n_bytes > options.max_query:
-        raise error(OptionError, "query", f"at most {options.max_query} bytes", n_bytes)
+    for name in _queries(type(given)):
+        n_bytes = len(getattr(given, name).encode("utf-8", "surrogatepass"))
+        if n_bytes > options.max_query:
+            raise error(OptionError, name, f"at most {options.max_query} bytes", n_bytes)
     offset = getattr(given, "offset", 0)
     for name in LIMITS:
         limit = getattr(given, name, 0)
@@ -225,11 +236,11 @@ def with_defaults(options: ServiceOptions, given: Arguments_) -> Arguments_:
     return given.model_copy(update=lowered) if lowered else given
 
 
-def show_sizes(options: ServiceOptions, schema: dict[str, Any]) -> None:
+def show_sizes(options: ServiceOptions, schema: dict[str, Any], queries: Sequence[str]) -> None:
     """Add to the schema of a tool's arguments what the options allow."""
     for name, one in schema["properties"].items():
         for kind in kinds_of(one):
-            if name == "query":
+            if name in queries:
                 kind["maxLength"] = options.max_query
             if name in LIMITS:
                 _lower(kind, "maximum", options.max_limit)
@@ -313,7 +324,9 @@ class Previews(StoredTexts):
     ] = False
 
 
-Query: TypeAlias = Annotated[str, Field(description="What to look for, in plain words.")]
+Query: TypeAlias = Annotated[
+    str, _IsQuery(), Field(description="What to look for, in plain words.")
+]
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=512, description="The id of the memory.")
 ]
@@ -388,7 +401,7 @@ class Tool:
         ``names`` of the scope become arguments, for callers that may choose them.
         """
         takes = schema_of(self.takes)
-        show_sizes(options, takes)
+        show_sizes(options, takes, _queries(self.takes))
         for name in names:
             told = {"type": "string", "maxLength": 512, "description": _SCOPE[name]}
             takes["properties"][name] = told

@@ -7,7 +7,7 @@ import { neighbourhood, neighboursOf } from "./graph.js";
 
 const MOST_TEXTS = 24; // neighbours whose texts are fetched for the drawing
 
-export const textOf = (episode) => [episode?.input, episode?.output].filter((part) => part && part.trim()).join("\n");
+export const textOf = (episode) => [episode?.input, episode?.text].filter((part) => part && part.trim()).join("\n");
 
 const STATUS = {
   live: "live", superseded: "superseded", archived: "archived", deleted: "forgotten",
@@ -21,8 +21,8 @@ function changedFields(before, after) {
 }
 
 function versionItem(version, before, isLast) {
-  const text = textOf(version.memory);
-  const runs = version.memory === null ? [] : before?.memory ? wordDiff(textOf(before.memory), text) : [{ kind: "same", text }];
+  const text = textOf(version.episode);
+  const runs = version.episode === null ? [] : before?.episode ? wordDiff(textOf(before.episode), text) : [{ kind: "same", text }];
   const tags = { same: "span", gone: "del", new: "ins" };
   return el("li", { class: `version ${version.status}` },
     el("p", { class: "about" }, el("b", null, `Version ${version.version}`), (version.status !== "live" || isLast) && el("span", { class: "flag" }, STATUS[version.status] ?? version.status),
@@ -30,7 +30,7 @@ function versionItem(version, before, isLast) {
       version.reason && el("span", null, `because: ${version.reason}`),
       version.successor && el("span", null, "now ", link(["memory", version.successor], null, version.successor))),
     runs.length > 0 && el("p", { class: "text", dir: "auto" }, runs.map((run) => el(tags[run.kind], null, run.text))),
-    changedFields(before?.memory, version.memory).map((line) => el("p", { class: "faint" }, line)));
+    changedFields(before?.episode, version.episode).map((line) => el("p", { class: "faint" }, line)));
 }
 
 function edgeItem(edge) {
@@ -63,10 +63,10 @@ export async function showMemory(place, id, who, isCurrent) {
   show(place,
     el("p", { class: "crumbs" }, link(["recall"], null, "Recall"), " / ", el("span", { class: "faint" }, "memory")),
     el("h1", { class: "id", tabindex: "-1" }, id),
-    last ? el("p", { class: "lead text", dir: "auto" }, textOf(last.memory) || "Nothing of it is kept.") : el("p", null, "There is no such memory in this scope."),
-    last?.memory && el("p", { class: "about" }, el("span", null, last.memory.kind), el("span", null, STATUS[last.status] ?? last.status),
-      el("time", { datetime: last.memory.occurred_at }, time(last.memory.occurred_at)),
-      last.memory.user_id && el("span", null, last.memory.user_id), (last.memory.tags ?? []).map((tag) => el("span", { class: "tag" }, `#${tag}`))),
+    last ? el("p", { class: "lead text", dir: "auto" }, textOf(last.episode) || "Nothing of it is kept.") : el("p", null, "There is no such memory in this scope."),
+    last?.episode && el("p", { class: "about" }, el("span", null, last.episode.kind), el("span", null, STATUS[last.status] ?? last.status),
+      el("time", { datetime: last.episode.occurred_at }, time(last.episode.occurred_at)),
+      last.episode.user_id && el("span", null, last.episode.user_id), (last.episode.tags ?? []).map((tag) => el("span", { class: "tag" }, `#${tag}`))),
     el("div", { class: "pair" },
       el("section", { "aria-labelledby": "links-title" }, el("h2", { id: "links-title" }, "Links"),
         edges.length

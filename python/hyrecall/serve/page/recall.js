@@ -47,19 +47,20 @@ export function bodyOf(form, kind, columns) {
   const body = { limit, explain: true };
   const filter = json(form, "filter", "Filter");
   if (filter !== undefined) body.filter = filter;
+  body.text = form.elements.query.value;
   if (kind === "index") {
-    body.text = form.elements.query.value;
     if (columns.length) body.columns = columns;
     const scope = scopeOf(form);
     if (scope !== undefined) body.scope = scope;
     return body;
   }
-  Object.assign(body, whoOf(form), { query: form.elements.query.value });
+  Object.assign(body, whoOf(form));
   for (const name of ["session_id", "kind"]) if (given(form, name)) body[name] = given(form, name);
   const tags = given(form, "tags").split(",").map((tag) => tag.trim()).filter(Boolean);
   if (tags.length) body.tags = tags;
   const [from, to] = [instant(form, "from"), instant(form, "to")];
-  if (from || to) body.time_range = [from, to];
+  if (from) body.since = from;
+  if (to) body.until = to;
   return body;
 }
 

@@ -1,5 +1,7 @@
 // Reads a reply of /v1/recall into one form, whether a store or an index folder gave it.
 
+import { textOf as wordsOf } from "./memory.js";
+
 const baseOf = (arm) => arm.slice(arm.lastIndexOf(".") + 1);
 
 /** The number of each arm's colour, 0 to 5. Arms of several tables (`memory.text`) share one. */
@@ -27,7 +29,7 @@ function readExplanation(given) {
 
 /** Of a document of an index, its longest text stands for it; the other columns are shown below. */
 function textOf(match, columns) {
-  if (match.memory) return match.text;
+  if (match.episode) return wordsOf(match.episode);
   const texts = Object.values(columns).filter((one) => typeof one === "string");
   return texts.reduce((longest, one) => (one.length > longest.length ? one : longest), "");
 }
@@ -36,16 +38,16 @@ function readMatch(match, at, offset) {
   const columns = match.columns ?? {};
   const text = textOf(match, columns);
   return {
-    id: String(match.id ?? match.key ?? ""),
+    id: String(match.episode?.id ?? match.key ?? ""),
     rank: match.rank ?? offset + at + 1,
     text,
     score: match.score ?? null,
-    scores: match.scores ?? {},
-    ranks: match.ranks ?? {},
+    scores: match.scores ?? { vector: match.vector_score, bm25: match.bm25_score, rerank: match.rerank_score },
+    ranks: match.ranks ?? match.parts?.tiers ?? {},
     isFill: match.is_fill === true,
     isExact: match.is_exact === true,
     cell: match.cell ?? null,
-    memory: match.memory ?? null,
+    memory: match.episode ?? null,
     columns: Object.entries(columns).filter(([, value]) => value !== null && value !== text),
     why: readExplanation(match.explanation),
   };
@@ -54,7 +56,7 @@ function readMatch(match, at, offset) {
 /** One recall, read: its hits, the arms that ran, the stages, and what it could not do. */
 export function readReply(raw, recipe, offset = 0) {
   const trace = raw.trace ?? null;
-  const hits = (raw.matches ?? raw.hits ?? []).map((match, at) => readMatch(match, at, offset));
+  const hits = (raw.items ?? raw.hits ?? []).map((match, at) => readMatch(match, at, offset));
   const named = hits.flatMap((hit) => hit.why?.components.map((one) => one.arm) ?? []);
   return {
     recipe,

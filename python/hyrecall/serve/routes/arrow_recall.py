@@ -121,7 +121,6 @@ FLAG = ColumnKind("booleans", pa.types.is_boolean)
 TIME = ColumnKind("timestamps or strings", _is_time)
 PLAIN = ColumnKind("strings, numbers, booleans or times", _is_plain)
 TEXTS = ColumnKind("lists of strings", _is_list_of(_is_text))
-TIMES = ColumnKind("lists of timestamps or strings", _is_list_of(_is_time))
 NUMBERS = ColumnKind("lists of numbers", _is_vector)
 CELLS = ColumnKind(
     "cells (plain values, or structs of them), or lists of cells",
@@ -258,12 +257,12 @@ def values_of(column: pa.ChunkedArray | pa.Table, name: str) -> list[Any]:
 # ---- Batches as Arrow IPC streams: a table of queries comes in, a table of hits goes out ----
 
 OF_A_STORE: dict[str, ColumnKind] = {
-    "query": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
+    "text": TEXT, "limit": NUMBER, "offset": NUMBER, "depth": NUMBER, "kind": TEXT,
     "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
     "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
     "min_score": FLOORS, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG,
     "include_ended": FLAG, "now": TIME,
-    "time_range": TIMES, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
+    "since": TIME, "until": TIME, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
 """Columns of a store's table: the fields of a recall's body but those whose parts are no rows of a
 table: ``explain`` and ``around``."""
@@ -272,7 +271,8 @@ MATCHES = pa.schema(
     {
         "query": pa.int32(), "rank": pa.int32(), "id": pa.string(), "score": pa.float64(),
         "vector_score": pa.float64(), "bm25_score": pa.float64(), "rerank_score": pa.float64(),
-        "is_fill": pa.bool_(), "text": pa.string(), "valid_to": pa.timestamp("us", "UTC"),
+        "is_fill": pa.bool_(), "text": pa.string(), "input": pa.string(),
+        "valid_to": pa.timestamp("us", "UTC"),
     }
 )  # fmt: skip
 """Columns of a store's reply."""
@@ -423,7 +423,7 @@ def _filter(sizes: ServiceOptions, value: str | None, types: Any) -> Filter | No
 async def recall_store(request: Request, who: Reader) -> Response:
     """Rank each query's memories.
 
-    Columns of the table are fields of the body of ``POST /v1/recall``, ``query`` at least; a null
+    Columns of the table are fields of the body of ``POST /v1/recall``, ``text`` at least; a null
     is a field that is not given; ``filter``, ``metadata`` and ``weights`` are JSON, and
     ``min_score`` may be. The schema of the reply says under ``degraded`` which queries were, and
     why, as JSON.
@@ -440,7 +440,7 @@ async def recall_store(request: Request, who: Reader) -> Response:
 def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
     check_count(table, OF_A_STORE, sizes)
     bodies = []
-    for at, row in enumerate(values_of(table, "now, time_range")):
+    for at, row in enumerate(values_of(table, "now, since, until")):
         given = {
             name: _parsed(name, value)
             if OF_A_STORE[name].is_json and isinstance(value, str)
@@ -465,7 +465,7 @@ def _table_of(found: Sequence[Matches]) -> pa.Table:
             "query": at, "rank": rank, "id": one.episode.id, "score": one.score,
             "vector_score": one.vector_score, "bm25_score": one.bm25_score,
             "rerank_score": one.rerank_score, "is_fill": one.is_fill, "text": one.episode.text,
-            "valid_to": one.valid_to,
+            "input": one.episode.input, "valid_to": one.valid_to,
         }
         for at, matches in enumerate(found)
         for rank, one in enumerate(matches, 1)

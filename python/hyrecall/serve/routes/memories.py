@@ -22,6 +22,7 @@ from hyrecall.serve.bodies import (
     LinkBody,
     MemoriesBody,
     MemoryBody,
+    Moment,
     PatchBody,
     PinBody,
     PolicyBody,
@@ -43,6 +44,7 @@ from hyrecall.serve.replies import (
     encode,
     encode_within,
     episode_data,
+    reasons_data,
     remembered_data,
     version_data,
 )
@@ -80,6 +82,8 @@ class PageParams(ScopeParams):
     kind: str | None = None
     tag: list[str] | None = None
     pinned: bool | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     limit: Annotated[int, Query(ge=0)] = 200
     offset: Annotated[int, Query(ge=0)] = 0
 
@@ -118,7 +122,6 @@ def _episode(store: ScopedStore, body: MemoryBody | SupersedeBody) -> Episode:
     """Return the memory that a body describes, in the caller's scope."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE}
     fields = {name: value for name, value in given.items() if name not in ("vector", "reason")}
-    fields["output"] = fields.pop("text")
     if fields.get("id") is None:
         fields.pop("id", None)
     if fields.get("occurred_at") is None:
@@ -182,8 +185,8 @@ async def list_memories(
 
     def work(store: ScopedStore) -> bytes:
         found = store.sync(
-            "list", kind=page.kind, tags=page.tag, pinned=page.pinned,
-            limit=page.limit, offset=page.offset,
+            "list", kind=page.kind, tags=page.tag, pinned=page.pinned, since=page.since,
+            until=page.until, limit=page.limit, offset=page.offset,
         )  # fmt: skip
         ends = store.view().ends(found)
         return encode_within({"memories": map(episode_data, found, ends)}, options.max_reply)
@@ -229,8 +232,6 @@ async def update(request: Request, id: PathId, body: PatchBody, who: Writer) -> 
         require(who, "read")
     check_lists(options_of(request), tags=body.tags, metadata=body.metadata)
     changes = {name: getattr(body, name) for name in body.model_fields_set - _SCOPE - {"reason"}}
-    if "text" in changes:
-        changes["output"] = changes.pop("text")
     store = scoped_store(request, who, body)
     return _json(remembered_data(await store.call("update", id, reason=body.reason, **changes)))
 
@@ -412,13 +413,13 @@ async def end_fact(request: Request, id: PathId, body: EndBody, who: Editor) -> 
 async def recall_facts(request: Request, body: FactsBody, who: Reader) -> Response:
     """Rank the facts that hold at a time, now by default."""
     options = options_of(request)
-    check_query(options, body.query)
+    check_query(options, body.text, "text")
     check_page(options, body.limit)
     store = scoped_store(request, who, body)
-    found = await store.call("recall_facts", body.query, limit=body.limit, valid_at=body.valid_at)
+    found = await store.call("recall_facts", body.text, limit=body.limit, valid_at=body.valid_at)
     data = {
-        "facts": [{"text": fact.text, **fact.model_dump(mode="json")} for fact in found],
+        "items": [{"text": fact.text, **fact.model_dump(mode="json")} for fact in found],
         "degraded": found.degraded,
-        "reasons": [{"reason": str(one.reason), "detail": one.detail} for one in found.reasons],
+        "reasons": reasons_data(found.reasons),
     }
     return JsonResponse(encode(data))

@@ -219,7 +219,7 @@ def check_all(options: ServiceOptions, queries: list[RecallBody]) -> None:
 
 def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> None:
     """Check the sizes of one query."""
-    check_query(options, body.query, f"{place}query")
+    check_query(options, body.text, f"{place}text")
     check_page(options, body.limit, body.offset)
     check_size(f"{place}depth", body.depth or 0, options.max_limit, "")
     check_lists(
@@ -231,12 +231,12 @@ def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> 
 def search(store: ScopedStore, body: RecallBody) -> Matches:
     """Answer one query; blocks."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
-    query = given.pop("query")
+    text = given.pop("text")
     recipe = recipe_of(store.opened, body.recipe)
     if body.depth is not None:
         recipe = (store.opened.recipe if recipe is None else recipe).replace(depth=body.depth)
     found: Matches = store.sync(
-        "search", query, filter=store_filter(body.filter), recipe=recipe, **given
+        "search", text, filter=store_filter(body.filter), recipe=recipe, **given
     )
     return found
 
