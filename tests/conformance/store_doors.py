@@ -207,7 +207,7 @@ class Rest(Door):
 
     def _unlink(self, key: str) -> bool:
         try:
-            return bool(self._data("unlink", key)["unlinked"])
+            return bool(self._data("unlink", key)["removed"])
         except Refused as fault:
             if fault.kind != "missing":
                 raise

@@ -216,6 +216,7 @@ def supersede(
     view: View,
     key: str,
     text: str | Episode,
+    fields: Mapping[str, Any],
     *,
     reason: str | None = None,
     embed_timeout: float | None = None,
@@ -223,8 +224,9 @@ def supersede(
     """Replace an old episode by a new one, in one transaction."""
     store, by = view.store, view.by
     check_id("id", key)
-    fields = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
-    new = episode_of(text, fields if isinstance(text, str) else {})
+    own = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
+    told = {"id" if name == "new_id" else name: value for name, value in fields.items()}
+    new = episode_of(text, {**told, **own} if isinstance(text, str) else told)
     if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
         raise error(OptionError, "text", "an episode of the same user", "another's")
     told = said(reason)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cache
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -29,7 +29,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
+from hyrecall.base.arguments import unknown_option
 from hyrecall.base.times import as_moment
+from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import Episode, Fact, Participant, Visibility, checked
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.sync import MemorySync
@@ -38,13 +41,15 @@ Door: TypeAlias = Literal["agent", "rest", "mcp", "cli"]
 Effect: TypeAlias = Literal["reads", "adds", "changes", "removes"]
 Right: TypeAlias = Literal["read", "write"]
 
+NEEDED: Final = inspect.Parameter.empty
 SCOPE: Final = ("user_id", "org", "workspace")
 """Whose memories are meant: each door has its own way to say so."""
 
 # ---- How arguments look in JSON: by their names, at every door ----
 
 
-def _whole(value: object) -> object:
+def as_whole(value: object) -> object:
+    """Return 5 for 5.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -75,7 +80,7 @@ def _read_time(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
     return datetime(found.year, found.month, found.day)
 
 
-Whole: TypeAlias = Annotated[int, BeforeValidator(_whole)]
+Whole: TypeAlias = Annotated[int, BeforeValidator(as_whole)]
 """An integer; 5.0 is one, as in a query string."""
 
 Count: TypeAlias = Annotated[Whole, Field(ge=0)]
@@ -99,14 +104,15 @@ class Node(BaseModel):
 
 _NAMES = (
     *("id", "kind", "source", "session_id", "relationship", "reason", "agent", "policy_group"),
-    *("subject", "predicate", "object"),
+    *("subject", "predicate", "object", "new_id"),
 )
-_TIMES = ("occurred_at", "valid_from", "valid_to", "valid_at", "at")
+_TIMES = ("occurred_at", "valid_from", "valid_to", "valid_at", "at", "before")
 _KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(_NAMES, Name),
     **dict.fromkeys(_TIMES, Time),
+    **dict.fromkeys(("since", "until"), Moment),
     **dict.fromkeys(("limit", "offset"), Count),
-    **dict.fromkeys(("pinned", "erase", "single"), bool),
+    **dict.fromkeys(("pinned", "erase", "everything", "single"), bool),
     **dict.fromkeys(("filter", "metadata", "data"), JsonObject),
     **dict.fromkeys(("tags", "used"), list[Name]),
     "text": Text,
@@ -122,8 +128,15 @@ _KINDS: Final[dict[str, Any]] = {
 """The type of an argument in JSON; one whose default is None takes null too."""
 
 _TYPES: Final = {name: column.type for name, column in FILTERED.items()}
+
+
+def read_filter(asked: JsonObject | None) -> Filter | None:
+    """Read a filter over the columns of memories and keys of their metadata."""
+    return None if asked is None else filter_from_json(asked, _TYPES, "filter")
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "filter": lambda asked: filter_from_json(asked, _TYPES, "filter"),
+    "filter": read_filter,
     "nodes": lambda nodes: [
         one if isinstance(one, str) else checked(Participant, dict(one)) for one in nodes
     ],
@@ -132,10 +145,22 @@ _READERS: Final[dict[str, Callable[[Any], Any]]] = {
 
 _WORDS: Final = {
     "id": "Of the memory.",
+    "new_id": "The id of the new memory; default: a random one.",
     "text": "What was said or learnt.",
+    "input": "The message that the text answers; also searched.",
+    "kind": "What kind of memory it is.",
+    "source": "Where it comes from: memory, summary or session.",
+    "session_id": "Its conversation.",
+    "occurred_at": "When it happened; default: now.",
+    "importance": "A rating in [0, 10].",
+    "pinned": "Whether it is pinned: recipe l0 ranks it first among equals.",
+    "tags": "Words to file it under.",
+    "metadata": "More data to keep.",
+    "visibility": "global: agents of the workspace may read it, by their policy.",
     "reason": "Why; it is kept in the history.",
+    "agent": "The agent's name.",
 }
-"""What is said of an argument where the docstring of its method says it for Python alone."""
+"""What is said of fields of a memory, and of arguments that a docstring does not explain."""
 
 _IN_PYTHON = ("embed_timeout", "created_at", "recipe", "vectors", "progress")
 
@@ -157,6 +182,8 @@ class Op:
         Method and path of its route under ``/v1``.
     title : str
         What it does, for lists of verbs.
+    words : mapping of str to str
+        What doors say of an argument which the docstring explains for Python alone.
     out : mapping of Door to str
         The arguments which a door lacks; "*": the whole verb.
     needed : mapping of Door to str
@@ -177,6 +204,7 @@ class Op:
     effect: Effect
     rest: str
     title: str
+    words: Mapping[str, str] = field(default_factory=dict)
     out: Mapping[Door, str] = field(default_factory=dict)
     needed: Mapping[Door, str] = field(default_factory=dict)
     example: Mapping[str, Any] = field(default_factory=dict)
@@ -217,6 +245,7 @@ OPS: Final[dict[str, Op]] = {
         Op(
             name="remember", effect="adds", rest="POST /memories", title="Keep a memory",
             out={"agent": "vector", "mcp": "vector", "cli": "vector"},
+            words={"text": "What to remember.", "id": "Default: a random one."},
             example={"text": "The replica lags by 40 s", "tags": ["postgres"]},
         ),
         Op(
@@ -236,6 +265,7 @@ OPS: Final[dict[str, Op]] = {
         Op(
             name="supersede", effect="changes", rest=f"POST {ID}/supersede",
             title="Replace a memory by a new one", out={"agent": "*"},
+            words={"text": "What takes its place."},
             example={"text": "The replica is gone", "reason": "decommissioned"},
         ),
         Op(
@@ -244,7 +274,11 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="forget", effect="removes", rest=f"DELETE {ID}", title="Forget a memory",
-            out={"agent": "session_id before erase everything", "mcp": "erase"},
+            out={
+                "agent": "session_id before erase everything",
+                "mcp": "session_id before erase everything",
+                "rest": "session_id before everything",
+            },
             needed={"agent": "id reason", "rest": "id", "mcp": "id"},
             is_repeatable=True, missing="a memory of the caller",
         ),
@@ -275,7 +309,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="recall_facts", effect="reads", rest="POST /facts/recall", title="Recall facts",
-            example={"query": "where does the replica run"},
+            example={"text": "where does the replica run"},
         ),
         Op(
             name="list_facts", effect="reads", rest="GET /facts", title="List facts, newest first",
@@ -307,7 +341,17 @@ OPS: Final[dict[str, Op]] = {
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a verb at a door; ``default`` is ``Parameter.empty`` where it is needed."""
+    """An argument of a verb at a door.
+
+    Attributes
+    ----------
+    name : str
+    kind : type
+        As JSON has it.
+    default : object
+        ``Parameter.empty`` where a call must have it, ``...`` where what is not given is no value.
+    words : str
+    """
 
     name: str
     kind: Any
@@ -317,7 +361,7 @@ class Argument:
     @property
     def is_needed(self) -> bool:
         """Whether a call must have it."""
-        return self.default is inspect.Parameter.empty
+        return self.default is NEEDED
 
 
 @cache
@@ -325,39 +369,52 @@ def arguments(op: Op, door: Door) -> dict[str, Argument]:
     """Return the arguments of a verb at a door, without the scope."""
     lacks = {*op.out.get(door, "").split(), *_IN_PYTHON, *SCOPE, "self"}
     needed = op.needed.get(door, "").split()
-    words = _words_of(inspect.getdoc(op.method) or "")
+    told = _words_of(inspect.getdoc(op.method) or "")
     found = {}
-    for name, default in _defaults(op).items():
+    for name, given in _parameters(op).items():
         if name in lacks:
             continue
-        is_fact = op.made_of is not None and name in op.made_of.model_fields
-        told = (_words_of(op.made_of.__doc__ or "") if is_fact else words).get(name, "")
-        empty = inspect.Parameter.empty if name in needed else default
-        kind = _KINDS[name] if empty is not None else _KINDS[name] | None
-        found[name] = Argument(name, kind, empty, _WORDS.get(name, told))
+        is_field = given.default is ...
+        default = (
+            NEEDED if name in needed else _default_of(op, given) if is_field else given.default
+        )
+        kind = str if name == "text" and op.effect == "reads" else _KINDS[name]
+        may_be_null = "None" in str(given.annotation) if default is ... else default is None
+        if is_field:
+            words = _WORDS.get(name) or _words_of(getattr(op.made_of, "__doc__", "") or "").get(
+                name, ""
+            )
+        else:
+            words = told.get(name) or _WORDS.get(name, "")
+        found[name] = Argument(
+            name, kind | None if may_be_null else kind, default, op.words.get(name, words)
+        )
     return found
 
 
-def _defaults(op: Op) -> dict[str, Any]:
-    """Return the arguments of a verb with their defaults; None: what is not given."""
-    parameters = dict(inspect.signature(op.method).parameters)
-    own = {name: one.default for name, one in parameters.items()}
-    fields = op.made_of or Episode
-    if op.made_of is not None:
-        own = {name: ... for name in op.made_of.model_fields} | {
-            name: one for name, one in own.items() if one is not inspect.Parameter.empty
-        }
-    given = {}
-    for name, default in own.items():
-        if default is ...:
-            model = fields.model_fields.get(name)
-            if model is not None and model.is_required():
-                default = inspect.Parameter.empty
-            else:
-                default = None if model is None else model.default
-                default = default if isinstance(default, str | bool) else None
-        given[name] = default
-    return given
+def _parameters(op: Op) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a verb's method; those of a model in place of the model."""
+    known = dict(inspect.signature(op.method).parameters)
+    if op.made_of is None:
+        return known
+    first = _positional(op)[0]
+    fields = {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=...)
+        for name in op.made_of.model_fields
+    }
+    return fields | {name: one for name, one in known.items() if name != first}
+
+
+def _default_of(op: Op, given: inspect.Parameter) -> Any:
+    """Return the default of a field of a model; of one that a random or present value has: None."""
+    if op.name == "update":
+        return ...
+    model = (op.made_of or Episode).model_fields.get(given.name)
+    if model is None:
+        return None
+    if model.is_required():
+        return NEEDED
+    return model.default if isinstance(model.default, str | bool) else None
 
 
 def words_of(op: Op) -> str:
@@ -379,18 +436,26 @@ def _words_of(docstring: str) -> dict[str, str]:
         else:
             for name in names:
                 found[name] = f"{found[name]} {line.strip()}".strip()
-    plain = {name: re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", one) for name, one in found.items()}
+    plain = {
+        name: re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", one) for name, one in found.items()
+    }
     return {name: one for name, one in plain.items() if one}
 
 
 @cache
-def model_of(op: Op, door: Door, base: type[BaseModel], without: tuple[str, ...] = ()) -> type[BaseModel]:
-    """Return the model of what a door takes: the arguments of the verb on top of a base's fields."""
+def model_of(
+    op: Op, door: Door, base: type[BaseModel], without: tuple[str, ...] = ()
+) -> type[BaseModel]:
+    """Return the model of what a door takes: a base's fields, and the arguments of the verb."""
     fields: dict[str, Any] = {}
     for one in arguments(op, door).values():
-        if one.name not in without:
-            default = ... if one.is_needed else one.default
-            fields[one.name] = (one.kind, Field(default, description=one.words or None))
+        if one.name in without:
+            continue
+        told: dict[str, Any] = {"description": one.words or None}
+        if one.default is ...:  # the description names no default
+            fields[one.name] = one.kind, Field(default_factory=lambda: None, **told)
+        else:
+            fields[one.name] = one.kind, Field(... if one.is_needed else one.default, **told)
     name = "".join(part.title() for part in op.name.split("_"))
     return create_model(name, __base__=base, __module__=__name__, **fields)
 
@@ -398,13 +463,25 @@ def model_of(op: Op, door: Door, base: type[BaseModel], without: tuple[str, ...]
 def as_call(op: Op, given: Mapping[str, Any], scope: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keywords of the method for what a door was given."""
     read = {
-        name: _READERS[name](value) if name in _READERS and value is not None else value
+        name: _READERS[name](value) if name in _READERS else value
         for name, value in given.items()
+        if value is not None or op.name == "update"
     }
     if op.made_of is None:
         return {**read, **scope}
-    told = {name: value for name, value in read.items() if value is not None}
-    return {next(iter(_positional(op))): checked(op.made_of, {**told, **scope})}
+    return {_positional(op)[0]: checked(op.made_of, {**read, **scope})}
+
+
+def with_needed(op: Op, door: Door, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a door was given; it lacks nothing that is needed, and has nothing unknown."""
+    known = arguments(op, door)
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise unknown_option(op.name, unknown, list(known))
+    for name, one in known.items():
+        if one.is_needed and given.get(name) is None:
+            raise error(OptionError, name, "a value", "none")
+    return given
 
 
 def _positional(op: Op) -> list[str]:
@@ -414,7 +491,3 @@ def _positional(op: Op) -> list[str]:
         for one in parameters
         if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and one.name != "self"
     ]
-
-
-__all__ = ["OPS", "Argument", "Door", "Effect", "Op", "arguments", "as_call", "model_of", "words_of"]
-assert get_args(Door)

@@ -27,6 +27,7 @@ from hyrecall.memory.data.types import (
     EpisodeFields,
     Fact,
     Participant,
+    SuccessorFields,
     Visibility,
     check_id,
 )
@@ -1112,6 +1113,7 @@ class MemorySync(NamedMethods):
         workspace: str | None = None,
         reason: str | None = None,
         embed_timeout: float | None = None,
+        **fields: Unpack[SuccessorFields],
     ) -> Remembered:
         """Replace an old episode by a new one, which the history of the old one then names.
 
@@ -1127,6 +1129,12 @@ class MemorySync(NamedMethods):
             Kept with the old one; at most 512 bytes.
         embed_timeout : float, optional
             As in :meth:`remember`.
+        new_id : str, default drawn at random
+            The id of the new one.
+        visibility, input, kind, source, session_id : optional
+            Fields of the new one, beside a str.
+        occurred_at, created_at, importance, pinned, tags, metadata : optional
+            Fields of the new one, beside a str.
 
         Returns
         -------
@@ -1157,7 +1165,9 @@ class MemorySync(NamedMethods):
         (True, None)
         """
         view = self._view(user_id, org, workspace)
-        return changing.supersede(view, id, text, reason=reason, embed_timeout=embed_timeout)
+        return changing.supersede(
+            view, id, text, fields, reason=reason, embed_timeout=embed_timeout
+        )
 
     def forget(
         self,

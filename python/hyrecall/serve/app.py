@@ -24,13 +24,12 @@ from hyrecall.serve import doors, errors, metrics, page
 from hyrecall.serve.guards import FairSemaphore, ServiceGuard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import AnyIndex, ServedIndex
-from hyrecall.serve.routes import arrow_recall, export, health, index_recall, memories, recall
+from hyrecall.serve.routes import arrow_recall, export, health, index_recall, recall, verbs
 from hyrecall.serve.routing import EncodedPaths
 from hyrecall.serve.tokens import TokenFile
 
 _OF_A_STORE = (
-    *(recall.router, arrow_recall.store_router, memories.router, memories.facts_router),
-    *(memories.agents_router, export.browse_router, export.router),
+    *(recall.router, arrow_recall.store_router, verbs.router, export.browse_router, export.router),
 )
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
 

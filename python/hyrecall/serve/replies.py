@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -33,7 +33,8 @@ from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.hits import Hit, Hits, QueryHits
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
-from hyrecall.memory import Degradation, Edge, Episode, Matches, MatchParts, Remembered, Version
+from hyrecall.memory import Edge, Episode, Matches, MatchParts
+from hyrecall.memory.replies import Reason, reasons_data
 from hyrecall.serve.errors import ErrorBody, check_size, naming_query
 from hyrecall.serve.metrics import index_numbers
 
@@ -54,13 +55,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 class _Reply(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class Reason(_Reply):
-    """Why a reply holds less than it could."""
-
-    reason: str
-    detail: str
 
 
 class MatchReply(_Reply):
@@ -100,23 +94,6 @@ class BatchReply(_Reply):
     """The replies to a batch, in its order."""
 
     replies: list[RecallReply]
-
-
-class Changed(_Reply):
-    """What was written: it is on the disk."""
-
-    id: str
-    version: int
-    embedded: bool
-    reasons: list[Reason]
-
-
-class FactsReply(_Reply):
-    """Facts, best first."""
-
-    items: list[dict[str, Any]]
-    degraded: bool
-    reasons: list[Reason]
 
 
 class ThreadRowReply(_Reply):
@@ -252,11 +229,6 @@ def _explanation(one: Any) -> dict[str, Any]:
     return {"text": str(made), "parts": data.pop("components"), **data}
 
 
-def reasons_data(reasons: Iterable[Degradation]) -> list[dict[str, str]]:
-    """Return why a reply is degraded."""
-    return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
-
-
 def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
     data = asdict(replace(trace, feedback={}))
     data["feedback"] = {str(query): asdict(one) for query, one in trace.feedback.items()}
@@ -264,33 +236,6 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
     if dropped is not None:
         data["dropped"] = dropped.to_list()
     return data
-
-
-def episode_data(episode: Episode, end: datetime | None) -> dict[str, Any]:
-    """Return a memory with its text, and when it ends if it is a fact."""
-    return {**episode.model_dump(mode="json"), "valid_to": end}
-
-
-def remembered_data(done: Remembered) -> dict[str, Any]:
-    """Return the reply to a write."""
-    return {
-        "id": done.id,
-        "version": done.version,
-        "embedded": done.embedded,
-        "reasons": reasons_data(done.reasons),
-    }
-
-
-def version_data(version: Version) -> dict[str, Any]:
-    """Return one state of a memory."""
-    return {
-        "version": version.version,
-        "status": version.status,
-        "reason": version.reason,
-        "successor": version.successor,
-        "recorded_at": version.recorded_at,
-        "episode": version.episode,
-    }
 
 
 # ---- indexes ----

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Annotated, Any, Protocol, TypeAlias, TypeVar
 
 from fastapi import Depends, Query, Request
+from pydantic import BaseModel, ConfigDict
 from starlette.datastructures import Headers
 
 from hyrecall.ask.recipe import Recipe
@@ -35,6 +36,7 @@ __all__ = [
     "Reader",
     "RequestScope",
     "Right",
+    "ScopeParams",
     "ScopedStore",
     "Tokens",
     "WriteScope",
@@ -184,6 +186,16 @@ ReadScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_read)]
 WriteScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_write)]
 EditScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_edit)]
 """The scope of a route whose documents have no field for it: its query string may narrow it."""
+
+
+class ScopeParams(BaseModel):
+    """A query string that may narrow the token's scope."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    user_id: str | None = None
+    org: str | None = None
+    workspace: str | None = None
 
 
 def memory_of(request: Request) -> Memory:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any
 
 from hyrecall.errors import NotFoundError, ScopeError, error
-from hyrecall.memory import AgentMemorySync, Edge, Episode, Memory, MemorySync
-from hyrecall.memory.ops import SCOPE, Op, as_call
+from hyrecall.memory import (
+    AgentMemorySync,
+    MemorySync,
+)
+from hyrecall.memory.ops import Op, as_call, with_needed
+from hyrecall.memory.replies import REPLIES
 from hyrecall.memory.view import View
+from hyrecall.serve.options import Caller
 
 # ---- Whose store it is ----
 
@@ -24,211 +26,46 @@ class CallersStore:
     Attributes
     ----------
     memory : MemorySync
-    user_id, org, workspace, agent : str, optional
-        An agent's calls go by its read policy.
+    caller : Caller
+        Narrowed by what the call asks. An agent's calls go by its read policy.
     """
 
     memory: MemorySync
-    user_id: str | None = None
-    org: str | None = None
-    workspace: str | None = None
-    agent: str | None = None
-
-    @property
-    def names(self) -> dict[str, str | None]:
-        """The scope as keywords."""
-        return {name: getattr(self, name) for name in SCOPE}
+    caller: Caller
 
     @property
     def of_agent(self) -> AgentMemorySync:
-        """The store as the agent sees it."""
-        assert self.agent is not None
-        return self.memory.agent(self.agent, org=self.org, workspace=self.workspace)  # type: ignore[arg-type]
+        """The store as the agent sees it, which the store refuses without a partition."""
+        one: Any = self.caller
+        return self.memory.agent(one.agent, org=one.org, workspace=one.workspace)
 
     @property
     def view(self) -> View:
         """The store's view of the caller."""
-        return self.memory._view(**self.names) if self.agent is None else self.of_agent._view
+        one = self.caller
+        if one.agent is not None:
+            return self.of_agent._view
+        return self.memory._view(one.user_id, one.org, one.workspace)
 
     def answer(self, op: Op, given: Mapping[str, Any]) -> Any:
         """Return what the method of a verb returns."""
-        if self.agent is None:
-            scope = {name: value for name, value in self.names.items() if name in op.scope}
-            return op.method(self.memory, **as_call(op, given, scope))
-        if not op.is_at("agent"):
-            raise error(ScopeError, op.name, "a user", "an agent")
-        return getattr(self.of_agent, op.name)(**as_call(op, given, {}))
-
-
-# ---- What verbs reply: a schema, the data of it, and a text for people and models ----
-
-
-class Reply(BaseModel):
-    """Base of replies."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class Reason(Reply):
-    """Why a reply holds less than it could."""
-
-    reason: str
-    detail: str
-
-
-class Changed(Reply):
-    """What was written: it is on the disk."""
-
-    id: str
-    version: int
-    embedded: bool = Field(description="Whether it has a vector; without one, words find it.")
-    reasons: list[Reason] = Field(description="Why it has none.")
-
-
-class MemoryReply(Episode):
-    """A memory as it was stored, and when it ends."""
-
-    valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
-
-
-class MemoriesReply(Reply):
-    """Memories, newest first."""
-
-    memories: list[MemoryReply]
-
-
-class VersionReply(Reply):
-    """One state of a memory."""
-
-    version: int
-    status: str
-    reason: str | None
-    successor: str | None
-    recorded_at: datetime
-    memory: Episode | None = Field(description="Null: the memory was deleted.")
-
-
-class HistoryReply(Reply):
-    """The versions of a memory, oldest first."""
-
-    versions: list[VersionReply]
-
-
-class LinksReply(Reply):
-    """The edges of a memory, in the order in which they were added."""
-
-    links: list[Edge]
-
-
-class FactsReply(Reply):
-    """Facts, and why there may be more."""
-
-    items: list[Fact]
-    degraded: bool
-    reasons: list[Reason]
-
-
-class ForgottenReply(Reply):
-    """How many memories were forgotten."""
-
-    forgotten: int
-
-
-class PinnedReply(Reply):
-    """Whether a memory is pinned."""
-
-    id: str
-    pinned: bool
-
-
-class RemovedReply(Reply):
-    """Whether the edge was there."""
-
-    removed: bool
-
-
-class NotedReply(Reply):
-    """How many of the memories were not known to help with the query."""
-
-    new: int
-
-
-class FeedbackReply(Reply):
-    """Queries, and the memories that helped with each and are there."""
-
-    feedback: list[QueryFeedback]
-
-
-class PolicyReply(Reply):
-    """What an agent may read beside its own memories."""
-
-    agent: str
-    policy: str
-    policy_group: str | None
-
-
-Data: TypeAlias = Callable[[Any, Mapping[str, Any], CallersStore], dict[str, Any]]
-
-
-def reasons_data(reasons: Iterable[Degradation]) -> list[dict[str, str]]:
-    """Return why a reply is degraded, as data."""
-    return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
-
-
-def _changed(done: Remembered, *_: object) -> dict[str, Any]:
-    return {"id": done.id, "version": done.version, "embedded": done.embedded,
-            "reasons": reasons_data(done.reasons)}  # fmt: skip
-
-
-def memory_data(one: Episode, end: datetime | None) -> dict[str, Any]:
-    """Return a memory as data, with when it ends if it is a fact."""
-    return {**one.model_dump(mode="json"), "valid_to": end}
-
-
-def _memory(found: Episode, _: object, store: CallersStore) -> dict[str, Any]:
-    return memory_data(found, *store.view.ends([found]))
-
-
-def _memories(found: list[Episode], _: object, store: CallersStore) -> dict[str, Any]:
-    return {"memories": map(memory_data, found, store.view.ends(found))}
-
-
-def version_data(one: Version) -> dict[str, Any]:
-    """Return one state of a memory as data."""
-    rest = {name: value for name, value in vars(one).items() if name != "episode"}
-    return {**rest, "memory": one.episode}
-
-
-def _facts(found: Facts, *_: object) -> dict[str, Any]:
-    return {
-        "items": [{"text": one.text, **one.model_dump(mode="json")} for one in found],
-        "degraded": found.degraded,
-        "reasons": reasons_data(found.reasons),
-    }
-
-
-def _policy(found: ReadPolicy | None, given: Mapping[str, Any], _: object) -> dict[str, Any]:
-    of = given if found is None else found._asdict()
-    return {"agent": given["agent"], "policy": of["policy"], "policy_group": of.get("policy_group")}
-
-
-_OF_WRITES = ("remember", "update", "supersede", "remember_fact", "end_fact")
-REPLIES: Final[dict[str, tuple[type[BaseModel], Data]]] = {
-    **dict.fromkeys(_OF_WRITES, (Changed, _changed)),
-    **dict.fromkeys(("recall_facts", "list_facts"), (FactsReply, _facts)),
-    **dict.fromkeys(("get_policy", "set_policy"), (PolicyReply, _policy)),
-    "get": (MemoryReply, _memory),
-    "list": (MemoriesReply, _memories),
-    "history": (HistoryReply, lambda found, *_: {"versions": map(version_data, found)}),
-    "links": (LinksReply, lambda found, *_: {"links": found}),
-    "link": (Edge, lambda found, *_: found.model_dump(mode="json")),
-    "unlink": (RemovedReply, lambda found, *_: {"removed": found}),
-    "pin": (PinnedReply, lambda _, given, __: {"id": given["id"], "pinned": given.get("pinned", True)}),
-    "forget": (ForgottenReply, lambda found, *_: {"forgotten": found}),
-    "feedback": (NotedReply, lambda found, *_: {"new": found}),
-    "list_feedback": (FeedbackReply, lambda found, *_: {"feedback": [vars(one) for one in found]}),
-}
-"""The schema of each verb's reply, and its data: of what the method returns, and what it took."""
+        one = self.caller
+        if "user_id" not in op.scope:
+            self._check_agent(op, given["agent"])
+        elif one.agent is not None:
+            if not op.is_at("agent"):
+                raise error(ScopeError, op.name, "a user", "an agent")
+            method = getattr(self.of_agent, op.name)
+            return method(**as_call(op, with_needed(op, "agent", given), {}))
+        scope = {name: getattr(one, name) for name in op.scope}
+        return op.method(self.memory, **as_call(op, given, scope))
+
+    def _check_agent(self, op: Op, agent: str) -> None:
+        """Refuse a caller that may not ask about an agent: each may read its own policy."""
+        one = self.caller
+        names_any = one.may_choose_user and one.user_id is None and one.agent is None
+        if not names_any and (op.effect != "reads" or agent not in (one.agent, one.user_id)):
+            raise error(ScopeError, "agent", "a caller that may name any user", "another")
 
 
 def answer(op: Op, given: Mapping[str, Any], store: CallersStore) -> dict[str, Any]:
@@ -236,4 +73,4 @@ def answer(op: Op, given: Mapping[str, Any], store: CallersStore) -> dict[str, A
     found = store.answer(op, given)
     if op.name == "get" and found is None:
         raise error(NotFoundError, "id", op.missing, "none")
-    return REPLIES[op.name][1](found, given, store)
+    return REPLIES[op.name][1](found, given, store.view)

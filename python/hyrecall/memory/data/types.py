@@ -687,6 +687,13 @@ class EpisodeFields(OwnFields, total=False):
     visibility: Visibility
 
 
+class SuccessorFields(_Fields, total=False):
+    """Fields of an episode that takes the place of another one of its user."""
+
+    new_id: str
+    visibility: Visibility
+
+
 class Changes(_Fields, total=False):
     """Fields that an update may change; ``valid_to`` is that of a fact."""
 

@@ -19,8 +19,9 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.version import __version__
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
+from hyrecall.memory.ops import Text
 from hyrecall.recipes import hebb
-from hyrecall.serve.bodies import Text, Whole
+from hyrecall.serve.bodies import Whole
 from hyrecall.serve.documented import MOST_CHARACTERS, NOTHING, PARTITION, as_results, shown
 from hyrecall.serve.documented import MOST_OF_HEBB as MOST
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, tell_degraded

@@ -19,8 +19,9 @@ from starlette.responses import Response
 
 from hyrecall.ask.recipe import Recipe
 from hyrecall.memory import Browse
+from hyrecall.memory.ops import Text
 from hyrecall.recipes import honeycomb
-from hyrecall.serve.bodies import Text, Whole
+from hyrecall.serve.bodies import Whole
 from hyrecall.serve.documented import (
     LIMIT,
     MOST,

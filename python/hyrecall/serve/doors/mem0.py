@@ -16,7 +16,8 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from hyrecall.ask.filters import Filter
 from hyrecall.base.progress import ROOM
 from hyrecall.memory import Episode, Version
-from hyrecall.serve.bodies import Text, Whole
+from hyrecall.memory.ops import Text
+from hyrecall.serve.bodies import Whole
 from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
 from hyrecall.serve.errors import (
     ServiceError,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hyrecall.base.arguments import unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
-from hyrecall.serve.bodies import Text
+from hyrecall.memory.ops import Text
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.options import Right, ServiceOptions
 

@@ -15,9 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from hyrecall.serve.errors import ServiceError, check_page, check_size, options_of
 from hyrecall.serve.guards import RETRY_AFTER
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode
-from hyrecall.serve.routes.memories import ScopeParams
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Reader, ScopedStore, scoped_store
+from hyrecall.serve.scoped_store import Reader, ScopedStore, ScopeParams, scoped_store
 
 router = Router(prefix="/v1", tags=["memories"], responses=ERRORS)
 

@@ -15,6 +15,7 @@ from hyrecall.base.version import __version__
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory import Matches
 from hyrecall.memory.derived.layout import serves
+from hyrecall.memory.ops import read_filter
 from hyrecall.memory.store import Store
 from hyrecall.serve.bodies import BatchBody, RecallBody
 from hyrecall.serve.errors import (
@@ -38,7 +39,6 @@ from hyrecall.serve.replies import (
     encode_within,
     recall_data,
 )
-from hyrecall.serve.routes.memories import store_filter
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Caller, Reader, ScopedStore, require, scoped_store
 
@@ -236,7 +236,7 @@ def search(store: ScopedStore, body: RecallBody) -> Matches:
     if body.depth is not None:
         recipe = (store.opened.recipe if recipe is None else recipe).replace(depth=body.depth)
     found: Matches = store.sync(
-        "search", text, filter=store_filter(body.filter), recipe=recipe, **given
+        "search", text, filter=read_filter(body.filter), recipe=recipe, **given
     )
     return found
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import Response
 
 from hyrecall.errors import NotFoundError, error
-from hyrecall.memory.ops import OPS, Op, arguments, model_of, words_of
-from hyrecall.serve.errors import check_lists, check_page, check_query, options_of
+from hyrecall.memory import Episode
+from hyrecall.memory.data.types import checked
+from hyrecall.memory.ops import OPS, SCOPE, Op, as_call, model_of, words_of
+from hyrecall.memory.replies import REPLIES, Changed, changed_data
+from hyrecall.serve.errors import (
+    ServiceError,
+    check_lists,
+    check_page,
+    check_query,
+    check_size,
+    options_of,
+)
 from hyrecall.serve.options import ServiceOptions
-from hyrecall.serve.replies import ERRORS, JsonResponse, encode_within
+from hyrecall.serve.replies import ERRORS, JsonResponse, encode, encode_within
 from hyrecall.serve.routing import PathId, Router
-from hyrecall.serve.scoped_store import Caller, caller, memory_of, narrow, require
-from hyrecall.serve.verbs import REPLIES, CallersStore, answer
+from hyrecall.serve.scoped_store import Caller, Writer, caller, memory_of, narrow, require
+from hyrecall.serve.verbs import CallersStore, answer
 
-_TAGS: Final = {"facts": "facts", "agents": "agents"}
 _MISSING: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "The caller has no such memory."}
 }
@@ -39,38 +48,35 @@ class _Body(BaseModel):
 
 def _asked(op: Op, in_path: tuple[str, ...], *, in_query: bool) -> type[BaseModel]:
     """Return the model of a request's query string or body: the scope, and the arguments."""
-    base: Any = _Query if in_query else _Body
-    scope = {name: (str | None, None) for name in op.scope}
-    example = ConfigDict(json_schema_extra={"examples": [dict(op.example)]} if op.example else {})
-    scoped = create_model(f"{base.__name__}Of{op.name}", __base__=base, **scope)
-    scoped.model_config |= example
-    return model_of(op, "rest", scoped, in_path)
+    scope: Any = dict.fromkeys(op.scope, (str | None, None))
+    base: Any = create_model(
+        f"Scope{op.name.title()}", __base__=_Query if in_query else _Body, **scope
+    )
+    if op.example:
+        base.model_config["json_schema_extra"] = {"examples": [dict(op.example)]}
+    return model_of(op, "rest", base, in_path)
 
 
-def check_sizes(options: ServiceOptions, given: dict[str, Any]) -> None:
+def _check_sizes(options: ServiceOptions, op: Op, given: dict[str, Any]) -> None:
     """Refuse a text to search, a page or a list beyond what the service takes."""
-    check_lists(options, **given)
+    for name in ("query", "text") if op.effect == "reads" else ("query",):
+        check_query(options, given.get(name) or "", name)
     check_page(options, given.get("limit", 0), given.get("offset", 0))
+    check_lists(options, **given)
 
 
-def _add(router: Router, op: Op) -> None:
-    method, path = op.rest.split()
-    in_path = tuple(re.findall(r"{(\w+)}", path))
-    in_query = method in ("GET", "DELETE")
-    model = _asked(op, in_path, in_query=in_query)
-    status = 201 if op.effect == "adds" or op.name == "supersede" else 200
+def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> Any:
+    """Return the function of a route: it takes what its signature shows to FastAPI."""
 
-    async def route(request: Request, asked: Any, who: Caller, **ids: str) -> Response:
+    async def route(request: Request, asked: BaseModel, who: Caller, **given: Any) -> Response:
         for right in sorted(op.rights):
             require(who, right)
         options = options_of(request)
-        given = {**ids, **{name: getattr(asked, name) for name in asked.model_fields_set}}
-        names = narrow(who, given)
-        for name in names:
-            given.pop(name, None)
-        check_sizes(options, given)
+        given |= {name: getattr(asked, name) for name in asked.model_fields_set}
+        names = narrow(who, {name: given.pop(name, None) for name in op.scope})
+        _check_sizes(options, op, given)
         memory = memory_of(request)
-        store = CallersStore(memory._sync, **names, agent=who.agent)
+        store = CallersStore(memory._sync, replace(who, **names))
 
         def work() -> bytes:
             data = answer(op, given, store)
@@ -80,10 +86,10 @@ def _add(router: Router, op: Op) -> None:
 
         return JsonResponse(await memory._run(work), status)
 
-    kinds: dict[str, Any] = {
+    kinds = {
         "request": Request,
         **dict.fromkeys(in_path, PathId),
-        "asked": Annotated[model, Query()] if in_query else model,
+        "asked": asked_as,
         "who": Annotated[Caller, Depends(caller)],
     }
     shown = [
@@ -91,4 +97,70 @@ def _add(router: Router, op: Op) -> None:
         for name, kind in kinds.items()
     ]
     vars(route)["__signature__"] = inspect.Signature(shown)
-    ...
+    return route
+
+
+def _router() -> Router:
+    """Return the routes of all verbs; those that name more come first."""
+    router = Router(prefix="/v1", responses=ERRORS, default_response_class=JsonResponse)
+    for op in sorted(OPS.values(), key=lambda one: one.rest.endswith("}")):
+        if not op.is_at("rest"):
+            continue
+        method, path = op.rest.split()
+        in_path = tuple(re.findall(r"{(\w+)}", path))
+        in_query = method in ("GET", "DELETE")
+        asked: Any = _asked(op, in_path, in_query=in_query)
+        status = 201 if method == "POST" and op.effect != "reads" and "end" not in path else 200
+        convertor = "id" if path.endswith("}") or "/memories" in path else "path"
+        more = _MISSING if "{id}" in path else {}
+        router.add_api_route(
+            re.sub(r"{(\w+)}", rf"{{\1:{convertor}}}", path),
+            _handler(op, Annotated[asked, Query()] if in_query else asked, in_path, status),
+            methods=[method], name=op.name, summary=op.title, description=words_of(op),
+            status_code=status, tags=[path.split("/")[1]],
+            responses={status: {"model": REPLIES[op.name][0]}, **more,
+                       **(_TAKEN if op.effect == "adds" else {})},
+        )  # fmt: skip
+    return router
+
+
+router: Final = _router()
+
+# ---- Several memories in one transaction ----
+
+_One: Any = _asked(OPS["remember"], (), in_query=False)
+
+
+class MemoriesBody(_Body):
+    """Several memories to keep, all or none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"memories": [{"text": "tea at four"}, {"text": "coffee at five"}]}]
+        }
+    )
+
+    memories: list[_One]
+
+
+@router.post(
+    "/memories/batch", status_code=201, summary="Keep several memories, all or none",
+    tags=["memories"], responses={201: {"model": list[Changed]}, **_TAKEN},
+)  # fmt: skip
+async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> Response:
+    """Keep several memories in one transaction."""
+    options = options_of(request)
+    check_size("memories", len(body.memories), options.max_batch, "memories")
+    if who.agent is not None:
+        raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
+    episodes = []
+    for one in body.memories:
+        given = {name: getattr(one, name) for name in one.model_fields_set}
+        names = narrow(who, {name: given.pop(name, None) for name in SCOPE})
+        check_lists(options, **given)
+        if given.pop("vector", None) is not None:
+            raise ServiceError(422, "Invalid", "vector: expected none in a batch")
+        episodes.append(checked(Episode, as_call(OPS["remember"], given, names)))
+    memory = memory_of(request)
+    done = await memory._run(memory._sync.remember_batch, episodes)
+    return JsonResponse(encode([changed_data(one) for one in done]), 201)

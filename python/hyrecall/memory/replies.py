@@ -1,0 +1,181 @@
+"""What verbs of a store reply as JSON, the same at every door: a schema, and the data of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hyrecall.memory.changing import Remembered
+from hyrecall.memory.data.matches import Degradation, Facts
+from hyrecall.memory.data.types import Edge, Episode, Fact, QueryFeedback
+from hyrecall.memory.sql.reading import ReadPolicy
+from hyrecall.memory.view import View
+
+
+class Reply(BaseModel):
+    """Base of replies."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Reason(Reply):
+    """Why a reply holds less than it could."""
+
+    reason: str
+    detail: str
+
+
+class Changed(Reply):
+    """What was written: it is on the disk."""
+
+    id: str
+    version: int
+    embedded: bool = Field(description="Whether it has a vector; without one, words find it.")
+    reasons: list[Reason] = Field(description="Why it has none.")
+
+
+class MemoryReply(Episode):
+    """A memory as it was stored, and when it ends."""
+
+    valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
+
+
+class MemoriesReply(Reply):
+    """Memories, newest first."""
+
+    memories: list[MemoryReply]
+
+
+class VersionReply(Reply):
+    """One state of a memory."""
+
+    version: int
+    status: str
+    reason: str | None
+    successor: str | None
+    recorded_at: datetime
+    episode: Episode | None = Field(description="Null: the memory was deleted.")
+
+
+class HistoryReply(Reply):
+    """The versions of a memory, oldest first."""
+
+    versions: list[VersionReply]
+
+
+class LinksReply(Reply):
+    """The edges of a memory, in the order in which they were added."""
+
+    links: list[Edge]
+
+
+class FactsReply(Reply):
+    """Facts, and why there may be more."""
+
+    items: list[Fact]
+    degraded: bool
+    reasons: list[Reason]
+
+
+class ForgottenReply(Reply):
+    """How many memories were forgotten."""
+
+    forgotten: int
+
+
+class PinnedReply(Reply):
+    """Whether a memory is pinned."""
+
+    id: str
+    pinned: bool
+
+
+class RemovedReply(Reply):
+    """Whether the edge was there."""
+
+    removed: bool
+
+
+class NotedReply(Reply):
+    """How many of the memories were not known to help with the query."""
+
+    new: int
+
+
+class FeedbackReply(Reply):
+    """Queries, and the memories that helped with each and are there."""
+
+    feedback: list[QueryFeedback]
+
+
+class PolicyReply(Reply):
+    """What an agent may read beside its own memories."""
+
+    agent: str
+    policy: str
+    policy_group: str | None
+
+
+Data: TypeAlias = Callable[[Any, Mapping[str, Any], View], dict[str, Any]]
+
+
+def reasons_data(reasons: Iterable[Degradation]) -> list[dict[str, str]]:
+    """Return why a reply is degraded, as data."""
+    return [{"reason": str(one.reason), "detail": one.detail} for one in reasons]
+
+
+def changed_data(done: Remembered, *_: object) -> dict[str, Any]:
+    """Return what was written as data."""
+    return {"id": done.id, "version": done.version, "embedded": done.embedded,
+            "reasons": reasons_data(done.reasons)}  # fmt: skip
+
+
+def memory_data(one: Episode, end: datetime | None) -> dict[str, Any]:
+    """Return a memory as data, with when it ends if it is a fact."""
+    return {**one.model_dump(mode="json"), "valid_to": end}
+
+
+def _memory(found: Episode, _: object, view: View) -> dict[str, Any]:
+    return memory_data(found, *view.ends([found]))
+
+
+def _memories(found: list[Episode], _: object, view: View) -> dict[str, Any]:
+    return {"memories": map(memory_data, found, view.ends(found))}
+
+
+def _facts(found: Facts, *_: object) -> dict[str, Any]:
+    return {
+        "items": [{"text": one.text, **one.model_dump(mode="json")} for one in found],
+        "degraded": found.degraded,
+        "reasons": reasons_data(found.reasons),
+    }
+
+
+def _policy(found: ReadPolicy | None, given: Mapping[str, Any], _: object) -> dict[str, Any]:
+    of = given if found is None else found._asdict()
+    return {"agent": given["agent"], "policy": of["policy"], "policy_group": of.get("policy_group")}
+
+
+_OF_WRITES = ("remember", "update", "supersede", "remember_fact", "end_fact")
+REPLIES: Final[dict[str, tuple[type[BaseModel], Data]]] = {
+    **dict.fromkeys(_OF_WRITES, (Changed, changed_data)),
+    **dict.fromkeys(("recall_facts", "list_facts"), (FactsReply, _facts)),
+    **dict.fromkeys(("get_policy", "set_policy"), (PolicyReply, _policy)),
+    "get": (MemoryReply, _memory),
+    "list": (MemoriesReply, _memories),
+    "history": (HistoryReply, lambda found, *_: {"versions": map(vars, found)}),
+    "links": (LinksReply, lambda found, *_: {"links": found}),
+    "link": (Edge, lambda found, *_: found.model_dump(mode="json")),
+    "unlink": (RemovedReply, lambda found, *_: {"removed": found}),
+    "pin": (
+        PinnedReply,
+        lambda _, given, __: {"id": given["id"], "pinned": given.get("pinned", True)},
+    ),
+    "forget": (ForgottenReply, lambda found, *_: {"forgotten": found}),
+    "feedback": (NotedReply, lambda found, *_: {"new": found}),
+    "list_feedback": (FeedbackReply, lambda found, *_: {"feedback": list(map(vars, found))}),
+}
+"""The schema of each verb's reply, and its data: of what the method returns, and what it took."""
