@@ -21,10 +21,10 @@ USER = {"user_id": "ann"}
 async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
     async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
-        assert (await client.post("/v1/memories/batch", json={"memories": bad})).status_code == 409
-        assert (await client.get("/v1/memories", params=USER)).json() == {"memories": []}
+        assert (await client.post("/v1/memories/batch", json={"episodes": bad})).status_code == 409
+        assert (await client.get("/v1/memories", params=USER)).json() == {"items": []}
         good = [{"text": "one", **USER}, {"text": "two", **USER}]
-        reply = await client.post("/v1/memories/batch", json={"memories": good})
+        reply = await client.post("/v1/memories/batch", json={"episodes": good})
         assert (reply.status_code, len(reply.json())) == (201, 2)
 
 
@@ -101,7 +101,7 @@ async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: O
             found = await client.post("/v1/recall", json={"text": "tea", "limit": limit, **USER})
             assert len(found.json()["items"]) == 2
             listed = await client.get("/v1/memories", params={"limit": limit, **USER})
-            assert len(listed.json()["memories"]) == 2
+            assert len(listed.json()["items"]) == 2
 
 
 async def test_every_example_of_the_api_description_runs(store: Opening) -> None:
@@ -197,7 +197,7 @@ async def test_a_token_sees_and_changes_its_own_scope_only(
         assert (await client.post("/v1/memories", json=kept, headers=as_(ann))).status_code == 201
         fact = {"subject": CANARY, "predicate": "is", "object": "x"}
         await client.post("/v1/facts", json=fact, headers=as_(ann))
-        edge = {"nodes": ["secret", "b"], "relationship": CANARY, "id": "edge"}
+        edge = {"participants": ["secret", "b"], "relationship": CANARY, "id": "edge"}
         await client.post("/v1/links", json=edge, headers=as_(ann))
         said = {"query": CANARY, "used": ["secret"]}
         await client.post("/v1/feedback", json=said, headers=as_(ann))
@@ -245,7 +245,7 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own(
         assert [one["episode"]["text"] for one in seen] == ["friday is free"]
         for path, body in (
             ("/v1/facts", {"subject": "a", "predicate": "b", "object": "c"}),
-            ("/v1/links", {"nodes": ["a", "b"], "relationship": "r"}),
+            ("/v1/links", {"participants": ["a", "b"], "relationship": "r"}),
             ("/v1/recall", {"text": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403

@@ -184,9 +184,9 @@ class MemoryBody(MemoryFields, ScopedBody):
 class MemoriesBody(Body):
     """Several memories to keep, all or none."""
 
-    model_config = _example(memories=[{"text": "tea at four"}, {"text": "coffee at five"}])
+    model_config = _example(episodes=[{"text": "tea at four"}, {"text": "coffee at five"}])
 
-    memories: list[MemoryBody]
+    episodes: list[MemoryBody]
 
 
 class PatchBody(ScopedBody):
@@ -232,7 +232,7 @@ class PinBody(ScopedBody):
 class LinkBody(ScopedBody):
     """An edge between memories; more than two make a hyperedge."""
 
-    model_config = _example(nodes=["m1", "m2"], relationship="causes")
+    model_config = _example(participants=["m1", "m2"], relationship="causes")
 
     class Node(Body):
         """A memory and its part in the edge."""
@@ -240,12 +240,12 @@ class LinkBody(ScopedBody):
         id: str
         role: str | None = None
 
-    nodes: list[str | Node]
+    participants: list[str | Node]
     relationship: str
     visibility: Literal["private", "global"] = "private"
     id: str | None = None
     description: str = ""
-    data: JsonObject | None = None
+    metadata: JsonObject | None = None
 
 
 class FeedbackBody(ScopedBody):

@@ -33,7 +33,7 @@ SERVERS = {"serve", "mcp", "shards serve"}  # what they tell whom: tests/serve
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
     "remember": [["oak tea", "--id", "walked", "--json"]],
-    "forget": [["m0", "m1", "--json"], ["--session", "s0", "--yes"]],
+    "forget": [["m0", "m1", "--json"], ["--session-id", "s0", "--yes"]],
     "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],
     "import": [["FILE"]],

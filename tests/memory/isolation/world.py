@@ -97,7 +97,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                     source=rng.choice(["memory", "session"]),
                     session_id=f"s{at}",
                     tags=("shared", world.secret(cell)),
-                    metadata={"of": world.secret(cell)},
+                    metametadata={"of": world.secret(cell)},
                     occurred_at=NOON + rng.randrange(100) * HOUR,
                     pinned=at == 0,
                 )
@@ -109,7 +109,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
         place: dict[str, Any] = {"org": org, "workspace": workspace, "user_id": user}
         memory.link(
             ["m0", "m1"], world.secret(cell), id="edge", visibility=visibility,
-            description=f"disk {world.secret(cell)}", data={"of": world.secret(cell)}, **place,
+            description=f"disk {world.secret(cell)}", metadata={"of": world.secret(cell)}, **place,
         )  # fmt: skip
         memory.remember_fact(
             Fact(
@@ -118,7 +118,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                 predicate=f"is {visibility}",
                 object=f"full {world.secret(cell)}",
                 visibility=visibility,
-                metadata={"of": world.secret(cell)},
+                metametadata={"of": world.secret(cell)},
                 valid_from=NOON,
                 **place,
             )

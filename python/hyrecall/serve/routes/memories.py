@@ -80,7 +80,7 @@ class PageParams(ScopeParams):
     """A page of a list."""
 
     kind: str | None = None
-    tag: list[str] | None = None
+    tags: list[str] | None = None
     pinned: bool | None = None
     since: Moment | None = None
     until: Moment | None = None
@@ -160,11 +160,11 @@ async def _remember_as_agent(store: ScopedStore, body: MemoryBody) -> Any:
 async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> Response:
     """Keep several memories in one transaction."""
     options = options_of(request)
-    check_size("memories", len(body.memories), options.max_batch, "memories")
+    check_size("episodes", len(body.episodes), options.max_batch, "memories")
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
     episodes = []
-    for one in body.memories:
+    for one in body.episodes:
         check_lists(options, tags=one.tags, metadata=one.metadata, vector=one.vector)
         if one.vector is not None:
             raise ServiceError(422, "Invalid", "vector: expected none in a batch")
@@ -181,15 +181,15 @@ async def list_memories(
     """List the caller's memories."""
     options = options_of(request)
     check_page(options, page.limit)
-    check_lists(options, tag=page.tag)
+    check_lists(options, tags=page.tags)
 
     def work(store: ScopedStore) -> bytes:
         found = store.sync(
-            "list", kind=page.kind, tags=page.tag, pinned=page.pinned, since=page.since,
+            "list", kind=page.kind, tags=page.tags, pinned=page.pinned, since=page.since,
             until=page.until, limit=page.limit, offset=page.offset,
         )  # fmt: skip
         ends = store.view().ends(found)
-        return encode_within({"memories": map(episode_data, found, ends)}, options.max_reply)
+        return encode_within({"items": map(episode_data, found, ends)}, options.max_reply)
 
     return JsonResponse(await scoped_store(request, who, page).run(work))
 
@@ -200,7 +200,7 @@ async def history(request: Request, id: PathId, scope: Scoped, who: Reader) -> R
     most = options_of(request).max_reply
 
     def work(store: ScopedStore) -> bytes:
-        return encode_within({"versions": map(version_data, store.sync("history", id))}, most)
+        return encode_within({"items": map(version_data, store.sync("history", id))}, most)
 
     return JsonResponse(await scoped_store(request, who, scope).run(work))
 
@@ -208,7 +208,7 @@ async def history(request: Request, id: PathId, scope: Scoped, who: Reader) -> R
 @router.get(ID + "/links", summary="The edges of a memory")
 async def links(request: Request, id: PathId, scope: Scoped, who: Reader) -> Response:  # noqa: A002
     """Return the edges in which a memory takes part."""
-    return _json({"links": await scoped_store(request, who, scope).call("links", id)})
+    return _json({"items": await scoped_store(request, who, scope).call("links", id)})
 
 
 @router.get(ID, summary="Read a memory", responses=MISSING)
@@ -278,14 +278,14 @@ async def pin(request: Request, id: PathId, body: PinBody, who: Writer) -> Respo
 @router.post("/links", status_code=201, summary="Connect memories", responses=TAKEN)
 async def link(request: Request, body: LinkBody, who: Writer) -> Response:
     """Connect memories by their ids."""
-    check_lists(options_of(request), nodes=body.nodes, data=body.data)
-    nodes = [
+    check_lists(options_of(request), participants=body.participants, metadata=body.metadata)
+    participants = [
         one if isinstance(one, str) else checked(Participant, one.model_dump())
-        for one in body.nodes
+        for one in body.participants
     ]
     edge = await scoped_store(request, who, body).call(
-        "link", nodes, body.relationship, visibility=body.visibility, id=body.id,
-        description=body.description, data=body.data,
+        "link", participants, body.relationship, visibility=body.visibility, id=body.id,
+        description=body.description, metadata=body.metadata,
     )  # fmt: skip
     return _json(edge, 201)
 
@@ -295,7 +295,7 @@ async def unlink(request: Request, id: PathId, scope: Scoped, who: Writer) -> Re
     """Remove an edge; 404 if the caller has none of that id."""
     if not await scoped_store(request, who, scope).call("unlink", id):
         raise error(NotFoundError, "id", "an edge of the caller", "none")
-    return _json({"unlinked": 1})
+    return _json({"unlinked": True})
 
 
 @router.post("/feedback", status_code=201, summary="Say which memories helped", responses=MISSING)
@@ -315,14 +315,14 @@ async def feedback(request: Request, body: FeedbackBody, who: Editor) -> Respons
 async def list_feedback(request: Request, scope: Scoped, who: Reader) -> Response:
     """Return the caller's queries with the memories that helped and are there."""
     found = await scoped_store(request, who, scope).call("list_feedback")
-    return _json({"feedback": [vars(one) for one in found]})
+    return _json({"items": [vars(one) for one in found]})
 
 
 # ---- Read policies of agents: what each may read beside its own memories ----
 
 agents_router = Router(prefix="/v1", tags=["agents"], responses=ERRORS)
 
-POLICY = "/agents/{id:path}/policy"
+POLICY = "/agents/{agent:path}/policy"
 
 
 class _PolicyParams(BaseModel):
@@ -333,31 +333,33 @@ class _PolicyParams(BaseModel):
 
 
 @agents_router.put(POLICY, summary="Set an agent's read policy")
-async def set_policy(request: Request, id: PathId, body: PolicyBody, who: Writer) -> dict[str, Any]:  # noqa: A002
+async def set_policy(
+    request: Request, agent: PathId, body: PolicyBody, who: Writer
+) -> dict[str, Any]:
     """Set what an agent may read, from its next request on; for callers that may name any user."""
     place = _place(who, body)
     if not who.may_choose_user or who.user_id is not None or who.agent is not None:
         raise ServiceError(403, "Forbidden", "expected a token that may name any user")
     found = ReadPolicy(body.policy, body.policy_group)
     await memory_of(request).set_policy(
-        id, policy=found.policy, policy_group=found.policy_group, **place
+        agent, policy=found.policy, policy_group=found.policy_group, **place
     )
-    return _as_reply(id, place, found)
+    return _as_reply(agent, place, found)
 
 
 @agents_router.get(POLICY, summary="An agent's read policy")
 async def get_policy(
     request: Request,
-    id: PathId,  # noqa: A002
+    agent: PathId,
     asked: Annotated[_PolicyParams, Query()],
     who: Reader,
 ) -> dict[str, Any]:
     """Return what an agent may read; an agent may ask for its own."""
     place = _place(who, asked)
     may_name_any = who.may_choose_user and who.user_id is None and who.agent is None
-    if not may_name_any and id not in (who.agent, who.user_id):
+    if not may_name_any and agent not in (who.agent, who.user_id):
         raise ServiceError(403, "Forbidden", "expected the caller's own name")
-    return _as_reply(id, place, await memory_of(request).get_policy(id, **place))
+    return _as_reply(agent, place, await memory_of(request).get_policy(agent, **place))
 
 
 def _place(who: Caller, asked: object) -> dict[str, str | None]:
