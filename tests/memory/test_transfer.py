@@ -551,13 +551,13 @@ def test_metadata_of_more_than_64_levels_is_refused_where_it_is_kept(memory: Mem
     for kept, deep in ((nested(64), nested(65)), ({"a": nested(63)}, {"a": nested(64)})):
         Episode(metadata=kept)
         with pytest.raises(ValueError, match=told):
-            Episode(metametadata=deep)
+            Episode(metadata=deep)
         with pytest.raises(ValueError, match=told):
-            memory.update("e0", user_id="alice", metametadata=deep)
+            memory.update("e0", user_id="alice", metadata=deep)
         with pytest.raises(ValueError, match=told):
             memory.link(["e0", "e1"], "near", user_id="alice", metadata=deep)
         with pytest.raises(ValueError, match=told):
-            Fact(subject="a", predicate="b", object="c", metametadata=deep)
+            Fact(subject="a", predicate="b", object="c", metadata=deep)
     memory.update("e0", user_id="alice", metadata=nested(64))
     found = memory.get("e0", user_id="alice")
     assert found is not None

@@ -49,7 +49,7 @@ def made_store(path: Path) -> None:
             fact = {"subject": word, "predicate": "is in", "object": f"{word} town"}
             memory.remember_fact(
                 Fact(
-                    id=f"{word} fact", user_id=user, valid_from=NOON, metametadata={word: 1}, **fact
+                    id=f"{word} fact", user_id=user, valid_from=NOON, metadata={word: 1}, **fact
                 )
             )
             nodes = [f"{word} 0", f"{word} 1"]

@@ -97,7 +97,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                     source=rng.choice(["memory", "session"]),
                     session_id=f"s{at}",
                     tags=("shared", world.secret(cell)),
-                    metametadata={"of": world.secret(cell)},
+                    metadata={"of": world.secret(cell)},
                     occurred_at=NOON + rng.randrange(100) * HOUR,
                     pinned=at == 0,
                 )
@@ -118,7 +118,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
                 predicate=f"is {visibility}",
                 object=f"full {world.secret(cell)}",
                 visibility=visibility,
-                metametadata={"of": world.secret(cell)},
+                metadata={"of": world.secret(cell)},
                 valid_from=NOON,
                 **place,
             )
