@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,31 @@ async def test_a_recall_over_http_is_that_of_the_store() -> None:
         for noise in ("took_ms", "trace"):
             reply.pop(noise)
     assert again == one
+
+
+ANOTHER_NAME = [
+    ("POST", "/v1/recall", {"text": "x", "time_range": [None, None]}, "time_range", "since"),
+    ("POST", "/v1/recall/batch", {"queries": [{"text": "x", "before": "2024"}]}, "before", "until"),
+    ("PATCH", "/v1/memories/m", {"output": "x"}, "output", "text"),
+    (
+        "POST",
+        "/v1/links",
+        {"participants": [], "relationship": "r", "data": {}},
+        "data",
+        "metadata",
+    ),
+    ("GET", "/v1/memories?tag=x", None, "tag", "tags"),
+]
+
+
+async def test_a_field_of_another_name_is_refused_with_the_right_one(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        for how, path, body, given, meant in ANOTHER_NAME:
+            more = {} if body is None else {"json": body}
+            reply = await client.request(how, path, **more)
+            told = reply.json()["error"]["message"]
+            assert reply.status_code == 422, told
+            assert re.search(rf"\b{given}: expected no such field.*did you mean {meant}\?", told)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -48,9 +48,7 @@ def made_store(path: Path) -> None:
                 memory.remember(one, vector=[at + 1.0, *[1.0] * 767])
             fact = {"subject": word, "predicate": "is in", "object": f"{word} town"}
             memory.remember_fact(
-                Fact(
-                    id=f"{word} fact", user_id=user, valid_from=NOON, metadata={word: 1}, **fact
-                )
+                Fact(id=f"{word} fact", user_id=user, valid_from=NOON, metadata={word: 1}, **fact)
             )
             nodes = [f"{word} 0", f"{word} 1"]
             memory.link(nodes, f"near {word}", id=f"{word} edge", user_id=user, metadata={word: 1})
