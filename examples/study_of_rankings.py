@@ -1,7 +1,7 @@
 """Which ranking is best? Several ways to join words and vectors, measured on judged queries.
 
 The best is chosen on one half of the queries and measured on the other half, with the probability
-that its lead is chance. Needs the extra [eval]. Without [local] only BM25 is measured.
+that its lead is chance. Needs the extra [evaluate]. Without [local] only BM25 is measured.
 """
 
 from pathlib import Path

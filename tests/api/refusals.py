@@ -980,14 +980,14 @@ ROWS: dict[str, list[Row]] = {
     "MemorySync.import_": [
         dtype("file: expected a path, or a text file or its lines", -1, 3),
         option("file: expected lines of an export", {"x": 1}),
-        option("source: expected 'hyrecall' or 'l0'", "x", -1),
+        option("system: expected 'hyrecall' or 'l0'", "x", -1),
     ],
     "MemorySync.link": [
-        dtype("metadata: expected a valid dictionary", -1, "x", NAN, [3], of="data"),
+        dtype("metadata: expected a valid dictionary", -1, "x", NAN, [3]),
         dtype("description: expected a valid string", -1, 3),
         option("description: expected valid Unicode", LONE),
-        dtype("nodes: expected a sequence of ids or Participants", "x", -1),
-        dtype("nodes[0]: expected a str", [3]),
+        dtype("participants: expected a sequence of ids or Participants", "x", -1),
+        dtype("participants[0]: expected a str", [3]),
         option("relationship: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
     "MemorySync.open": [

@@ -448,7 +448,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
         }
         for kind in ("Memory", "MemorySync", "AgentMemory", "AgentMemorySync")
     },
-    **{f"{kind}.link": {"nodes": ["a", "b"], **_USER} for kind in ("Memory", "MemorySync")},
+    **{f"{kind}.link": {"participants": ["a", "b"], **_USER} for kind in ("Memory", "MemorySync")},
     **{f"{kind}.end_fact": {"at": lambda _: NOW, **_USER} for kind in ("Memory", "MemorySync")},
     **{f"{kind}.end_fact": {"at": lambda _: NOW} for kind in ("AgentMemory", "AgentMemorySync")},
     **{

@@ -193,7 +193,7 @@ def test_a_command_reads_the_settings_once(
     with MemorySync.open(store, embedder=None):  # a writer is at work
         for command in (
             ("recall", "tea", "--user", "ann", "--recipe", "hebb", "--weights", "recency=2"),
-            ("recall", "tea", "--user", "ann", "--conversation", "c1"),
+            ("recall", "tea", "--user", "ann", "--session-id", "c1"),
             ("browse", "ls", "--user", "ann"),
             ("doctor",),
         ):

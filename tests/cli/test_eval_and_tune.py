@@ -1,4 +1,4 @@
-"""``hyrecall eval`` and ``hyrecall tune`` on a small set."""
+"""``hyrecall evaluate`` and ``hyrecall tune`` on a small set."""
 
 import json
 import shutil
@@ -14,8 +14,8 @@ from hyrecall.evaluate import MEASURES, Indexes, ablate, load_dataset, read_sett
 from hyrecall.evaluate import tune as run_tune
 from retrieval_set import small_set, write_folder
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def small(tmp_path_factory):
 
 
 def test_a_recipe_whose_columns_a_set_lacks_is_named(run, small):
-    reply = run("eval", small, "-r", "bm25", "-r", "loom")
+    reply = run("evaluate", small, "-r", "bm25", "-r", "loom")
     assert reply.code == 1
     told = reply.err.splitlines()[-1]
     assert told.startswith("error: occurred_at: expected one column of the table, got none among")
@@ -33,7 +33,7 @@ def test_a_recipe_whose_columns_a_set_lacks_is_named(run, small):
 
 def test_json_is_one_object_on_stdout(run, small):
     options = ("-r", "rrf", "--setting", "bm25", "--json", "--measures", "RR@10,R@5")
-    reply = run("eval", small, *options)
+    reply = run("evaluate", small, *options)
     assert reply.code == 0
     assert [one["name"] for one in reply.data["settings"]] == ["rrf", "bm25"]
     assert list(reply.data["settings"][0]["means"]) == ["RR@10", "R@5"]
@@ -43,7 +43,7 @@ def test_json_is_one_object_on_stdout(run, small):
 
 def test_halves_analyzers_constants_and_judgements_can_be_chosen(run, small):
     def means(*options):
-        reply = run("eval", small, "-r", "bm25", "--json", *options)
+        reply = run("evaluate", small, "-r", "bm25", "--json", *options)
         assert reply.code == 0, reply.err
         return reply.data["settings"][0]["means"], reply.data["n_queries"]
 
@@ -74,7 +74,7 @@ def chats(small, tmp_path_factory):
 @pytest.mark.parametrize("name", ["default", "conversation"])
 def test_columns_of_threads_and_places_are_measured(run, chats, name):
     def means(*options):
-        reply = run("eval", chats, "-r", name, "--json", *options)
+        reply = run("evaluate", chats, "-r", name, "--json", *options)
         assert reply.code == 0, reply.err
         return reply.data["settings"][0]["means"]
 
@@ -94,15 +94,15 @@ def test_columns_of_threads_and_places_are_measured(run, chats, name):
     ],
 )
 def test_other_columns_of_threads_are_refused(run, chats, options, line):
-    reply = run("eval", chats, "-r", "bm25", *options)
+    reply = run("evaluate", chats, "-r", "bm25", *options)
     assert reply.code == 1
     assert reply.err.splitlines()[-1].startswith(line)
 
 
 def test_a_run_equal_to_its_baseline_is_done_with_0(run, small, tmp_path):
     path = tmp_path / "b.json"
-    assert run("eval", small, "--write-baseline", path).code == 0
-    reply = run("eval", small, "-r", "rrf", "--against", path, "--measures", "AP", "--json")
+    assert run("evaluate", small, "--write-baseline", path).code == 0
+    reply = run("evaluate", small, "-r", "rrf", "--against", path, "--measures", "AP", "--json")
     assert reply.code == 0
     assert [one["measure"] for one in reply.data["baseline"]] == ["R@5", "RR@10", "nDCG@10"]
     assert not any(one["failed"] for one in reply.data["baseline"])
@@ -110,10 +110,10 @@ def test_a_run_equal_to_its_baseline_is_done_with_0(run, small, tmp_path):
 
 def test_a_measure_below_its_baseline_is_1_and_named(run, small, tmp_path):
     path = tmp_path / "b.json"
-    assert run("eval", small, "-r", "bm25", "--write-baseline", path).code == 0
+    assert run("evaluate", small, "-r", "bm25", "--write-baseline", path).code == 0
     # A ranker that is broken: half of the words are thrown away.
     thrown = "amber,basin,cedar,delta,ember,fjord,grove"
-    words = ("eval", small, "-r", "bm25", "--stopwords", thrown)
+    words = ("evaluate", small, "-r", "bm25", "--stopwords", thrown)
     reply = run(*words, "--against", path, "--diff", "3")
     assert reply.code == 1
     assert "error: bm25: nDCG@10 fell by 0." in reply.err
@@ -124,22 +124,23 @@ def test_a_measure_below_its_baseline_is_1_and_named(run, small, tmp_path):
 
 
 def test_the_queries_that_moved_most_are_shown(run, small):
-    asked = ("eval", small, "-r", "bm25", "-r", "dense", "--diff", "2")
+    asked = ("evaluate", small, "-r", "bm25", "-r", "dense", "--diff", "2")
     reply = run(*asked, "--json")
     (moved,) = reply.data["queries_moved"]
     assert (moved["before"], moved["after"], len(moved["table"])) == ("bm25", "dense", 2)
     assert moved["table"][0]["text"]
     assert (
-        "nDCG@10, bm25 -> dense" in run("eval", small, "-r", "bm25", "-r", "dense", "--diff", 2).out
+        "nDCG@10, bm25 -> dense"
+        in run("evaluate", small, "-r", "bm25", "-r", "dense", "--diff", 2).out
     )
 
 
 @pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
 def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
-    pytest.importorskip("matplotlib", reason="the extra [eval] is not installed")
+    pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
     path = tmp_path / name
-    reply = run("eval", small, "-r", "bm25", "--plot", path)
+    reply = run("evaluate", small, "-r", "bm25", "--plot", path)
     assert reply.code == 0
     assert f"drawn in {path}" in reply.err
     assert path.read_bytes().startswith(begin)
@@ -153,10 +154,10 @@ def test_a_recipe_brings_the_analyzer_that_it_needs(run, tmp_path):
     asked = pa.table({"id": ["q"], "text": ["running"], "embedding": vectors[:1]})
     pq.write_table(asked, tmp_path / "queries.parquet")
     (tmp_path / "qrels.tsv").write_text("query\tdocument\tgrade\nq\ta\t1\n")
-    reply = run("eval", tmp_path, "-r", "l0", "--measures", "RR@10", "--json")
+    reply = run("evaluate", tmp_path, "-r", "l0", "--measures", "RR@10", "--json")
     assert reply.code == 0, reply.err
     assert reply.data["settings"][0]["analyzer"]["name"] == "unicode61"
-    refused = run("eval", tmp_path, "-r", "l0", "--measures", "RR@10", "--analyzer", "word")
+    refused = run("evaluate", tmp_path, "-r", "l0", "--measures", "RR@10", "--analyzer", "word")
     assert refused.code == 1
     assert "expected the analyzer 'unicode61'" in refused.err
 
@@ -191,9 +192,9 @@ def code_of(out: str) -> str:
 def test_the_best_of_several_settings_is_printed_as_python_that_gives_its_lists(run, small):
     settings = ("-r", "bm25", "-r", "rrf", "-r", "minmax", "-r", "default", "-r", "dense")
     for more in ((), ("--analyzer", "snowball:english", "--stopwords", "amber,basin")):
-        reply = run("eval", small, *settings, *more)
+        reply = run("evaluate", small, *settings, *more)
         assert reply.code == 0, reply.err
-        told = run("eval", small, *settings, *more, "--json").data
+        told = run("evaluate", small, *settings, *more, "--json").data
         best = max(told["settings"], key=lambda one: one["means"]["nDCG@10"])["name"]
         assert told["best"]["setting"] == best
         assert f"best by nDCG@10: {best}\n\nimport hyrecall as hr" in reply.out
@@ -213,7 +214,7 @@ def test_of_a_set_without_tenants_the_printed_recall_names_no_scope(run, tmp_pat
         queries=data.queries.drop_columns(["tenant"]),
     )
     folder = write_folder(data, tmp_path / "open")
-    reply = run("eval", folder, "-r", "bm25", "-r", "rrf", "--measures", "RR@10")
+    reply = run("evaluate", folder, "-r", "bm25", "-r", "rrf", "--measures", "RR@10")
     assert reply.code == 0, reply.err
     (line,) = (one for one in reply.out.splitlines() if "index.recall(" in one)
     schema = hr.Schema(key="id", cell=None, text="text", vector="embedding")
@@ -224,11 +225,11 @@ def test_of_a_set_without_tenants_the_printed_recall_names_no_scope(run, tmp_pat
 
 
 def test_markdown_is_asked_for_and_not_beside_json(run, small):
-    reply = run("eval", small, "--markdown", "--diff", 1)
+    reply = run("evaluate", small, "--markdown", "--diff", 1)
     assert reply.code == 0
     assert "\n| setting | nDCG@10 |" in reply.out
     assert "\n```python\nimport hyrecall as hr\n" in reply.out
-    for command in ("eval", "tune"):
+    for command in ("evaluate", "tune"):
         refused = run(command, small, "--markdown", "--json")
         assert refused.code == 1
         assert refused.err == "error: --markdown: expected --json or --markdown, got both\n"
@@ -251,7 +252,7 @@ def test_markdown_is_asked_for_and_not_beside_json(run, small):
     ],
 )
 def test_what_is_refused_is_one_line_and_1(run, small, arguments, line):
-    reply = run("eval", small, *arguments)
+    reply = run("evaluate", small, *arguments)
     assert reply.code == 1
     talk = [one for one in reply.err.splitlines() if one.startswith("error: ")]
     assert len(talk) == 1
@@ -259,12 +260,12 @@ def test_what_is_refused_is_one_line_and_1(run, small, arguments, line):
 
 
 def test_a_folder_that_holds_no_set_is_refused(run, tmp_path):
-    reply = run("eval", tmp_path)
+    reply = run("evaluate", tmp_path)
     assert reply.code == 1
     assert "expected a folder with either corpus.parquet or corpus.jsonl, got neither" in reply.err
 
 
-@pytest.mark.parametrize("command", ["eval", "tune"])
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
 def test_without_the_extra_nothing_is_begun_and_the_code_is_2(run, small, monkeypatch, command):
     for package in ("ir_measures", "pytrec_eval", "scipy", "matplotlib"):
         with monkeypatch.context() as without:
@@ -272,7 +273,7 @@ def test_without_the_extra_nothing_is_begun_and_the_code_is_2(run, small, monkey
             reply = run(command, small)
         assert reply.code == 2
         assert reply.err == (
-            "error: evaluate: expected the extra [eval] (pip install 'hyrecall[eval]'), "
+            "error: evaluate: expected the extra [evaluate] (pip install 'hyrecall[evaluate]'), "
             f"got no package {package}\n"
         )
 

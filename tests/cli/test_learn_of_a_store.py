@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 from hyrecall.memory import Episode, MemorySync
 

@@ -1,5 +1,6 @@
 """The commands on a store say and do what its Python methods do."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,7 @@ def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Ru
 
     from seams import app_app as app
 
-    asked = ["remember", "-", "--user", "ann", "--type", "topic"]
+    asked = ["remember", "-", "--user", "ann", "--kind", "topic"]
     result = CliRunner().invoke(app, asked, input="two\nlines\n")
     assert result.exit_code == 0, result.stderr
     with opened(store) as memory:
@@ -56,8 +57,11 @@ def test_remember_takes_a_text_from_stdin_and_prints_its_id(store: Path, run: Ru
     [
         (["--importance", "99"], "--importance: expected less than or equal to 10, got 99.0"),
         (["--metadata", "[]"], "--metadata: expected a JSON object"),
-        (["--at", "noon"], "--at: expected an ISO 8601 time"),
-        (["--at", "0001-01-01T00:00:00+14:00"], "--at: expected one that UTC has too"),
+        (["--occurred-at", "noon"], "--occurred-at: expected an ISO 8601 time"),
+        (
+            ["--occurred-at", "0001-01-01T00:00:00+14:00"],
+            "--occurred-at: expected one that UTC has too",
+        ),
         (["--tag", "\udcff"], "--tag: expected valid Unicode"),
         (["--user", "__hyrecall_anonymous__"], "--user: expected an id that is not reserved"),
         (["--id", " "], "--id: expected 1 to 512 bytes"),
@@ -103,10 +107,10 @@ def test_recall_finds_its_store_by_path_environment_and_setting(
     assert run("recall", filled, "lunch", "--path", filled).code == 2
 
 
-def test_a_session_narrows(run: Run, filled: Path) -> None:
-    asked = ("recall", "replication", "--user", "ann", "--json", "--session")
+def test_a_filter_on_the_session_narrows(run: Run, filled: Path) -> None:
+    asked = ("recall", "replication", "--user", "ann", "--json", "--filter")
     for session, found in (("s2", ["m2"]), ("s1", [])):
-        reply = run(*asked, session)
+        reply = run(*asked, json.dumps({"session_id": session}))
         assert [match["episode"]["id"] for match in reply.data["items"]] == found
 
 
@@ -119,7 +123,7 @@ def test_options_of_an_index_are_refused_by_a_store_and_the_other_way_round(
     )  # fmt: skip
     of_a_store = (
         ("--user", "ann"), ("--kind", "x"), ("--alpha", "0"), ("--touch",), ("--tag", "x"),
-        ("--weights", "recency=1"), ("--token-budget", "5"), ("--conversation", "c"),
+        ("--weights", "recency=1"), ("--token-budget", "5"), ("--session-id", "c"),
         ("--agent", "a"),
     )  # fmt: skip
     for asked, options, told in (

@@ -89,10 +89,10 @@ def test_a_pattern_by_force_and_all_that_a_graph_shows(run: Run, store: Path) ->
     assert [one["id"] for one in forced.data["edges"]] == ["e"]
     refused = run(*asked, "^l", "--force-regex", "--recipe", "loom")
     assert (refused.code, "--force-regex: expected --recipe hypergraph" in refused.err) == (1, True)
-    words = run(*asked, "deploy", "--recipe", "hypergraph", "--conversation", "chat")
+    words = run(*asked, "deploy", "--recipe", "hypergraph", "--session-id", "chat")
     assert words.data["phase"]["name"] == "early"
     phases = [
-        run(*asked, "deploy", "--recipe", "hypergraph", "--conversation", "chat").data["phase"]
+        run(*asked, "deploy", "--recipe", "hypergraph", "--session-id", "chat").data["phase"]
         for _ in range(3)
     ]
     assert [one["name"] for one in phases] == ["early", "early", "mid"]  # each is a process

@@ -46,10 +46,12 @@ STORE = (
     "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "
     "writes the version that was deployed into the calendar, so that nobody has to ask later on "
     "which build the customers see and what the last migration of the database was. The "
-    "on-call engineer may stop a deploy.' --user ann --tag ci --at 2026-06-01T12:00",
-    "remember 'Postgres replication is asynchronous' --user ann --id db-1 --at 2026-06-02T12:00",
-    "remember 'lunch was great' --user ann --kind note --id m3 --session s1 --at 2026-06-03T12:00",
-    "remember 'bob keeps the passwords' --user bob --id m4 --at 2026-06-04T12:00",
+    "on-call engineer may stop a deploy.' --user ann --tag ci --occurred-at 2026-06-01T12:00",
+    "remember 'Postgres replication is asynchronous' --user ann --id db-1 "
+    "--occurred-at 2026-06-02T12:00",
+    "remember 'lunch was great' --user ann --kind note --id m3 --session-id s1 "
+    "--occurred-at 2026-06-03T12:00",
+    "remember 'bob keeps the passwords' --user bob --id m4 --occurred-at 2026-06-04T12:00",
 )
 FIRST = "ep_0123456789abcdef0123456789abcdef"  # the id of the first memory
 
@@ -136,9 +138,9 @@ SCREENS = {
         (SHARDS,),
     ),
     "demo": Screen(("demo --limit 2",)),
-    "eval": Screen(
-        ("eval small", "eval small -r bm25 -r dense --diff 2", "eval small -r none",
-         "eval small --plot means.jpg"),
+    "evaluate": Screen(
+        ("evaluate small", "evaluate small -r bm25 -r dense --diff 2", "evaluate small -r none",
+         "evaluate small --plot means.jpg"),
         needs=("ir_measures", "scipy"),
     ),
     "tune": Screen(("tune small",), needs=("ir_measures", "scipy")),
@@ -151,14 +153,14 @@ SCREENS = {
     "forget": of_store(
         f"forget {FIRST} --user ann",
         "forget db-1 m3 --user ann --reason 'no longer so'",
-        "forget --session s1 --user ann",
-        "forget --session s1 --user ann --yes",
+        "forget --session-id s1 --user ann",
+        "forget --session-id s1 --user ann --yes",
         "forget no-such --user ann --json",
     ),
     "end-fact": of_store("end-fact m3 --user ann", "end-fact none --user ann --at 2026-01-01"),
     "policy": of_store(
         "policy planner --org acme --workspace lab",
-        "policy planner group --group crew --org acme --workspace lab",
+        "policy planner group --policy-group crew --org acme --workspace lab",
         "policy planner --org acme --workspace lab --json",
         "policy planner all --org acme --workspace lab",
     ),

@@ -55,8 +55,8 @@ ROUTES = {
     "unlink": ("delete", "/v1/links/{id}"), "remember_fact": ("post", "/v1/facts"),
     "end_fact": ("post", "/v1/facts/{id}/end"), "recall_facts": ("post", "/v1/facts/recall"),
     "list_facts": ("get", "/v1/facts"), "feedback": ("post", "/v1/feedback"),
-    "list_feedback": ("get", "/v1/feedback"), "set_policy": ("put", "/v1/agents/{id}/policy"),
-    "get_policy": ("get", "/v1/agents/{id}/policy"), "export": ("get", "/v1/export"),
+    "list_feedback": ("get", "/v1/feedback"), "set_policy": ("put", "/v1/agents/{agent}/policy"),
+    "get_policy": ("get", "/v1/agents/{agent}/policy"), "export": ("get", "/v1/export"),
     "import_": ("post", "/v1/import"), "doctor": ("get", "/v1/doctor"),
     "compact": ("post", "/v1/compact"), "reembed": ("post", "/v1/reembed"),
     "recall_scored": ("post", "/v1/recall_scored"),
@@ -89,7 +89,7 @@ class Rest(Door):
         "list_facts": "GET /v1/memories?kind=fact lists them as memories",
         "import_": "hyrecall import, beside the service",
         **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
-        "forget.session_id": "forget each id, or hyrecall forget --session",
+        "forget.session_id": "forget each id, or hyrecall forget --session-id",
         "forget.before": "forget each id, or hyrecall forget --before",
         "forget.everything": "hyrecall forget --everything",
         "unlink.reason": "in Python",
@@ -115,8 +115,7 @@ class Rest(Door):
         body = json.dumps(route.get("requestBody", {}))
         for model in re.findall(r"schemas/(\w+)", body):
             names |= set(cls._described()["components"]["schemas"][model].get("properties", {}))
-        own = {"tags": "tag"}
-        return bool({option, own.get(option, option)} & names)
+        return option in names
 
     def open(self) -> None:
         serving = served(self.house.opening, self.house.shared)
@@ -144,7 +143,7 @@ class Rest(Door):
 
     def _fill(self, rows: list[Row]) -> None:
         memories = [row | self.whose for row in rows]
-        post = partial(self.house.client.post, "/v1/memories/batch", json={"memories": memories})
+        post = partial(self.house.client.post, "/v1/memories/batch", json={"episodes": memories})
         reply = self.house.shared.portal.call(post)
         assert reply.status_code == 201, reply.text
 
@@ -159,9 +158,8 @@ class Rest(Door):
                 raise
             return None
 
-    def _list(self, tags: list[str] | None = None, **options: Any) -> list[Row]:
-        query = options if tags is None else options | {"tag": tags}
-        return [memory_row(one) for one in self._data("list", **query)["memories"]]
+    def _list(self, **options: Any) -> list[Row]:
+        return [memory_row(one) for one in self._data("list", **options)["items"]]
 
     def _update(self, key: str, **changes: Any) -> int:
         return self._data("update", key, changes)["version"]
@@ -184,7 +182,7 @@ class Rest(Door):
         names = ("version", "status", "reason", "successor")
         return [
             {name: one[name] for name in names} | {"text": (one["episode"] or {}).get("text")}
-            for one in self._data("history", key)["versions"]
+            for one in self._data("history", key)["items"]
         ]
 
     def _search(self, query: str, **options: Any) -> Found:
@@ -202,19 +200,21 @@ class Rest(Door):
 
     def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
         return _edge(
-            self._data("link", body={"nodes": nodes, "relationship": relationship, **options})
+            self._data(
+                "link", body={"participants": nodes, "relationship": relationship, **options}
+            )
         )
 
     def _unlink(self, key: str) -> bool:
         try:
-            return bool(self._data("unlink", key)["removed"])
+            return bool(self._data("unlink", key)["unlinked"])
         except Refused as fault:
             if fault.kind != "missing":
                 raise
             return False
 
     def _links(self, key: str) -> list[Row]:
-        return [_edge(one) for one in self._data("links", key)["links"]]
+        return [_edge(one) for one in self._data("links", key)["items"]]
 
     def _remember_fact(self, subject: str, predicate: str, object: str, **fields: Any) -> Row:  # noqa: A002
         body = {"subject": subject, "predicate": predicate, "object": object, **fields}
@@ -233,11 +233,11 @@ class Rest(Door):
         return self._data("feedback", body={"query": query, "used": used})["new"]
 
     def _list_feedback(self) -> list[Row]:
-        found = self._data("list_feedback")["feedback"]
+        found = self._data("list_feedback")["items"]
         return [{"query": one["query"], "used": one["used"]} for one in found]
 
     def _of_agent(self, method: str, agent: str, **given: Any) -> Any:
-        path = ROUTES["get_policy"][1].format(id=agent)
+        path = ROUTES["get_policy"][1].format(agent=agent)
         call = partial(self.house.client.request, method, path, **given)
         reply = self.house.shared.portal.call(call)
         if reply.status_code >= 400:
@@ -290,7 +290,7 @@ class Mcp(Door):
 
     name: ClassVar[str] = "MCP"
     tools: ClassVar[Mapping[str, str]] = {
-        "remember": "save", "links": "get",
+        "links": "get",
         **{verb: f"browse_{verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
     lacks: ClassVar[Mapping[str, str]] = {
@@ -300,7 +300,7 @@ class Mcp(Door):
             _NO_ERASING,
         ),
         "recall_scored": "search has all scores of a match",
-        "supersede": "update, or save and forget",
+        "supersede": "update, or remember and forget",
         "pin": "update with pinned",
         "update.valid_to": "end_fact ends a fact; REST and Python take an end away",
         "list_feedback": "hyrecall feedback",
@@ -395,14 +395,14 @@ class Mcp(Door):
 
     def _get(self, key: str) -> Row | None:
         try:
-            return memory_row(self._call("get", id=key)["memory"])
+            return memory_row(self._call("get", id=key)["episode"])
         except Refused as fault:
             if fault.kind != "missing":
                 raise
             return None
 
     def _list(self, **options: Any) -> list[Row]:
-        return [memory_row(one) for one in self._call("list", **options)["memories"]]
+        return [memory_row(one) for one in self._call("list", **options)["items"]]
 
     def _update(self, key: str, **changes: Any) -> int:
         return self._call("update", id=key, **changes)["version"]
@@ -412,7 +412,7 @@ class Mcp(Door):
 
     def _history(self, key: str) -> list[Row]:
         names = ("version", "status", "reason", "successor", "text")
-        found = self._call("history", id=key)["versions"]
+        found = self._call("history", id=key)["items"]
         return [{name: one[name] for name in names} for one in found]
 
     def _search(self, query: str, **options: Any) -> Found:
@@ -427,10 +427,10 @@ class Mcp(Door):
         return Found(rows, [one["reason"] for one in found["reasons"]])
 
     def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
-        return _edge(self._call("link", nodes=nodes, relationship=relationship, **options))
+        return _edge(self._call("link", participants=nodes, relationship=relationship, **options))
 
     def _unlink(self, key: str) -> bool:
-        return self._call("unlink", id=key)["removed"]
+        return self._call("unlink", id=key)["unlinked"]
 
     def _links(self, key: str) -> list[Row]:
         try:
@@ -512,9 +512,7 @@ class CommandLine(Door):
         "list_feedback": "feedback", "end_fact": "end-fact",
         **{verb: f"browse {verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
-    flags: ClassVar[Mapping[str, str]] = {
-        "tags": "tag", "occurred_at": "at", "session_id": "session", "policy_group": "group"
-    }  # fmt: skip
+    flags: ClassVar[Mapping[str, str]] = {"tags": "tag"}
     lacks: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("get", "list", "history"), "hyrecall browse and export --history"),
         **dict.fromkeys(
@@ -529,8 +527,6 @@ class CommandLine(Door):
     def offers(cls, verb: str, option: str | None = None) -> bool:
         found = commands_described().get(cls.commands.get(verb, verb.replace("_", "-")))
         names = {option, cls.flags.get(option or "", option)}
-        if verb == "search":
-            names |= {"conversation"} if option == "session_id" else set()
         return found is not None and (option is None or bool(names & set(found)))
 
     def _call(self, verb: str, *words: object, is_json: bool = True, **options: Any) -> Any:
@@ -598,8 +594,6 @@ class CommandLine(Door):
         return self._call("forget", *words, yes=True, **self._who, **options)["forgotten"]
 
     def _search(self, query: str, **options: Any) -> Found:
-        if "session_id" in options:
-            options["conversation"] = options.pop("session_id")
         found = self._call("search", query, **self._who, **options)
         names = ("score", "bm25_score", "vector_score", "is_fill")
         around = found["around"] or [()] * len(found["items"])
@@ -618,7 +612,7 @@ class CommandLine(Door):
         return self._call("feedback", query, *used, **self._who)["new"]
 
     def _list_feedback(self) -> list[Row]:
-        found = self._call("list_feedback", **self._who)["feedback"]
+        found = self._call("list_feedback", **self._who)["items"]
         return [{"query": one["query"], "used": one["used"]} for one in found]
 
     def _set_policy(self, agent: str, policy: str, **options: Any) -> None:

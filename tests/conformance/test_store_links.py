@@ -44,7 +44,7 @@ def test_C22_forgetting_a_memory_removes_it_from_its_links(store: Store) -> None
 def test_a_link_has_two_ends_at_least(store: Store) -> None:
     store.fill("tea")
     for nodes in (["m0"], [], ["m0", ""]):
-        with refused("value", "nodes"):
+        with refused("value", "participants"):
             store.link(nodes, "is in")
     assert store.setup.links("m0") == []
 

@@ -14,7 +14,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.evaluate import Dataset, Indexes, load_dataset, read_setting, score_setting
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 
 MEASURES = ("nDCG@10", "R@10", "R@100", "RR@10")
 REFERENCE = {

@@ -23,7 +23,7 @@ FRAMEWORK_PACKAGES = {package.partition(".")[0] for package in FRAMEWORKS.values
 AFTER_FIRST, AFTER_ABOVE = "# After the first example:\n", "# After the example above:\n"
 # Absent without their extras: modules of these may be skipped by name, no others.
 EXTRAS = {"typer", "rich", "wordllama", "safetensors", "torch"}
-# What shows measures needs the extra [eval].
+# What shows measures needs the extra [evaluate].
 MEASURES = {"evaluation.md", "hyrecall.evaluate"}
 
 
@@ -122,7 +122,7 @@ def write_reranker(folder: Path) -> None:
 
 def needs_measures(name: str) -> None:
     if name in MEASURES or name.rpartition(".")[0] in MEASURES:
-        pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
+        pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 
 
 def needs_framework(name: str) -> None:

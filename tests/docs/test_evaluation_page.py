@@ -30,7 +30,7 @@ def write_small_set(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package, extra in (("typer", "cli"), ("rich", "cli"), ("ir_measures", "eval")):
+    for package, extra in (("typer", "cli"), ("rich", "cli"), ("ir_measures", "evaluate")):
         pytest.importorskip(package, reason=f"the extra [{extra}] is not installed")
     if not StaticEmbedder.available():
         pytest.skip("the extra [local] is not installed")

@@ -17,8 +17,8 @@ from hyrecall.evaluate import (
     write_baseline,
 )
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from hyrecall.evaluate import Dataset
 
-pytest.importorskip("ir_measures", reason="needs the extra [eval]")
+pytest.importorskip("ir_measures", reason="needs the extra [evaluate]")
 
 from bench import mixed
 

@@ -16,7 +16,7 @@ from hyrecall.evaluate import (
     student_p,
 )
 
-stats = pytest.importorskip("scipy.stats", reason="the extra [eval] is not installed")
+stats = pytest.importorskip("scipy.stats", reason="the extra [evaluate] is not installed")
 
 
 def drawn(n: int, *, shift: float = 0.05, seed: int = 1) -> np.ndarray:

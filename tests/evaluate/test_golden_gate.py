@@ -7,7 +7,7 @@ from hyrecall import recipes
 from hyrecall.evaluate import Dataset, Indexes, read_baseline
 from seams import GATE, Scores, check, run_setting, score_run, score_setting
 
-pytest.importorskip("pytrec_eval", reason="the extra [eval] is not installed")
+pytest.importorskip("pytrec_eval", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ from hyrecall.evaluate import (
 from seams import Stage, _cross_entropy, _Pools
 from seams import evaluate_CELL as CELL
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 fitting = importlib.import_module("hyrecall.evaluate.learn")  # a function has its name
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 import hyrecall as hr
 from hyrecall.embed import EmbedError, HashEmbedder

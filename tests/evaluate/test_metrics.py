@@ -8,8 +8,8 @@ import pytest
 from hyrecall.errors import DTypeError, OptionError, ShapeError
 from hyrecall.evaluate import MEASURES, Scores, compare, read_measure, score_run
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
 ALL = ("nDCG@10", "nDCG", "R@1", "R@5", "R@10", "R@100", "Success@5", "RR", "RR@10", "AP", "P@5")

@@ -17,8 +17,8 @@ from hyrecall.evaluate import (
     score_setting,
 )
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
 def test_a_run_holds_what_recall_gives_within_each_querys_tenant(data, indexes):

@@ -33,9 +33,9 @@ from hyrecall.evaluate import (
     without_each,
 )
 
-pytest.importorskip("ir_measures", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
-pytest.importorskip("matplotlib", reason="the extra [eval] is not installed")
+pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
+pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,9 @@ def test_without_vectors_the_constants_alone_are_tuned(data):
 def test_a_missing_extra_is_named_with_its_install_line(study, monkeypatch, tmp_path):
     for package in ("ir_measures", "pytrec_eval", "scipy", "matplotlib"):
         monkeypatch.setitem(sys.modules, package, None)
-    install = r"evaluate: expected the extra \[eval\] \(pip install 'hyrecall\[eval\]'\), got no"
+    install = (
+        r"evaluate: expected the extra \[evaluate\] \(pip install 'hyrecall\[evaluate\]'\), got no"
+    )
     with pytest.raises(MissingExtraError, match=install):
         score_run({}, {})
     with pytest.raises(MissingExtraError, match=install):

@@ -71,16 +71,16 @@ def test_facts_edges_notes_and_texts_name_it_too() -> None:
         told = "object: expected a str, got int 5"
         refused(lambda: memory.remember_fact(fact), hr.DTypeError, told)
         ends: Any = ["a", 5]
-        told = "nodes[1]: expected a str, got int 5"
+        told = "participants[1]: expected a str, got int 5"
         refused(lambda: memory.link(ends, "near"), hr.DTypeError, told)
         wrong: Any = {"a": object()}
         told = "metadata: expected JSON, got object"
-        refused(lambda: memory.link(["a", "b"], "near", data=wrong), hr.DTypeError, told)
+        refused(lambda: memory.link(["a", "b"], "near", metadata=wrong), hr.DTypeError, told)
         tags: Any = "plan"
         told = "tags: expected a list of strings, got str"
         refused(lambda: Notes(memory).save("key", "text", tags=tags), hr.DTypeError, told)
     store = VectorStore(HashEmbedder(dim=4))
-    told = "output: expected a valid string, got 5"
+    told = "text: expected a valid string, got 5"
     refused(lambda: store.add([5]), hr.DTypeError, told)  # type: ignore[list-item]
 
 

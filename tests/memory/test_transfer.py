@@ -555,7 +555,7 @@ def test_metadata_of_more_than_64_levels_is_refused_where_it_is_kept(memory: Mem
         with pytest.raises(ValueError, match=told):
             memory.update("e0", user_id="alice", metadata=deep)
         with pytest.raises(ValueError, match=told):
-            memory.link(["e0", "e1"], "near", user_id="alice", data=deep)
+            memory.link(["e0", "e1"], "near", user_id="alice", metadata=deep)
         with pytest.raises(ValueError, match=told):
             Fact(subject="a", predicate="b", object="c", metadata=deep)
     memory.update("e0", user_id="alice", metadata=nested(64))

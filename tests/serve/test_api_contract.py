@@ -44,7 +44,7 @@ def world() -> Iterator[tuple[Any, TestClient, dict[str, str]]]:
             for at in range(3):
                 kept = {"text": f"{CANARY} {at}", "id": f"m{at}", "tags": [CANARY]}
                 assert client.post("/v1/memories", json=kept, headers=head).status_code == 201
-            edge = {"nodes": ["m0", "m1"], "relationship": CANARY}
+            edge = {"participants": ["m0", "m1"], "relationship": CANARY}
             assert client.post("/v1/links", json=edge, headers=head).status_code == 201
             assert CANARY in client.get("/v1/export", headers=head).text
             yield app, client, {"Authorization": f"Bearer {bob}"}

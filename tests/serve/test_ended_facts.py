@@ -266,16 +266,16 @@ def test_lists_and_single_memories_say_when_a_fact_ends() -> None:
         return {one["id"]: one["valid_to"] for one in found if one["id"] in wish}
 
     async def work(client: Any, memory: Memory) -> None:
-        listed = (await client.get("/v1/memories", params=ANN)).json()["memories"]
+        listed = (await client.get("/v1/memories", params=ANN)).json()["items"]
         assert ends_of(listed) == wish
         found = [(await client.get(f"/v1/memories/{key}", params=ANN)).json() for key in wish]
         assert ends_of(found) == wish
         async with Client(create_server(memory, caller=Caller(**ANN, rights=READS))) as tools:
             reply = await tools.call_tool("list", {})
-            assert ends_of(data_of(reply)["memories"]) == wish
+            assert ends_of(data_of(reply)["items"]) == wish
             (line,) = (one for one in reply.content[0].text.splitlines() if 'id="friday"' in one)
             assert 'valid_to="2025-01-01T00:00:00Z"' in line
-            found = [data_of(await tools.call_tool("get", {"id": key}))["memory"] for key in wish]
+            found = [data_of(await tools.call_tool("get", {"id": key}))["episode"] for key in wish]
             assert ends_of(found) == wish
 
     served(recipes.default, work)

@@ -213,7 +213,7 @@ async def test_an_agent_in_a_body_and_another_in_the_header_are_refused() -> Non
 
 
 async def test_a_call_over_mcp_takes_no_user_beside_its_message() -> None:
-    save = {"name": "save", "arguments": {"text": "tea"}}
+    save = {"name": "remember", "arguments": {"text": "tea"}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": save}
     twice = json.dumps(call).replace('"text"', '"id": "a", "id": "b", "text"')
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}

@@ -117,7 +117,7 @@ async def test_other_callers_are_answered_while_batches_are_under_way(
 async def test_the_replies_of_a_batch_keep_the_order_of_its_queries(store: Opening) -> None:
     async with calling(create_app(store)) as client:
         kept = [{"text": f"tea{at}", "id": f"m{at}", **USER} for at in range(12)]
-        await client.post("/v1/memories/batch", json={"memories": kept})
+        await client.post("/v1/memories/batch", json={"episodes": kept})
         queries = [{"text": f"tea{at}", **USER} for at in range(12)]
         reply = await client.post("/v1/recall/batch", json={"queries": queries})
         best = [one["items"][0]["episode"]["id"] for one in reply.json()["replies"]]
@@ -196,7 +196,7 @@ def test_an_export_that_takes_too_long_breaks_off(
 
     async def work(client: Any) -> str:
         texts = [{"text": f"note {at} " + "x" * 9_000, "id": f"n{at}", **USER} for at in range(100)]
-        await client.post("/v1/memories/batch", json={"memories": texts})
+        await client.post("/v1/memories/batch", json={"episodes": texts})
         reply = await client.get("/v1/export", params=USER)
         assert reply.status_code == 200
         return str(reply.text)
@@ -224,7 +224,7 @@ async def test_after_an_export_that_broke_off_a_new_memory_is_found(
         create_app(Memory.open(tmp_path / "m", recipe=loom, embedder=None))
     ) as client:
         texts = [{"text": "x" * 9_000, **USER} for _ in range(100)]
-        await client.post("/v1/memories/batch", json={"memories": texts})
+        await client.post("/v1/memories/batch", json={"episodes": texts})
         await client.get("/v1/export", params=USER)
         assert len(kept) == 1
         await client.post("/v1/memories", json={"text": "tea", "id": "new", **USER})

@@ -197,7 +197,7 @@ BOUNDARIES: list[tuple[str, str, Callable[[int], Any], int, int, int]] = [
     ),
     (
         "/v1/memories/batch", "batch",
-        lambda n: {"json": {"memories": [{"text": "x"}] * n}}, 3, 201, 422,
+        lambda n: {"json": {"episodes": [{"text": "x"}] * n}}, 3, 201, 422,
     ),
     ("/v1/facts/recall", "text", lambda n: {"json": {"text": "x" * n}}, 100, 200, 422),
 ]  # fmt: skip
@@ -393,7 +393,7 @@ def test_a_last_slash_changes_nothing_but_never_forgets_a_list(store: Opening) -
         ("GET", "/v1/memories?user_id=ann", {}),
     )
     assert [one.status_code for one in replies] == [201, 200, 200, 200, 404, 404, 404, 200]
-    assert [one["id"] for one in replies[-1].json()["memories"]] == ["a/"]
+    assert [one["id"] for one in replies[-1].json()["items"]] == ["a/"]
 
 
 def test_a_last_slash_after_what_is_asked_of_a_memory_changes_nothing(store: Opening) -> None:
@@ -412,7 +412,7 @@ def test_a_last_slash_after_what_is_asked_of_a_memory_changes_nothing(store: Ope
         ("GET", "/v1/memories//?user_id=ann", {}),
     )
     assert [one.status_code for one in replies] == [201, 201, 200, 200, 200, 201, 200, 404, 404]
-    assert [one["version"] for one in replies[2].json()["versions"]] == [1]
+    assert [one["version"] for one in replies[2].json()["items"]] == [1]
     assert replies[-3].json()["id"] == "a/history/"
 
 
@@ -422,7 +422,7 @@ def test_an_empty_text_is_refused_at_every_door(text: str | None, store: Opening
     whose = {"user_id": "ann"}
     bodies = (
         ("POST", "/v1/memories", {"text": text, **whose}),
-        ("POST", "/v1/memories/batch", {"memories": [{"text": text, **whose}]}),
+        ("POST", "/v1/memories/batch", {"episodes": [{"text": text, **whose}]}),
         ("PATCH", "/v1/memories/m0", {"text": text, **whose}),
         ("POST", "/v1/memories/m0/supersede", {"text": text, **whose}),
         ("POST", "/memories", {"messages": [{"role": "user", "content": text}], **whose}),

@@ -34,16 +34,16 @@ async def test_an_id_with_an_encoded_slash_is_an_id_and_a_plain_one_separates(
             path = f"/v1/memories/{one(key)}"
             got = await client.get(path, params=USER)
             assert (got.status_code, got.json().get("id")) == (200, key), key
-            told = (await client.get(f"{path}/history", params=USER)).json()["versions"]
+            told = (await client.get(f"{path}/history", params=USER)).json()["items"]
             assert [version["episode"]["text"] for version in told] == [f"text of {key}"]
-            assert (await client.get(f"{path}/links", params=USER)).json() == {"links": []}
+            assert (await client.get(f"{path}/links", params=USER)).json() == {"items": []}
             pinned = await client.put(f"{path}/pin", json={"pinned": True, **USER})
             assert pinned.json() == {"id": key, "pinned": True}
             changed = await client.patch(path, json={"text": "new", **USER})
             assert changed.json() == {"id": key, "version": 2, "embedded": False, "reasons": []}
-        plain = (await client.get("/v1/memories/a/history", params=USER)).json()["versions"]
+        plain = (await client.get("/v1/memories/a/history", params=USER)).json()["items"]
         assert [version["episode"]["text"] for version in plain] == ["text of a", "new"]
-        edge = {"nodes": ["a", "100%"], "relationship": "r", "id": "e/100%", **USER}
+        edge = {"participants": ["a", "100%"], "relationship": "r", "id": "e/100%", **USER}
         assert (await client.post("/v1/links", json=edge)).status_code == 201
         gone = await client.delete("/v1/links/e%2F100%25", params=USER)
         assert gone.json() == {"removed": True}

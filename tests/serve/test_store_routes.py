@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ USER = {"user_id": "ann"}
 async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -> None:
     async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
-        assert (await client.post("/v1/memories/batch", json={"memories": bad})).status_code == 409
-        assert (await client.get("/v1/memories", params=USER)).json() == {"memories": []}
+        assert (await client.post("/v1/memories/batch", json={"episodes": bad})).status_code == 409
+        assert (await client.get("/v1/memories", params=USER)).json() == {"items": []}
         good = [{"text": "one", **USER}, {"text": "two", **USER}]
-        reply = await client.post("/v1/memories/batch", json={"memories": good})
+        reply = await client.post("/v1/memories/batch", json={"episodes": good})
         assert (reply.status_code, len(reply.json())) == (201, 2)
 
 
@@ -61,6 +62,31 @@ async def test_a_recall_over_http_is_that_of_the_store() -> None:
         for noise in ("took_ms", "trace"):
             reply.pop(noise)
     assert again == one
+
+
+ANOTHER_NAME = [
+    ("POST", "/v1/recall", {"text": "x", "time_range": [None, None]}, "time_range", "since"),
+    ("POST", "/v1/recall/batch", {"queries": [{"text": "x", "before": "2024"}]}, "before", "until"),
+    ("PATCH", "/v1/memories/m", {"output": "x"}, "output", "text"),
+    (
+        "POST",
+        "/v1/links",
+        {"participants": [], "relationship": "r", "data": {}},
+        "data",
+        "metadata",
+    ),
+    ("GET", "/v1/memories?tag=x", None, "tag", "tags"),
+]
+
+
+async def test_a_field_of_another_name_is_refused_with_the_right_one(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        for how, path, body, given, meant in ANOTHER_NAME:
+            more = {} if body is None else {"json": body}
+            reply = await client.request(how, path, **more)
+            told = reply.json()["error"]["message"]
+            assert reply.status_code == 422, told
+            assert re.search(rf"\b{given}: expected no such field.*did you mean {meant}\?", told)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -101,7 +127,7 @@ async def test_a_whole_number_is_an_integer_in_bodies_and_query_strings(store: O
             found = await client.post("/v1/recall", json={"text": "tea", "limit": limit, **USER})
             assert len(found.json()["items"]) == 2
             listed = await client.get("/v1/memories", params={"limit": limit, **USER})
-            assert len(listed.json()["memories"]) == 2
+            assert len(listed.json()["items"]) == 2
 
 
 async def test_every_example_of_the_api_description_runs(store: Opening) -> None:
@@ -197,7 +223,7 @@ async def test_a_token_sees_and_changes_its_own_scope_only(
         assert (await client.post("/v1/memories", json=kept, headers=as_(ann))).status_code == 201
         fact = {"subject": CANARY, "predicate": "is", "object": "x"}
         await client.post("/v1/facts", json=fact, headers=as_(ann))
-        edge = {"nodes": ["secret", "b"], "relationship": CANARY, "id": "edge"}
+        edge = {"participants": ["secret", "b"], "relationship": CANARY, "id": "edge"}
         await client.post("/v1/links", json=edge, headers=as_(ann))
         said = {"query": CANARY, "used": ["secret"]}
         await client.post("/v1/feedback", json=said, headers=as_(ann))
@@ -245,7 +271,7 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own(
         assert [one["episode"]["text"] for one in seen] == ["friday is free"]
         for path, body in (
             ("/v1/facts", {"subject": "a", "predicate": "b", "object": "c"}),
-            ("/v1/links", {"nodes": ["a", "b"], "relationship": "r"}),
+            ("/v1/links", {"participants": ["a", "b"], "relationship": "r"}),
             ("/v1/recall", {"text": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403

@@ -393,7 +393,7 @@ def decisions(memory: MemorySync, **place: Any) -> None:
         memory.remember(text, id=key, kind=kind, metadata={"of": key}, **given)
     where = {name: given[name] for name in ("user_id", "org", "workspace") if name in given}
     memory.link(["meeting", "auth"], "held", id="a-held", **where)
-    memory.link(["jwt", "auth"], "decided by", id="b-decided", data={"in": "May"}, **where)
+    memory.link(["jwt", "auth"], "decided by", id="b-decided", metadata={"in": "May"}, **where)
     memory.link(["meeting", "oak"], "under", id="c-under", **where)
     memory.link(["jwt", "meeting", "oak"], "minutes", id="d-minutes", **where)
 
@@ -491,7 +491,7 @@ def test_C22_edges_keep_role_and_order_and_survive_a_reopening() -> None:
     with open_store(path, embedder=None, recipe=recipes.hypergraph) as memory:
         for node in NODES:
             memory.remember(f"node {node}", id=node, user_id="alice")
-        edge = memory.link(ends, "wrote", user_id="alice", data={"year": 2026})
+        edge = memory.link(ends, "wrote", user_id="alice", metadata={"year": 2026})
         pair = memory.link(["a", "d"], "cites", user_id="alice", id="pair")
         with pytest.raises(KeyConflictError):
             memory.link(["a", "b"], "cites", user_id="alice", id="pair")

@@ -106,9 +106,9 @@ def test_D24_a_database_of_l0_comes_in_once_and_its_rows_are_found(
 ) -> None:
     file = an_l0_file(tmp_path / "l0.db", schema)
     with open_store(recipe=recipes.l0, embedder=None) as memory:
-        first = memory.import_(file, source="l0")
+        first = memory.import_(file, system="l0")
         assert first.imported == (5 if schema == "v0.1" else 6)
-        assert memory.import_(file, source="l0").imported == 0
+        assert memory.import_(file, system="l0").imported == 0
         found = {match.episode.id for match in memory.search("value", user_id="user", limit=20)}
         if schema == "v0.1":
             assert found == {f"key {at}" for at in range(5)}

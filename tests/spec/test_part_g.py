@@ -22,8 +22,8 @@ from hyrecall.evaluate import (
 from spec.episodes import stores
 from spec.loom_by_definition import lexical_ranking, overlap, vector_ranking, voted
 
-pytest.importorskip("pytrec_eval", reason="the extra [eval] is not installed")
-pytest.importorskip("scipy", reason="the extra [eval] is not installed")
+pytest.importorskip("pytrec_eval", reason="the extra [evaluate] is not installed")
+pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")

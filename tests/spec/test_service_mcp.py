@@ -78,7 +78,7 @@ def test_C26_hm_recall_has_the_documented_parameters_and_answers_as_the_function
             assert found["edges"] == json.loads(json.dumps(wanted["edges"]))
             for wrong in ({}, {"query": " "}, {"query": "x", "max_results": 51}):
                 refusal_of(await client.call_tool("hm_recall", wrong))
-            no_filter = {"query": "decisions", "filter": {"kind": {"b": [{"c": 1}]}}}
+            no_filter = {"text": "decisions", "filter": {"kind": {"b": [{"c": 1}]}}}
             told = refusal_of(await client.call_tool("search", no_filter))
             assert "an object with from/to" in str(told)
 

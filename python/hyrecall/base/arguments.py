@@ -215,14 +215,18 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("tenantid", "userid", "cells"), _SCOPE),
     **dict.fromkeys(("where", "filters", "predicate", "condition"), ("filter",)),
     **dict.fromkeys(("query", "queries", "q", "querytext", "querytexts", "texts"), _TEXT),
-    **dict.fromkeys(("text", "content", "message", "body", "memory", "question", "output"), _TEXT),
+    **dict.fromkeys(
+        ("text", "content", "message", "body", "memory", "question", "output", "episode"), _TEXT
+    ),
     **dict.fromkeys(("embedding", "embeddings", "queryvector", "queryembeddings"), _VECTOR),
     **dict.fromkeys(("vec", "queryembedding", "vectors", "vector"), _VECTOR),
     **dict.fromkeys(("embed", "model", "encoder", "embeddingfunction"), ("embedder",)),
     **dict.fromkeys(("rerank", "reranker", "crossencoder"), ("reranker", "shaping")),
     **dict.fromkeys(("mmr", "dedup", "recency", "stages"), ("shaping",)),
     **dict.fromkeys(("ids", "docids", "id", "key"), ("keys", "ids", "id", "key")),
-    **dict.fromkeys(("data", "df", "documents", "docs", "rows"), ("table", "texts", "episodes")),
+    **dict.fromkeys(
+        ("data", "df", "documents", "docs", "rows"), ("table", "texts", "episodes", "metadata")
+    ),
     **dict.fromkeys(("metadatas", "meta", "payload"), ("metadata", "metadatas")),
     **dict.fromkeys(("fields", "select", "include", "outputfields", "withpayload"), ("columns",)),
     **dict.fromkeys(("skip", "start"), ("offset",)),
@@ -237,7 +241,11 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("tokenizer", "tokenize"), ("analyzer",)),
     **dict.fromkeys(("dims", "dimension", "dimensions", "ndim"), ("dim",)),
     **dict.fromkeys(("session", "conversation", "conversationid"), ("session_id", "session")),
-    **dict.fromkeys(("timestamp", "time", "when", "date"), ("occurred_at", "now", "time_range")),
+    **dict.fromkeys(("timestamp", "time", "when", "date"), ("occurred_at", "now", "since")),
+    **dict.fromkeys(("timerange", "after", "from", "fromtime", "starttime"), ("since",)),
+    **dict.fromkeys(("before", "to", "totime", "endtime"), ("until",)),
+    **dict.fromkeys(("nodes", "members", "ends"), ("participants",)),
+    **dict.fromkeys(("matches", "memories", "notes"), ("episodes",)),
     **dict.fromkeys(("tag", "labels"), ("tags",)),
     **dict.fromkeys(("gpu", "cuda", "usegpu"), ("device",)),
     **dict.fromkeys(("folder", "directory", "filename", "uri"), ("path",)),
@@ -301,15 +309,16 @@ def unknown_option(call: str, given: Iterable[str], known: Sequence[str]) -> Unk
     wrong = next(name for name in given if name not in known)
     if not known:
         return error(UnknownOptionError, call, "no options", repr(wrong))
-    near = _nearest(wrong, known)
+    near = nearest(wrong, known)
     hint = f"did you mean {near}=?" if near else ", ".join(known)
     return error(UnknownOptionError, call, f"one of its options ({hint})", repr(wrong))
 
 
-def _nearest(wrong: str, known: Sequence[str]) -> str | None:
+def nearest(wrong: str, known: Iterable[str]) -> str | None:
     """Return the intended option: other case or underscores, a synonym, or a near spelling."""
     from difflib import get_close_matches
 
+    known = list(known)
     plain = _squeezed(wrong)
     same = [name for name in known if _squeezed(name) == plain]
     meant = [name for name in SYNONYMS.get(plain, ()) if name in known]

@@ -39,8 +39,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "info": ("info_command", "info"),
     "shards": ("shards_command", "shards"),
     "demo": ("demo", "demo"),
-    "tune": ("eval_command", "tune"),
-    "learn": ("eval_command", "learn"),
+    "tune": ("evaluate_command", "tune"),
+    "learn": ("evaluate_command", "learn"),
     "remember": ("memory_commands", "remember"),
     "forget": ("memory_commands", "forget"),
     "end-fact": ("memory_commands", "end_fact"),
@@ -56,7 +56,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "serve": ("serve_command", "serve"),
     "mcp": ("mcp_command", "mcp"),
     "recall": ("recall_command", "recall", "Recall"),
-    "eval": ("eval_command", "evaluate"),
+    "evaluate": ("evaluate_command", "evaluate"),
     "import": ("transfer_command", "import_"),
     "browse": ("memory_commands", "browse"),
     "config": ("info_command", "config"),
@@ -96,8 +96,8 @@ REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 14
 
 _EXIT_CODES = (
     (0, "Success, also if nothing was found."),
-    (REFUSED, "A value, a file or data was refused; a measure of eval fell below its baseline; or "
-     "doctor, import or reembed found a problem."),
+    (REFUSED, "A value, a file or data was refused; a measure of evaluate fell below its "
+     "baseline; or doctor, import or reembed found a problem."),
     (USAGE, "The command line is wrong, or an extra is not installed."),
     (CORRUPT, "The index or store at the path, or what was pushed to the URL, cannot be read: it "
      "is incomplete, damaged, or of a newer format."),

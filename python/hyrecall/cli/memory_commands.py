@@ -47,7 +47,7 @@ def remember(
     org: Org = None,
     workspace: Workspace = None,
     kind: Annotated[
-        str, typer.Option("--kind", "--type", metavar="KIND", help="The kind of memory.")
+        str, typer.Option("--kind", metavar="KIND", help="The kind of memory.")
     ] = "episodic",
     source: Annotated[
         str | None,
@@ -76,7 +76,7 @@ def remember(
         ),
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="The session of the memory.")
+        str | None, typer.Option("--session-id", metavar="ID", help="The session of the memory.")
     ] = None,
     tags: Tags = None,
     importance: Annotated[
@@ -89,7 +89,12 @@ def remember(
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="TIME", show_default="now", help="The time of it, ISO 8601."),
+        typer.Option(
+            "--occurred-at",
+            metavar="TIME",
+            show_default="now",
+            help="When it happened, ISO 8601.",
+        ),
     ] = None,
     said: Annotated[
         str | None,
@@ -103,7 +108,7 @@ def remember(
     fields: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "kind": kind, "id": key,
         "session_id": session, "tags": tuple(tags or ()), "importance": importance,
-        "occurred_at": read_time("--at", at), "input": said,
+        "occurred_at": read_time("--occurred-at", at), "input": said,
         "metadata": None if metadata is None else _object("--metadata", metadata),
         "source": source, "visibility": visibility, "pinned": pinned,
     }  # fmt: skip
@@ -131,7 +136,7 @@ def forget(
     org: Org = None,
     workspace: Workspace = None,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="All memories of a session.")
+        str | None, typer.Option("--session-id", metavar="ID", help="All memories of a session.")
     ] = None,
     before: Annotated[
         str | None,
@@ -158,7 +163,7 @@ def forget(
 ) -> None:
     """Remove memories of one user from recall."""
     if not (ids or everything) and session is None and before is None:
-        wish = "an ID, --session, --before or --everything"
+        wish = "an ID, --session-id, --before or --everything"
         raise error(OptionError, "ID", wish, "none of them")
     if (erase or not ids) and not yes:
         raise error(OptionError, "--yes", "--yes with --erase, or without an ID", "none")
@@ -171,7 +176,7 @@ def forget(
     with opened(path) as memory:
         forgotten = sum(memory.forget(key, **asked) for key in which)
     if as_json:
-        print_json({"forgotten": forgotten, "erased": erase})
+        print_json({"forgotten": forgotten})
     else:
         print(forgotten)
 
@@ -203,7 +208,7 @@ def end_fact(
 
 def policy(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent.")],
-    wanted: Annotated[
+    policy: Annotated[
         str | None,
         typer.Argument(
             metavar="isolated|shared|group",
@@ -216,17 +221,17 @@ def policy(
     org: Org = None,
     workspace: Workspace = None,
     group: Annotated[
-        str | None, typer.Option("--group", metavar="NAME", help="Its group, with group.")
+        str | None, typer.Option("--policy-group", metavar="NAME", help="Its group, with group.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show or set what an agent may read beside its own memories."""
     where: dict[str, Any] = {"org": org, "workspace": workspace}
-    if group is not None and wanted is None:
-        raise error(OptionError, "--group", "a policy with it", "none")
-    with opened(path, read_only=wanted is None) as memory:
-        if wanted is not None:
-            memory.set_policy(agent, policy=wanted, policy_group=group, **where)
+    if group is not None and policy is None:
+        raise error(OptionError, "--policy-group", "a policy with it", "none")
+    with opened(path, read_only=policy is None) as memory:
+        if policy is not None:
+            memory.set_policy(agent, policy=policy, policy_group=group, **where)
         found = memory.get_policy(agent, **where)
     if as_json:
         print_json({"agent": agent, **where, **found._asdict()})
@@ -393,9 +398,9 @@ def _episode(text: str, fields: dict[str, Any]) -> Any:
 
 
 _OPTION_OF = {
-    "occurred_at": "--at",
+    "occurred_at": "--occurred-at",
     "user_id": "--user",
-    "session_id": "--session",
+    "session_id": "--session-id",
     "tags": "--tag",
     "input": "--input",
 } | {
@@ -449,7 +454,7 @@ def feedback(
         said = memory.list_feedback(**where)
     if as_json:
         rows = [{"query": one.query, "used": one.used, "at": one.at.isoformat()} for one in said]
-        print_json({"feedback": rows})
+        print_json({"items": rows})
     else:
         columns = Column("query", wraps=True), Column("used", wraps=True), Column("at")
         print_table(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hyrecall import recipes
-from hyrecall.ask.filters import Filter
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
 from hyrecall.cli.help import Command
@@ -85,13 +84,12 @@ class StoreRecall:
     since: str | None
     until: str | None
     tags: list[str] | None
-    session: str | None
     alpha: float | None
     recipe: str | None
     limit: int
     offset: int
     agent: str | None
-    conversation: str | None
+    session_id: str | None
     weights: str | None
     token_budget: int | None
     around: int
@@ -109,11 +107,11 @@ def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> No
     options: dict[str, Any] = {
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
         "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
-        "session_id": asked.conversation, "weights": _weights(asked.weights),
+        "session_id": asked.session_id, "weights": _weights(asked.weights),
         "token_budget": asked.token_budget, "around": asked.around,
         "include_ended": asked.include_ended,
         "since": since, "until": until,
-        "filter": _filter(asked), "min_score": asked.min_score,
+        "filter": read_store_filter(asked.filters), "min_score": asked.min_score,
     }  # fmt: skip
     with _opened_store(asked) as memory:
         ready, analyzer = now_ready(memory), memory._store.layout.analyzer
@@ -133,20 +131,12 @@ def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> No
         say("note: no memories")
 
 
-def _filter(asked: StoreRecall) -> Filter | None:
-    given = read_store_filter(asked.filters)
-    if asked.session is None:
-        return given
-    of_session = Filter(session_id=asked.session)
-    return of_session if given is None else given & of_session
-
-
 @contextmanager
 def _opened_store(asked: StoreRecall) -> Iterator[MemorySync]:
     """Open the store, for writing if the recall records accesses or a conversation."""
     given: dict[str, Any] = {"recipe": _recipe(asked), "settings": read_settings()}
     with ExitStack() as held:
-        writes = asked.touch or asked.conversation is not None
+        writes = asked.touch or asked.session_id is not None
         try:
             memory = held.enter_context(opened(asked.folder, read_only=not writes, **given))
         except WriterBusyError:
@@ -260,8 +250,8 @@ _OF_AN_INDEX = {
     "by_thread",
 }  # fmt: skip
 _OF_A_STORE = {
-    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha", "session",
-    "touch", "include_ended", "agent", "conversation", "weights", "token_budget", "force_regex",
+    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha",
+    "touch", "include_ended", "agent", "session_id", "weights", "token_budget", "force_regex",
 }  # fmt: skip
 
 
@@ -317,10 +307,6 @@ def recall(
         ),
     ] = None,
     tags: Tags = None,
-    session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Only memories of this session."),
-    ] = None,
     alpha: Annotated[
         float | None,
         typer.Option(
@@ -345,10 +331,10 @@ def recall(
         str | None,
         typer.Option("--agent", metavar="NAME", help="Only what this agent of --org may see."),
     ] = None,
-    conversation: Annotated[
+    session_id: Annotated[
         str | None,
         typer.Option(
-            "--conversation",
+            "--session-id",
             metavar="ID",
             help="Rank memories higher that this conversation received before, if the recipe does "
             "that.",
@@ -454,8 +440,8 @@ def recall(
         _refuse(ctx, _OF_AN_INDEX, "no such option for a store")
         recall_from_store(
             StoreRecall(
-                text or "", folder, user, org, workspace, kind, since, until, tags, session, alpha,
-                recipe, limit, offset, agent, conversation, weights, token_budget, around,
+                text or "", folder, user, org, workspace, kind, since, until, tags, alpha,
+                recipe, limit, offset, agent, session_id, weights, token_budget, around,
                 filters, by_arm("--min-score", min_score, number),
                 touch=touch, include_ended=include_ended, normalize=normalize,
                 force_regex=force_regex,

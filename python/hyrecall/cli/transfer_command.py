@@ -327,7 +327,7 @@ def import_(
     file = home_path("FILE", file)
     Path(file).stat()  # raises for a missing file before a store is made
     with opened(path, makes=True) as memory, bar() as progress:
-        done = memory.import_(file, source=source, progress=progress)
+        done = memory.import_(file, system=source, progress=progress)
     for one in done.errors:
         say(f"error: line {one.line}: {one.error}")
     if as_json:

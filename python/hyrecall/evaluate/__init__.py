@@ -1,6 +1,6 @@
 """Evaluates rankings: retrieval sets, measures, paired tests, ablation, baselines and tuning.
 
-Scores need the extra ``[eval]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib).
+Scores need the extra ``[evaluate]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib).
 docs/evaluation.md explains how to measure and what each figure means.
 """
 

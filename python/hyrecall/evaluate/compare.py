@@ -44,7 +44,7 @@ def needs_extra() -> Iterator[None]:
 
 
 def _missing(package: str | None) -> MissingExtraError:
-    wish = "the extra [eval] (pip install 'hyrecall[eval]')"
+    wish = "the extra [evaluate] (pip install 'hyrecall[evaluate]')"
     return error(MissingExtraError, "evaluate", wish, f"no package {package}")
 
 
@@ -174,7 +174,7 @@ def score_run(
     DTypeError
         A list of documents that is a str.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def compare(
     OptionError
         The queries differ, or a run lacks a measure.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
     """
     if before.queries != after.queries:
         wish = f"the {len(before.queries)} queries of {before.name!r}"

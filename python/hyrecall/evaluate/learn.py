@@ -146,7 +146,7 @@ def learn(
     OptionError
         Fewer than 10 queries of the even half have a relevant candidate; as :func:`fit_weights`.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
     """
     start = _prepared(read_setting("default") if base is None else base, features)
     chosen_by = read_measure(measure)
@@ -192,7 +192,7 @@ def fit_weights(
         A setting without a recipe, a recipe whose Prior names no column, an unknown feature, or
         fewer than 10 queries with a relevant candidate.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
 
     Notes
     -----
@@ -452,7 +452,7 @@ def learn_from_feedback(
     EmbedError
         The store's embedder fails.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
 
     Notes
     -----

@@ -292,7 +292,7 @@ def plot_study(study: Study, path: str | Path) -> None:
     OptionError
         Another suffix.
     MissingExtraError
-        The extra ``[eval]`` is not installed.
+        The extra ``[evaluate]`` is not installed.
     """
     path = read_path(path)
     kind = plot_format(path)

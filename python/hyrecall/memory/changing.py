@@ -277,7 +277,7 @@ def pin(view: View, key: str, pinned: bool) -> None:
 
 def link(
     view: View,
-    nodes: Sequence[str | Participant],
+    participants: Sequence[str | Participant],
     relationship: str,
     *,
     key: str | None,
@@ -286,14 +286,17 @@ def link(
     visibility: Visibility,
 ) -> Edge:
     """Keep an edge between memories of one user."""
-    if isinstance(nodes, str) or not isinstance(nodes, Sequence):
-        raise error(DTypeError, "nodes", "a sequence of ids or Participants", type(nodes).__name__)
+    if isinstance(participants, str) or not isinstance(participants, Sequence):
+        wish = "a sequence of ids or Participants"
+        raise error(DTypeError, "participants", wish, type(participants).__name__)
     ends = tuple(
-        one if isinstance(one, Participant) else Participant(id=check_id(f"nodes[{at}]", one))
-        for at, one in enumerate(nodes)
+        one
+        if isinstance(one, Participant)
+        else Participant(id=check_id(f"participants[{at}]", one))
+        for at, one in enumerate(participants)
     )
     if len(ends) < 2:
-        raise error(OptionError, "nodes", "two memories or more", len(ends))
+        raise error(OptionError, "participants", "two memories or more", len(ends))
     by = view.by
     fields = {
         "participants": ends,

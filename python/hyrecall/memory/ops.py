@@ -113,7 +113,7 @@ _KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("since", "until"), Moment),
     **dict.fromkeys(("limit", "offset"), Count),
     **dict.fromkeys(("pinned", "erase", "everything", "single"), bool),
-    **dict.fromkeys(("filter", "metadata", "data"), JsonObject),
+    **dict.fromkeys(("filter", "metadata"), JsonObject),
     **dict.fromkeys(("tags", "used"), list[Name]),
     "text": Text,
     "query": str,
@@ -122,7 +122,7 @@ _KINDS: Final[dict[str, Any]] = {
     "importance": Annotated[float, Field(ge=0, le=10)],
     "visibility": Visibility,
     "policy": Literal["isolated", "shared", "group"],
-    "nodes": list[Name | Node],
+    "participants": list[Name | Node],
     "vector": list[float],
 }
 """The type of an argument in JSON; one whose default is None takes null too."""
@@ -137,8 +137,8 @@ def read_filter(asked: JsonObject | None) -> Filter | None:
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
     "filter": read_filter,
-    "nodes": lambda nodes: [
-        one if isinstance(one, str) else checked(Participant, dict(one)) for one in nodes
+    "participants": lambda given: [
+        one if isinstance(one, str) else checked(Participant, dict(one)) for one in given
     ],
 }
 """What makes of a value in JSON what the method takes."""
@@ -288,7 +288,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="link", effect="adds", rest="POST /links", title="Connect memories",
-            out={"agent": "*"}, example={"nodes": ["m1", "m2"], "relationship": "causes"},
+            out={"agent": "*"}, example={"participants": ["m1", "m2"], "relationship": "causes"},
         ),
         Op(
             name="unlink", effect="removes", rest="DELETE /links/{id}", title="Remove an edge",

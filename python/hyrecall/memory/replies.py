@@ -46,7 +46,7 @@ class MemoryReply(Episode):
 class MemoriesReply(Reply):
     """Memories, newest first."""
 
-    memories: list[MemoryReply]
+    items: list[MemoryReply]
 
 
 class VersionReply(Reply):
@@ -63,13 +63,13 @@ class VersionReply(Reply):
 class HistoryReply(Reply):
     """The versions of a memory, oldest first."""
 
-    versions: list[VersionReply]
+    items: list[VersionReply]
 
 
 class LinksReply(Reply):
     """The edges of a memory, in the order in which they were added."""
 
-    links: list[Edge]
+    items: list[Edge]
 
 
 class FactsReply(Reply):
@@ -93,10 +93,10 @@ class PinnedReply(Reply):
     pinned: bool
 
 
-class RemovedReply(Reply):
+class UnlinkedReply(Reply):
     """Whether the edge was there."""
 
-    removed: bool
+    unlinked: bool
 
 
 class NotedReply(Reply):
@@ -108,7 +108,7 @@ class NotedReply(Reply):
 class FeedbackReply(Reply):
     """Queries, and the memories that helped with each and are there."""
 
-    feedback: list[QueryFeedback]
+    items: list[QueryFeedback]
 
 
 class PolicyReply(Reply):
@@ -143,7 +143,7 @@ def _memory(found: Episode, _: object, view: View) -> dict[str, Any]:
 
 
 def _memories(found: list[Episode], _: object, view: View) -> dict[str, Any]:
-    return {"memories": map(memory_data, found, view.ends(found))}
+    return {"items": map(memory_data, found, view.ends(found))}
 
 
 def _facts(found: Facts, *_: object) -> dict[str, Any]:
@@ -166,16 +166,16 @@ REPLIES: Final[dict[str, tuple[type[BaseModel], Data]]] = {
     **dict.fromkeys(("get_policy", "set_policy"), (PolicyReply, _policy)),
     "get": (MemoryReply, _memory),
     "list": (MemoriesReply, _memories),
-    "history": (HistoryReply, lambda found, *_: {"versions": map(vars, found)}),
-    "links": (LinksReply, lambda found, *_: {"links": found}),
+    "history": (HistoryReply, lambda found, *_: {"items": map(vars, found)}),
+    "links": (LinksReply, lambda found, *_: {"items": found}),
     "link": (Edge, lambda found, *_: found.model_dump(mode="json")),
-    "unlink": (RemovedReply, lambda found, *_: {"removed": found}),
+    "unlink": (UnlinkedReply, lambda found, *_: {"unlinked": found}),
     "pin": (
         PinnedReply,
         lambda _, given, __: {"id": given["id"], "pinned": given.get("pinned", True)},
     ),
     "forget": (ForgottenReply, lambda found, *_: {"forgotten": found}),
     "feedback": (NotedReply, lambda found, *_: {"new": found}),
-    "list_feedback": (FeedbackReply, lambda found, *_: {"feedback": list(map(vars, found))}),
+    "list_feedback": (FeedbackReply, lambda found, *_: {"items": list(map(vars, found))}),
 }
 """The schema of each verb's reply, and its data: of what the method returns, and what it took."""

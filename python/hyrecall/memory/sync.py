@@ -1257,7 +1257,7 @@ class MemorySync(NamedMethods):
 
     def link(
         self,
-        nodes: Sequence[str | Participant],
+        participants: Sequence[str | Participant],
         relationship: str,
         *,
         user_id: str | None = None,
@@ -1266,13 +1266,13 @@ class MemorySync(NamedMethods):
         visibility: Visibility = "private",
         id: str | None = None,  # noqa: A002
         description: str = "",
-        data: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> Edge:
         """Connect memories by their ids: two make an edge, more a hyperedge.
 
         Parameters
         ----------
-        nodes : sequence of str or Participant
+        participants : sequence of str or Participant
             Two or more; a Participant has a role too. Their order is kept. One that is not there
             may come later.
         relationship : str
@@ -1284,8 +1284,8 @@ class MemorySync(NamedMethods):
         id : str, default drawn at random
         description : str, default ""
             What recipes with a graph search.
-        data : dict, optional
-            JSON: its ``metadata``.
+        metadata : dict, optional
+            JSON.
 
         Returns
         -------
@@ -1296,7 +1296,7 @@ class MemorySync(NamedMethods):
         KeyConflictError
             The user has an edge of this id.
         OptionError, DTypeError
-            Fewer than two nodes, or fields that cannot be kept.
+            Fewer than two participants, or fields that cannot be kept.
 
         Examples
         --------
@@ -1308,8 +1308,8 @@ class MemorySync(NamedMethods):
         (['goes with'], True)
         """
         return changing.link(
-            self._view(user_id, org, workspace), nodes, relationship, visibility=visibility,
-            key=id, description=description, metadata=data,
+            self._view(user_id, org, workspace), participants, relationship,
+            visibility=visibility, key=id, description=description, metadata=metadata,
         )  # fmt: skip
 
     def unlink(

@@ -131,7 +131,7 @@ def export(
 
 
 def import_(
-    store: Store, file: File, *, source: str = "hyrecall", progress: ProgressFunction | None = None
+    store: Store, file: File, *, system: str = "hyrecall", progress: ProgressFunction | None = None
 ) -> Imported:
     """Merge an export ("hyrecall") or another program's database ("l0") into the store.
 
@@ -142,7 +142,7 @@ def import_(
     ----------
     file : path or text file
         Of an export; of another program's database the path.
-    source : {"hyrecall", "l0"}, default "hyrecall"
+    system : {"hyrecall", "l0"}, default "hyrecall"
     progress : callable, optional
         ``progress(done, seen)``, in lines, after each page of them.
 
@@ -154,7 +154,7 @@ def import_(
     Raises
     ------
     OptionError, DTypeError
-        Another source; a file that is no export; a closed or read-only store.
+        Another system; a file that is no export; a closed or read-only store.
     StoreFormatError
         The export is newer than this version knows, or the database is none of l0.
     StoreNotFoundError
@@ -169,11 +169,11 @@ def import_(
     Pages of 500 lines, a transaction each; to import the same again skips what is there.
     Nothing is embedded: :meth:`reembed` does that.
     """
-    if source not in ("hyrecall", "l0"):
-        raise error(OptionError, "source", "'hyrecall' or 'l0'", repr(source))
+    if system not in ("hyrecall", "l0"):
+        raise error(OptionError, "system", "'hyrecall' or 'l0'", repr(system))
     read_progress(progress)
     try:
-        with lines_of(file, source) as lines:
+        with lines_of(file, system) as lines:
             return import_lines(store.write, lines, now=store.now(), progress=progress)
     finally:
         store.follow()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
 from starlette.types import Scope
 
+from hyrecall.base.arguments import nearest
 from hyrecall.errors import (
     CorruptIndexError,
     CorruptStoreError,
@@ -206,8 +207,9 @@ def _allowed(request: Request) -> str:
 async def _of_validation(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, RequestValidationError | ValidationError)
     media_type, route = request.headers.get("content-type", ""), request.scope.get("route")
-    wish = _wished(getattr(route, "body_field", None))
-    return error_response(422, "Invalid", _first_fault(fault.errors(), media_type, wish))
+    body = getattr(route, "body_field", None)
+    told = _first_fault(fault.errors(), media_type, _wished(body), lambda loc: _meant(body, loc))
+    return error_response(422, "Invalid", told)
 
 
 async def _of_anything(request: Request, fault: Exception) -> Response:
@@ -247,7 +249,20 @@ def _wished(body: Any) -> str:
     return "a JSON object" + (f" with {needed}" if needed else "")
 
 
-def _first_fault(faults: Any, media_type: str, wish: str) -> str:
+def _meant(body: Any, loc: Sequence[Any]) -> str:
+    """Say which field of a body an unknown one may mean."""
+    model = getattr(getattr(body, "field_info", None), "annotation", None)
+    for name in loc[1:-1]:
+        if not isinstance(name, int):
+            field = getattr(model, "model_fields", {}).get(name)
+            model = None if field is None else next(iter(get_args(field.annotation)), None)
+    near = nearest(str(loc[-1])[:80], getattr(model, "model_fields", {}))
+    return "" if near is None else f" (did you mean {near}?)"
+
+
+def _first_fault(
+    faults: Any, media_type: str, wish: str, meant: Callable[[Sequence[Any]], str]
+) -> str:
     """Return where and why the first field is wrong, without the value."""
     first = next(iter(faults), {"loc": (), "msg": "the request is invalid"})
     kind = str(first.get("type"))
@@ -266,6 +281,7 @@ def _first_fault(faults: Any, media_type: str, wish: str) -> str:
     reason = _WISHES.get(kind) or str(first["msg"])
     reason = reason.partition(", got ")[0].removeprefix("Value error, ")
     reason = reason.replace("Input should be", "expected", 1)
+    reason += meant(first["loc"]) if kind == "extra_forbidden" else ""
     return f"{place}: {reason}" if place else reason
 
 

@@ -28,6 +28,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hyrecall.base.arguments import nearest
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.json_shape import read_json
 
@@ -138,7 +139,9 @@ def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[
     ):
         for name, n_times in given.items():
             if name not in reads:
-                raise ServiceError(422, "Invalid", f"{name:.80}: expected no such {what}")
+                near = nearest(name[:80], reads) if reads is query else None
+                hint = "" if near is None else f" (did you mean {near}?)"
+                raise ServiceError(422, "Invalid", f"{name:.80}: expected no such {what}{hint}")
             if n_times > 1 and not reads[name]:
                 raise ServiceError(422, "Invalid", f"{name:.80}: expected once")
 

@@ -51,7 +51,7 @@ def made_store(path: Path) -> None:
                 Fact(id=f"{word} fact", user_id=user, valid_from=NOON, metadata={word: 1}, **fact)
             )
             nodes = [f"{word} 0", f"{word} 1"]
-            memory.link(nodes, f"near {word}", id=f"{word} edge", user_id=user, data={word: 1})
+            memory.link(nodes, f"near {word}", id=f"{word} edge", user_id=user, metadata={word: 1})
             memory.update(f"{word} 2", user_id=user, text=f"{word} é new", reason=f"{word} why")
 
 

@@ -22,7 +22,7 @@ from seams import browse, view
 
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {
-    "index", "batch", "info", "demo", "tune", "learn", "eval", "config set", "config get",
+    "index", "batch", "info", "demo", "tune", "learn", "evaluate", "config set", "config get",
     "config unset", "config list", "config path", "token make", "token list", "token revoke",
     "ltm path",
     "shards build", "shards info", "shards rebalance",
@@ -33,7 +33,7 @@ SERVERS = {"serve", "mcp", "shards serve"}  # what they tell whom: tests/serve
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
     "remember": [["oak tea", "--id", "walked", "--json"]],
-    "forget": [["m0", "m1", "--json"], ["--session", "s0", "--yes"]],
+    "forget": [["m0", "m1", "--json"], ["--session-id", "s0", "--yes"]],
     "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],
     "import": [["FILE"]],

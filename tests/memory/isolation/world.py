@@ -109,7 +109,7 @@ def made_world(seed: int) -> tuple[Path, dict[str, Cell]]:
         place: dict[str, Any] = {"org": org, "workspace": workspace, "user_id": user}
         memory.link(
             ["m0", "m1"], world.secret(cell), id="edge", visibility=visibility,
-            description=f"disk {world.secret(cell)}", data={"of": world.secret(cell)}, **place,
+            description=f"disk {world.secret(cell)}", metadata={"of": world.secret(cell)}, **place,
         )  # fmt: skip
         memory.remember_fact(
             Fact(

@@ -95,9 +95,11 @@ async def test_hm_recall_answers_as_the_function_does() -> None:
         for key in ("jwt", "auth", "tea"):
             fields = {"id": key, "kind": "topic", "metadata": {"n": 1}}
             memory.remember(f"{key} decisions", user_id="ann", **fields)  # type: ignore[arg-type]
-            await client.call_tool("save", {"text": f"{key} decisions", **fields})
+            await client.call_tool("remember", {"text": f"{key} decisions", **fields})
         memory.link(["jwt", "auth"], "decided by", user_id="ann")
-        await client.call_tool("link", {"nodes": ["jwt", "auth"], "relationship": "decided by"})
+        await client.call_tool(
+            "link", {"participants": ["jwt", "auth"], "relationship": "decided by"}
+        )
         for given in (
             {"query": "decisions"},
             {"query": "jwt", "session_id": "s", "max_results": 1},
@@ -276,7 +278,7 @@ async def test_honeycombs_tools_keep_find_change_and_forget() -> None:
         )
         key = stored["id"]
         assert stored == {"id": key, "action": "stored"}
-        await client.call_tool("save", {"text": "debian talk", "id": "t", "source": "session"})
+        await client.call_tool("remember", {"text": "debian talk", "id": "t", "source": "session"})
         for tool in ("memory_search", "honeycomb_search", "hivemind_search"):
             found = data_of(await client.call_tool(tool, {"query": "debian"}))
             first, second = found["hits"]

@@ -96,7 +96,7 @@ async def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
             assert told.startswith("UnknownOptionError: get: expected")
         async with over_http(http_app(memory, options=options), eyes) as eye:
             names = {tool.name for tool in (await eye.list_tools()).tools}
-            assert "save" not in names
+            assert "remember" not in names
             assert data_of(await eye.call_tool("get", {"id": "c"}))
             told = refusal_of(await eye.call_tool("forget", {"id": "c"}))
             assert told.startswith("ScopeError: caller: expected the right to write")
@@ -105,7 +105,7 @@ async def test_each_token_has_its_own_scope_and_rights(tmp_path: Path) -> None:
             assert told.startswith("ScopeError: caller: expected the right to read")
         readonly = http_app(memory, options=options, readonly=True)
         async with over_http(readonly, bobs) as bob:
-            told = refusal_of(await bob.call_tool("save", {"text": "x"}))
+            told = refusal_of(await bob.call_tool("remember", {"text": "x"}))
             assert told.startswith("ScopeError: caller: expected the right to write")
 
 
@@ -137,7 +137,7 @@ async def test_a_token_may_choose_what_it_leaves_open(tmp_path: Path) -> None:
                     told = refusal_of(await client.call_tool("list", {name: "other"}))
                     assert told.startswith("UnknownOptionError: list: expected")
                 given: dict[str, Any] = {name: ann[name] for name in names}
-                found = data_of(await client.call_tool("list", given))["memories"]
+                found = data_of(await client.call_tool("list", given))["items"]
                 wanted = ["t"] if names else []  # the agent has none of its own
                 assert [one["id"] for one in found] == wanted
                 if "org" in names:
@@ -157,7 +157,7 @@ async def test_the_guard_of_the_service_stands_before_the_server() -> None:
             assert got.status_code == status
         for levels, status in ((3, 200), (4, 422)):
             given = {"text": "t", "metadata": nested(levels)}
-            body = json.dumps(message("tools/call", {"name": "save", "arguments": given}))
+            body = json.dumps(message("tools/call", {"name": "remember", "arguments": given}))
             got = await http.post("/mcp", content=body, headers=ACCEPT)
             assert got.status_code == status
             assert got.headers["x-content-type-options"] == "nosniff"
@@ -256,7 +256,7 @@ def test_the_command_serves_http_with_tokens_and_ends_at_sigterm(tmp_path: Path)
         env=environment(tmp_path), cwd=tmp_path, text=True, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert server.stderr is not None
-    save = {"name": "save", "arguments": {"text": "kept", "id": "k"}}
+    save = {"name": "remember", "arguments": {"text": "kept", "id": "k"}}
     with server:
         told = server.stderr.readline()
         assert told.startswith("note: serving http://127.0.0.1:")

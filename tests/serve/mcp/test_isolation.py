@@ -38,9 +38,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "honeycomb_search": FIND, "hivemind_search": FIND, "honeycomb_read": READ,
     "hivemind_read": READ, "honeycomb_index": {}, "search_memory": FIND,
     # What follows writes.
-    "save": {"text": "new tea"}, "memory_save": {"key": "new", "value": "new tea"},
+    "remember": {"text": "new tea"}, "memory_save": {"key": "new", "value": "new tea"},
     "memory_store": {"content": "new tea"}, "write_memory": {"content": "new tea"},
-    "link": {"nodes": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
+    "link": {"participants": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
     "feedback": {"query": "tea", "used": ["c"]},
     "update": {"id": "c", "text": "changed"}, "end_fact": {"id": "f"},
     "set_policy": {"agent": "bob", "policy": "shared"},
@@ -200,7 +200,7 @@ async def test_readonly_holds_whatever_rights_a_caller_has() -> None:
         both = create_server(memory, caller=BOB, readonly=True)
         async with Client(both) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
-            assert listed & {"save", "memory_store", "memory_forget", "link"} == set()
+            assert listed & {"remember", "memory_store", "memory_forget", "link"} == set()
             reply = await client.call_tool("memory_store", CALLS["memory_store"])
             assert "the right to write" in text_of(reply)
             assert data_of(await client.call_tool("memory_get", GET))["memory"]["id"] == "c"

@@ -65,10 +65,10 @@ async def test_long_memories_are_previews_in_lists_and_whole_by_their_id(recipe:
                 assert "bytes more)" in text_of(reply)
             if recipe != "default":
                 return
-            listed = data_of(await client.call_tool("list", {}))["memories"]
+            listed = data_of(await client.call_tool("list", {}))["items"]
             assert listed[0]["text"] == "tea at four"  # small ones are whole
             assert {len(one["text"]) > 5_000 for one in listed[1:]} == {True}
-            whole = data_of(await client.call_tool("get", {"id": "long1"}))["memory"]
+            whole = data_of(await client.call_tool("get", {"id": "long1"}))["episode"]
             assert (whole["text"], whole["metadata"]) == (LONG, {"more": LONG})
             assert LONG in text_of(await client.call_tool("get", {"id": "long1"}))
 

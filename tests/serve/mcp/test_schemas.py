@@ -18,7 +18,7 @@ from hyrecall.serve.mcp import create_server
 
 ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
 NEEDED = {"text": "tea", "query": "tea", "content": "tea", "value": "tea", "relationship": "is",
-          "id": "m", "key": "m", "nodes": ["m", "n"], "used": ["m"], "path": "/index.md",
+          "id": "m", "key": "m", "participants": ["m", "n"], "used": ["m"], "path": "/index.md",
           "pattern": "tea", "reason": "old", "agent": "ann",
           "policy": "isolated"}  # fmt: skip
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")

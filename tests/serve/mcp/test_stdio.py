@@ -58,12 +58,12 @@ WRONG = (
     "x" * (1 << 21),
     "",
     message("ping", number=5),
-    call("save", 6, text="x" * (1 << 20)),
-    call("save", 7, text="half of a pair: \ud800"),
+    call("remember", 6, text="x" * (1 << 20)),
+    call("remember", 7, text="half of a pair: \ud800"),
     {"jsonrpc": "2.0", "params": [], "method": "tools/call", "id": 8},
 )
 WITH_SECRETS = (
-    call("save", 11, text=SECRET, id="m", tags=[SECRET]),
+    call("remember", 11, text=SECRET, id="m", tags=[SECRET]),
     call("search", 12, text=SECRET),
     call("search", 13, text="x", recipe=SECRET),
     call("search", 14, text="x", filter={SECRET: 1}),
@@ -153,12 +153,12 @@ async def test_a_line_that_cannot_be_read_is_answered_with_its_id(
 @pytest.mark.parametrize(
     ("params", "twice"),
     [
-        ('{"name": "save", "arguments": {"text": "tea", "user_id": "ann", "user_id": "bob"}}',
+        ('{"name": "remember", "arguments": {"text": "tea", "user_id": "ann", "user_id": "bob"}}',
          "user_id"),
-        ('{"name": "save", "arguments": {"text": "tea", "\\u0074ext": "milk"}}', "text"),
-        ('{"name": "save", "arguments": {"text": "tea", "metadata": {"a": [{"b": 1, "b": 2}]}}}',
+        ('{"name": "remember", "arguments": {"text": "tea", "\\u0074ext": "milk"}}', "text"),
+        ('{"name": "remember", "arguments": {"text": "t", "metadata": {"a": [{"b": 1, "b": 2}]}}}',
          "b"),
-        ('{"name": "save", "arguments": {"text": "tea"}, "arguments": {"text": "milk"}}',
+        ('{"name": "remember", "arguments": {"text": "tea"}, "arguments": {"text": "milk"}}',
          "arguments"),
     ],
 )  # fmt: skip
@@ -263,7 +263,7 @@ def test_sigterm_ends_the_first_process_of_a_container_while_it_starts(tmp_path:
 
 
 async def test_requests_under_way_are_answered_when_stdin_ends() -> None:
-    lines = [call("save", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
+    lines = [call("remember", n, text=f"note {n}", id=f"n{n}") for n in range(1, 21)]
 
     async with Memory.in_memory(embedder=None) as memory:
         replies = await talk_here(create_server(memory, caller=ANN), lines)
@@ -276,8 +276,8 @@ async def test_requests_under_way_are_answered_when_stdin_ends() -> None:
 async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> None:
     async with Client(spawned(tmp_path, "--user", "ann")) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names[:3] == ["save", "search", "get"]
-        await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
+        assert names[:3] == ["remember", "search", "get"]
+        await client.call_tool("remember", {"text": "Tea at four", "id": "tea"})
         found = data_of(await client.call_tool("search", {"text": "tea"}))
         assert [one["episode"]["id"] for one in found["items"]] == ["tea"]
         assert found["items"][0]["episode"]["user_id"] == "ann"
@@ -289,8 +289,8 @@ async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> N
         assert "ann" not in refused
     async with Client(spawned(tmp_path, "--user", "ann", "--readonly")) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert {"save", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
-        refused = refusal_of(await client.call_tool("save", {"text": "x"}))
+        assert {"remember", "update", "forget", "link", "unlink", "feedback"} & set(names) == set()
+        refused = refusal_of(await client.call_tool("remember", {"text": "x"}))
         assert refused.startswith("ScopeError: caller: expected the right to write")
         found = data_of(await client.call_tool("search", {"text": "tea"}))
         assert [one["episode"]["id"] for one in found["items"]] == ["tea"]
@@ -340,7 +340,10 @@ def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path
     assert server.stdin is not None
     assert server.stdout is not None
     with server:
-        for line in (message("initialize", HELLO, number=0), call("save", 1, text="kept", id="k")):
+        for line in (
+            message("initialize", HELLO, number=0),
+            call("remember", 1, text="kept", id="k"),
+        ):
             server.stdin.write(json.dumps(line) + "\n")
             server.stdin.flush()
             reply = json.loads(server.stdout.readline())
@@ -348,7 +351,7 @@ def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     (got,), _, _ = talk(tmp_path, [call("get", 1, id="k")])
-    assert got["result"]["structuredContent"]["memory"]["text"] == "kept"
+    assert got["result"]["structuredContent"]["episode"]["text"] == "kept"
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ async def test_tools_search_and_list_what_happened_in_a_time() -> None:
     ):
         for key, time in TIMES.items():
             given = {"text": f"tea {key}", "id": key, "occurred_at": time}
-            data_of(await client.call_tool("save", given))
+            data_of(await client.call_tool("remember", given))
         times = {"since": DAYS[0], "until": DAYS[1]}
         found = data_of(await client.call_tool("search", {"text": "tea", **times}))
         assert ids([one["episode"] for one in found["items"]]) == INSIDE
@@ -138,10 +138,10 @@ async def test_tools_search_and_list_what_happened_in_a_time() -> None:
         found = data_of(await client.call_tool("search", page))
         assert [one["episode"]["id"] for one in found["items"]] == ["last"]
         listed = data_of(await client.call_tool("list", times))
-        assert [one["id"] for one in listed["memories"]] == ["last", "noon", "first"]
+        assert [one["id"] for one in listed["items"]] == ["last", "noon", "first"]
         both = {"until": DAYS[1], "filter": {"occurred_at": {"from": DAYS[1]}}}
         listed = data_of(await client.call_tool("list", both))
-        assert [one["id"] for one in listed["memories"]] == ["last", "noon"]
+        assert [one["id"] for one in listed["items"]] == ["last", "noon"]
         refused = await client.call_tool("search", {"text": "*", "alpha": 0.5, **times})
         assert refusal_of(refused).startswith("OptionError: alpha: expected no such option")
         refused = await client.call_tool("list", {"until": "yesterday"})

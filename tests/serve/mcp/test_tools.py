@@ -24,7 +24,7 @@ from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
 from seams import BusyError, CallLimiter, resources
 
-WRITES = {"save", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
+WRITES = {"remember", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
 READS = {
     "search",
     "get",
@@ -59,7 +59,7 @@ async def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
             assert tool.annotations.read_only_hint is (name in READS), name
             removes = name in {"update", "end_fact", "forget", "unlink", "set_policy"}
             assert tool.annotations.destructive_hint is removes, name
-            once = name in {"save", "update", "link"}
+            once = name in {"remember", "update", "link"}
             assert tool.annotations.idempotent_hint is not once, name
             assert tool.input_schema["additionalProperties"] is False
             assert tool.input_schema["type"] == "object"
@@ -75,12 +75,12 @@ async def test_replies_say_in_words_what_their_data_says() -> None:
         for at, text in enumerate(("where is the key", "under the stone", "thanks a lot")):
             given = {"text": text, "id": f"e{at}", "session_id": "s", "source": "memory"}
             saved = await client.call_tool(
-                "save", {**given, "occurred_at": f"2026-05-01T00:0{at}:00"}
+                "remember", {**given, "occurred_at": f"2026-05-01T00:0{at}:00"}
             )
         assert data_of(saved) == {"id": "e2", "version": 1, "embedded": False, "reasons": []}
         got = data_of(await client.call_tool("get", {"id": "e0"}))
-        assert datetime.fromisoformat(got["memory"].pop("stored_at")).tzinfo is not None
-        assert got["memory"] == {
+        assert datetime.fromisoformat(got["episode"].pop("stored_at")).tzinfo is not None
+        assert got["episode"] == {
             "id": "e0", "text": "where is the key", "input": None, "kind": "episodic",
             "tags": [], "occurred_at": "2026-05-01T00:00:00Z", "pinned": False,
             "importance": None, "session_id": "s", "source": "memory", "visibility": "private",
@@ -133,11 +133,11 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("end_fact", {"id": "m"}, "OptionError: id: expected a fact"),
     ("get_policy", {"agent": "bob"}, "ScopeError: agent: expected the caller's own"),
     ("set_policy", {"agent": "x", "policy": "shared"}, "ScopeError: caller: expected one that may"),
-    ("save", {"text": ""}, "OptionError: text: expected"),
-    ("save", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
-    ("save", {"text": "x", "importance": 11}, "OptionError: importance: expected"),
-    ("save", {"text": "x", "visibility": "all"}, "OptionError: visibility: expected"),
-    ("link", {"nodes": ["a"], "relationship": "r"}, "OptionError: nodes: expected"),
+    ("remember", {"text": ""}, "OptionError: text: expected"),
+    ("remember", {"text": "x", "id": "m"}, "KeyConflictError: id: expected"),
+    ("remember", {"text": "x", "importance": 11}, "OptionError: importance: expected"),
+    ("remember", {"text": "x", "visibility": "all"}, "OptionError: visibility: expected"),
+    ("link", {"participants": ["a"], "relationship": "r"}, "OptionError: participants: expected"),
     ("browse_cat", {"path": "/memories"}, "OptionError: path: expected a file"),
     ("browse_grep", {"pattern": "(", "regex": True}, "OptionError: pattern: expected"),
     ("no_such", {}, "OptionError: name: expected one of save"),
@@ -147,14 +147,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 async def test_what_is_wrong_is_named_and_nothing_is_written() -> None:
     async with asked(ANN) as (client,):
-        await client.call_tool("save", {"text": "first", "id": "m"})
+        await client.call_tool("remember", {"text": "first", "id": "m"})
         for tool, given, told in WRONG:
             refused = refusal_of(await client.call_tool(tool, given))
             assert refused.startswith(told), (tool, given)
             assert "Memory.open" not in refused  # the remedy is Python code
-            versions = data_of(await client.call_tool("history", {"id": "m"}))["versions"]
+            versions = data_of(await client.call_tool("history", {"id": "m"}))["items"]
             assert len(versions) == 1, (tool, given)
-            listed = data_of(await client.call_tool("list", {}))["memories"]
+            listed = data_of(await client.call_tool("list", {}))["items"]
             assert [one["text"] for one in listed] == ["first"], (tool, given)
 
 
@@ -171,7 +171,7 @@ async def test_limits_are_those_of_the_options_to_the_number() -> None:
         ("search", {"text": "x", "limit": 20}),
         ("search", {"text": "x", "limit": 1, "offset": 19}),
         ("search", {"text": "x", "tags": ["a"] * 3}),
-        ("save", {"text": "t", "metadata": nested(3)}),
+        ("remember", {"text": "t", "metadata": nested(3)}),
         ("list", {}),  # by default 50, where so many may be asked for
     ]
     refused: list[tuple[str, dict[str, Any], str]] = [
@@ -184,7 +184,7 @@ async def test_limits_are_those_of_the_options_to_the_number() -> None:
          "tags: expected at most 3 entries in a list, got 4"),
         ("search", {"text": "x", "filter": {"kind": ["a"] * 4}},
          "filter: expected at most 3 entries in a list, got 4"),
-        ("save", {"text": "t", "metadata": nested(4)},
+        ("remember", {"text": "t", "metadata": nested(4)},
          "metadata: expected a message of at most 6 levels of JSON, got more"),
         ("list", {"limit": 50}, "limit: expected <= 20, got 50"),
         ("memory_search", {"query": "x", "limit": 21}, "limit: expected <= 20, got 21"),
@@ -259,11 +259,11 @@ async def test_a_caller_that_may_choose_names_the_user_in_each_call() -> None:
     async with asked(ANY, ANN) as (free, ann):
         tools = (await free.list_tools()).tools
         assert all("user_id" in tool.input_schema["properties"] for tool in tools)
-        await free.call_tool("save", {"text": "for ann", "id": "a", "user_id": "ann"})
-        await free.call_tool("save", {"text": "for nobody", "id": "n"})
-        got = data_of(await ann.call_tool("list", {}))["memories"]
+        await free.call_tool("remember", {"text": "for ann", "id": "a", "user_id": "ann"})
+        await free.call_tool("remember", {"text": "for nobody", "id": "n"})
+        got = data_of(await ann.call_tool("list", {}))["items"]
         assert [one["id"] for one in got] == ["a"]
-        got = data_of(await free.call_tool("list", {}))["memories"]
+        got = data_of(await free.call_tool("list", {}))["items"]
         assert [one["id"] for one in got] == ["n"]
         refused = refusal_of(await free.call_tool("list", {"user_id": 5}))
         assert refused == "DTypeError: user_id: expected a string, got int"
@@ -280,8 +280,8 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own() -> None:
             Client(create_server(memory, caller=ops)) as other,
         ):
             shared = {"text": "Friday is free", "id": "f", "visibility": "global"}
-            await other.call_tool("save", shared)
-            await one.call_tool("save", {"text": "Friday is mine", "id": "m"})
+            await other.call_tool("remember", shared)
+            await one.call_tool("remember", {"text": "Friday is mine", "id": "m"})
             found = data_of(await one.call_tool("search", {"text": "friday"}))
             assert {(m["episode"]["id"], m["episode"]["user_id"]) for m in found["items"]} == {
                 ("f", "ops"), ("m", "planner"),
@@ -294,7 +294,7 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own() -> None:
             assert data_of(await one.call_tool("update", {**change, "reason": "r"}))
             taken = {"id": "f", "reason": "r", "text": "not yours"}
             assert refusal_of(await one.call_tool("update", taken)).startswith("NotFoundError")
-            nodes = {"nodes": ["f", "m"], "relationship": "r"}
+            nodes = {"participants": ["f", "m"], "relationship": "r"}
             refused = refusal_of(await one.call_tool("link", nodes))
             assert refused.startswith("ScopeError: link: expected a user")
 
@@ -307,7 +307,7 @@ async def test_pinned_memories_are_resources(monkeypatch: pytest.MonkeyPatch) ->
         assert [one.uri_template for one in templates] == ["memory:///{scope}/{key}"]
         for n in range(23):
             fields = {"text": f"text {n}\nmore", "id": f"k/{n}", "pinned": n != 1}
-            await client.call_tool("save", fields)
+            await client.call_tool("remember", fields)
         first = await client.list_resources()
         assert len(first.resources) == 20
         assert first.resources[0].uri == "memory:///ann/k%2F22"

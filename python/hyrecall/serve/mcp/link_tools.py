@@ -33,7 +33,9 @@ _MostLines = Annotated[int, Field(ge=1, le=200)]
 
 
 class _Link(Arguments):
-    nodes: Annotated[Ids, Field(description="Ids of memories: two make an edge, more a hyperedge.")]
+    participants: Annotated[
+        Ids, Field(description="Ids of memories: two make an edge, more a hyperedge.")
+    ]
     relationship: Annotated[
         str, Field(min_length=1, max_length=512, description="As 'depends on'.")
     ]
@@ -52,7 +54,7 @@ class _Unlink(Arguments):
 class Removed(Structure):
     """Whether the link was there."""
 
-    removed: bool
+    unlinked: bool
 
 
 class _Feedback(Arguments):
@@ -120,15 +122,17 @@ class Lines(Previews):
 
 async def _link(session: CallerSession, given: _Link) -> ToolReply:
     edge = await session.link(
-        given.nodes, given.relationship, description=given.description, data=given.metadata,
+        given.participants, given.relationship, description=given.description,
+        metadata=given.metadata,
         visibility=given.visibility,
     )  # fmt: skip
     return ToolReply(edge_shape(edge), f"Linked as {edge.id}.")
 
 
 async def _unlink(session: CallerSession, given: _Unlink) -> ToolReply:
-    removed = await session.unlink(given.id, given.reason)
-    return ToolReply(Removed(removed=removed), "Removed." if removed else "There was no such link.")
+    unlinked = await session.unlink(given.id, given.reason)
+    told = "Removed." if unlinked else "There was no such link."
+    return ToolReply(Removed(unlinked=unlinked), told)
 
 
 async def _feedback(session: CallerSession, given: _Feedback) -> ToolReply:

@@ -1,4 +1,4 @@
-"""Tools that keep, find, read and change memories: save, search, get, list, update, forget."""
+"""Tools that keep, find, read and change memories: remember, search, get, list, update, forget."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _said(memory: dict[str, Any]) -> str:
     return "\n".join(part for part in parts if part.strip())
 
 
-# ---- Tools that keep, find, read and change memories: save, search, get, list, update, forget ----
+# ---- Tools that keep, find, read and change memories ----
 
 _TYPES: Final = {name: column.type for name, column in FILTERED.items()}
 
@@ -265,7 +265,7 @@ _Until = Annotated[
 ]
 
 
-class _Save(Arguments):
+class _Remember(Arguments):
     text: Annotated[Text, Field(description="What to remember.")]
     id: Annotated[
         str | None, Field(min_length=1, max_length=512, description="Default: a random id.")
@@ -343,12 +343,12 @@ class _Get(Arguments):
 class OneFound(StoredTexts):
     """A memory and its edges."""
 
-    memory: ListedMemory
+    episode: ListedMemory
     links: list[Link]
 
 
 class _List(Arguments):
-    limit: Limit = 50
+    limit: Limit = 200
     offset: Annotated[int, Field(ge=0)] = 0
     kind: _Kind = None
     tags: _Wanted = None
@@ -361,7 +361,7 @@ class _List(Arguments):
 class MemoryList(Previews):
     """Memories, newest first."""
 
-    memories: list[ListedMemory]
+    items: list[ListedMemory]
 
 
 class _Update(Arguments):
@@ -423,10 +423,10 @@ class ForgottenCount(Structure):
 class History(Previews):
     """The versions of a memory, oldest first."""
 
-    versions: list[OneVersion]
+    items: list[OneVersion]
 
 
-async def _save(session: CallerSession, given: _Save) -> ToolReply:
+async def _remember(session: CallerSession, given: _Remember) -> ToolReply:
     fields = {
         "id": given.id, "kind": given.kind, "tags": tuple(given.tags), "metadata": given.metadata,
         "importance": given.importance, "pinned": given.pinned, "session_id": given.session_id,
@@ -490,8 +490,8 @@ async def _get(session: CallerSession, given: _Get) -> ToolReply:
         raise missing()
     links = [edge_shape(edge) for edge in await session.links(given.id)]
     (memory,) = listed_shapes([found], await session.ends([found]))
-    one = OneFound(memory=memory, links=links)
-    return ToolReply(one, lambda data: text_of_memories([data["memory"]]))
+    one = OneFound(episode=memory, links=links)
+    return ToolReply(one, lambda data: text_of_memories([data["episode"]]))
 
 
 async def _list(session: CallerSession, given: _List) -> ToolReply:
@@ -500,8 +500,8 @@ async def _list(session: CallerSession, given: _List) -> ToolReply:
         limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
         pinned=given.pinned, filter=_read_filter(given.filter), since=since, until=until,
     )  # fmt: skip
-    listed = MemoryList(memories=listed_shapes(found, await session.ends(found)))
-    return ToolReply(listed, lambda data: text_of_memories(data["memories"]))
+    listed = MemoryList(items=listed_shapes(found, await session.ends(found)))
+    return ToolReply(listed, lambda data: text_of_memories(data["items"]))
 
 
 async def _update(session: CallerSession, given: _Update) -> ToolReply:
@@ -538,13 +538,13 @@ async def _set_policy(session: CallerSession, given: _SetPolicy) -> ToolReply:
 async def _history(session: CallerSession, given: _Get) -> ToolReply:
     versions = [version_shape(one) for one in await session.history(given.id)]
     if not versions:
-        return ToolReply(History(versions=[]), "There is no such memory.")
-    return ToolReply(History(versions=versions), _text_of_history)
+        return ToolReply(History(items=[]), "There is no such memory.")
+    return ToolReply(History(items=versions), _text_of_history)
 
 
 def _text_of_history(data: dict[str, Any]) -> str:
     names = ("version", "status", "recorded_at", "reason")
-    return fenced(({name: one[name] for name in names}, _said(one)) for one in data["versions"])
+    return fenced(({name: one[name] for name in names}, _said(one)) for one in data["items"])
 
 
 def _times(given: _Search | _List) -> tuple[date | None, date | None]:
@@ -557,9 +557,9 @@ def _read_filter(given: dict[str, Any] | None) -> Filter | None:
 
 TOOLS: Final = (
     Tool(
-        "save", "Save a memory",
+        "remember", "Remember a text",
         "Keep a text for later conversations. It is on the disk when this returns.",
-        _Save, Saved, "adds", _save,
+        _Remember, Saved, "adds", _remember,
     ),
     Tool(
         "search", "Search memories",

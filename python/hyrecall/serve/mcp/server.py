@@ -229,7 +229,7 @@ def create_server(
     ...     options = {"recipe": recipes.default, "embedder": None}
     ...     async with Memory.in_memory(**options) as memory:
     ...         async with Client(create_server(memory)) as client:
-    ...             await client.call_tool("save", {"text": "Tea at four", "id": "tea"})
+    ...             await client.call_tool("remember", {"text": "Tea at four", "id": "tea"})
     ...             found = await client.call_tool("search", {"text": "tea"})
     ...             return found.structured_content["items"][0]["episode"]["id"]
     >>> asyncio.run(ask())

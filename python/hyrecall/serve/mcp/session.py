@@ -219,11 +219,11 @@ class CallerSession:
             return await agent.forget(key, reason=self._reason(reason))
         return await self.memory.forget(key, reason=reason, **self.where)
 
-    async def link(self, nodes: Any, relationship: str, **options: Any) -> Edge:
+    async def link(self, participants: Any, relationship: str, **options: Any) -> Edge:
         """Connect memories."""
         self.check_right("write")
         self._check_user("link")
-        return await self.memory.link(nodes, relationship, **self.where, **options)
+        return await self.memory.link(participants, relationship, **self.where, **options)
 
     async def unlink(self, key: str, reason: str | None) -> bool:
         """Remove an edge."""

@@ -209,7 +209,7 @@ def _queries(takes: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, one in fields if any(isinstance(m, _IsQuery) for m in one.metadata))
 
 
-def check_page(options: ServiceOptions, given: object) -> None:
+def check_page(options: ServiceOptions, given: BaseModel) -> None:
     """Refuse a query that is too long, or a page that is too large or too far down."""
     for name in _queries(type(given)):
         n_bytes = len(getattr(given, name).encode("utf-8", "surrogatepass"))

@@ -52,8 +52,8 @@ async function textsOf(ids, who) {
 export async function showMemory(place, id, who, isCurrent) {
   show(place, el("p", { class: "faint" }, "Reading…"));
   const [history, linked] = await Promise.all([api.history(id, who), api.links(id, who)]);
-  const { versions } = history;
-  const edges = linked.links;
+  const versions = history.items;
+  const edges = linked.items;
   const neighbours = neighboursOf(id, edges);
   const texts = await textsOf([id, ...neighbours], who);
   if (!isCurrent()) return;

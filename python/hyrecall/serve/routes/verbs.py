@@ -136,11 +136,11 @@ class MemoriesBody(_Body):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"memories": [{"text": "tea at four"}, {"text": "coffee at five"}]}]
+            "examples": [{"episodes": [{"text": "tea at four"}, {"text": "coffee at five"}]}]
         }
     )
 
-    memories: list[_One]
+    episodes: list[_One]
 
 
 @router.post(
@@ -150,11 +150,11 @@ class MemoriesBody(_Body):
 async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> Response:
     """Keep several memories in one transaction."""
     options = options_of(request)
-    check_size("memories", len(body.memories), options.max_batch, "memories")
+    check_size("episodes", len(body.episodes), options.max_batch, "memories")
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
     episodes = []
-    for one in body.memories:
+    for one in body.episodes:
         given = {name: getattr(one, name) for name in one.model_fields_set}
         names = narrow(who, {name: given.pop(name, None) for name in SCOPE})
         check_lists(options, **given)

@@ -1,4 +1,4 @@
-"""``hyrecall eval``: compares settings on a retrieval set with each other and with a baseline."""
+"""``hyrecall evaluate``: compares settings on a retrieval set, and with a baseline."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def evaluate(
 
     A set without vectors is embedded first if a setting needs vectors. Differences, their intervals
     and p compare with the first setting, and with --against also with the baseline. Of several
-    settings, the best one is also shown as Python code. It needs the extra [eval].
+    settings, the best one is also shown as Python code. It needs the extra [evaluate].
     """
     check_one_form(as_json=as_json, markdown=markdown)
     if plot is not None:
@@ -231,7 +231,7 @@ def evaluate(
 
 
 def read_data(folder: Path, qrels: str | None) -> Dataset:
-    """Read a set and print its size; before that, check that the extra [eval] is installed."""
+    """Read a set and print its size; before that, check that the extra [evaluate] is installed."""
     require_extra()
     dataset = load_dataset(folder, qrels=qrels)
     n_judged = dataset.judged.num_rows
@@ -438,7 +438,7 @@ def learn(
 
     The recipe is written only if it is better than the one it starts from on queries that it did
     not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
-    the extra [eval].
+    the extra [evaluate].
     """  # fmt: skip
     check_one_form(as_json=as_json, markdown=markdown)
     asked: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
@@ -533,7 +533,7 @@ def tune(
 
     First k1 and b of BM25 alone, then the kind of fusion and its weights, then k1 and b within
     that fusion. The winner is compared with the single arms and shown as Python code. A set without
-    vectors is embedded first. It needs the extra [eval].
+    vectors is embedded first. It needs the extra [evaluate].
     """
     check_one_form(as_json=as_json, markdown=markdown)
     dataset = with_vectors(read_data(data, qrels), embedder, _ASKED)
