@@ -44,6 +44,114 @@ class Door(Housed):
         return self._read("find", path, pattern=pattern, **options)[self.paths]
 
 
+class JsonDoor(Door):
+    """A door whose verbs take and give JSON, the same at each."""
+
+    def _data(self, verb: str, **given: Any) -> Any:
+        """Call a verb; what it replies."""
+        raise NotImplementedError
+
+    def _if_there(self, verb: str, missing: Any, **given: Any) -> Any:
+        """Call a verb; `missing` where the door says that there is no such thing."""
+        try:
+            return self._data(verb, **given)
+        except Refused as fault:
+            if fault.kind != "missing":
+                raise
+            return missing
+
+    def _remember(self, text: str, **fields: Any) -> Row:
+        return _kept(self._data("remember", text=text, **fields))
+
+    def _get(self, key: str) -> Row | None:
+        found = self._if_there("get", None, id=key)
+        return None if found is None else memory_row(found)
+
+    def _list(self, **options: Any) -> list[Row]:
+        return [memory_row(one) for one in self._data("list", **options)["items"]]
+
+    def _update(self, key: str, **changes: Any) -> int:
+        return self._data("update", id=key, **changes)["version"]
+
+    def _supersede(self, key: str, text: str, **fields: Any) -> Row:
+        return _kept(self._data("supersede", id=key, text=text, **fields))
+
+    def _pin(self, key: str, **options: Any) -> None:
+        self._data("pin", id=key, **options)
+
+    def _forget(self, key: str | None, **options: Any) -> int:
+        return self._if_there("forget", {"forgotten": 0}, id=key, **options)["forgotten"]
+
+    def _history(self, key: str) -> list[Row]:
+        names = ("version", "status", "reason", "successor")
+        return [
+            {name: one[name] for name in names} | {"text": (one["episode"] or {}).get("text")}
+            for one in self._data("history", id=key)["items"]
+        ]
+
+    def _search(self, query: str, **options: Any) -> Found:
+        found = self._data("search", text=query, **options)
+        near = found.get("around") or [one.get("around", ()) for one in found["items"]]
+        names = ("score", "bm25_score", "vector_score", "is_fill")
+        rows = [
+            memory_row(one["episode"]) | {name: one[name] for name in names} | {
+                "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in rows],
+            }
+            for one, rows in zip(found["items"], near, strict=True)
+        ]  # fmt: skip
+        return Found(rows, [one["reason"] for one in found["reasons"]])
+
+    def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
+        return _edge(self._data("link", participants=nodes, relationship=relationship, **options))
+
+    def _unlink(self, key: str, **options: Any) -> bool:
+        return self._if_there("unlink", {"unlinked": False}, id=key, **options)["unlinked"]
+
+    def _links(self, key: str) -> list[Row]:
+        return [_edge(one) for one in self._data("links", id=key)["items"]]
+
+    def _remember_fact(self, subject: str, predicate: str, object: str, **fields: Any) -> Row:  # noqa: A002
+        said = {"subject": subject, "predicate": predicate, "object": object}
+        return _kept(self._data("remember_fact", **said, **fields))
+
+    def _end_fact(self, key: str, **options: Any) -> int:
+        return self._data("end_fact", id=key, **options)["version"]
+
+    def _recall_facts(self, query: str, **options: Any) -> list[Row]:
+        return list(map(fact_row, self._data("recall_facts", text=query, **options)["items"]))
+
+    def _list_facts(self, **options: Any) -> list[Row]:
+        return list(map(fact_row, self._data("list_facts", **options)["items"]))
+
+    def _feedback(self, query: str, used: list[str]) -> int:
+        return self._data("feedback", query=query, used=used)["new"]
+
+    def _list_feedback(self) -> list[Row]:
+        found = self._data("list_feedback")["items"]
+        return [{"query": one["query"], "used": one["used"]} for one in found]
+
+    def _policies(self, verb: str, **given: Any) -> Any:
+        """Read or set a policy, as somebody who may name any user."""
+        raise NotImplementedError
+
+    def _set_policy(self, agent: str, policy: str, **options: Any) -> None:
+        self._policies("set_policy", agent=agent, policy=policy, **options)
+
+    def _get_policy(self, agent: str) -> tuple[str, str | None]:
+        found = self._policies("get_policy", agent=agent)
+        return found["policy"], found["policy_group"]
+
+
+def _kept(done: Row) -> Row:
+    return {name: done[name] for name in ("id", "version", "embedded")}
+
+
+def _edge(edge: Row) -> Row:
+    return {name: edge[name] for name in ("id", "relationship", "description")} | {
+        "nodes": [one["id"] for one in edge["participants"]]
+    }
+
+
 # ---- REST ----
 
 ID = "/v1/memories/{id}"
@@ -79,20 +187,18 @@ def served(opening: Opening, shared: Shared) -> Iterator[Any]:
         yield client
 
 
-class Rest(Door):
+class Rest(JsonDoor):
     """The routes of ``hyrecall serve``, without a token: a request names its user."""
 
     name: ClassVar[str] = "REST"
     paths: ClassVar[str] = "paths"
     lacks: ClassVar[Mapping[str, str]] = {
         "recall_scored": "POST /v1/recall has all scores of a match",
-        "list_facts": "GET /v1/memories?kind=fact lists them as memories",
         "import_": "hyrecall import, beside the service",
         **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
         "forget.session_id": "forget each id, or hyrecall forget --session-id",
         "forget.before": "forget each id, or hyrecall forget --before",
         "forget.everything": "hyrecall forget --everything",
-        "unlink.reason": "in Python",
         "list.filter": "POST /v1/recall with a filter",
         "grep.filter": "in Python",
         "find.filter": "in Python",
@@ -124,22 +230,20 @@ class Rest(Door):
     def close(self) -> None:
         self.house.stack.close()
 
-    def _call(self, verb: str, key: str = "", body: Row | None = None, **query: Any) -> Any:
+    def _call(self, verb: str, **given: Any) -> Any:
         method, path = ROUTES[verb]
-        given: dict[str, Any] = {"json": body | self.whose} if body is not None else {}
-        query = query if body is not None else query | self.whose
-        request = partial(
-            self.house.client.request, method.upper(), path.format(id=_quoted(key)),
-            params=query, **given,
-        )  # fmt: skip
+        path = path.format(id=_quoted(given.pop("id"))) if "{id}" in path else path
+        given |= self.whose
+        asked: dict[str, Any] = {"params" if method in ("get", "delete") else "json": given}
+        request = partial(self.house.client.request, method.upper(), path, **asked)
         reply = self.house.shared.portal.call(request)
         if reply.status_code >= 400:
             message = reply.json()["error"]["message"]
             raise Refused(STATUSES.get(reply.status_code, str(reply.status_code)), message)
         return reply
 
-    def _data(self, *args: Any, **options: Any) -> Any:
-        return self._call(*args, **options).json()
+    def _data(self, verb: str, **given: Any) -> Any:
+        return self._call(verb, **given).json()
 
     def _fill(self, rows: list[Row]) -> None:
         memories = [row | self.whose for row in rows]
@@ -147,109 +251,16 @@ class Rest(Door):
         reply = self.house.shared.portal.call(post)
         assert reply.status_code == 201, reply.text
 
-    def _remember(self, text: str, **fields: Any) -> Row:
-        return _kept(self._data("remember", body={"text": text, **fields}))
-
-    def _get(self, key: str) -> Row | None:
-        try:
-            return memory_row(self._data("get", key))
-        except Refused as fault:
-            if fault.kind != "missing":
-                raise
-            return None
-
-    def _list(self, **options: Any) -> list[Row]:
-        return [memory_row(one) for one in self._data("list", **options)["items"]]
-
-    def _update(self, key: str, **changes: Any) -> int:
-        return self._data("update", key, changes)["version"]
-
-    def _supersede(self, key: str, text: str, **fields: Any) -> Row:
-        return _kept(self._data("supersede", key, {"text": text, **fields}))
-
-    def _pin(self, key: str, **options: Any) -> None:
-        self._call("pin", key, options)
-
-    def _forget(self, key: str | None, **options: Any) -> int:
-        try:
-            return self._data("forget", key, **options)["forgotten"]
-        except Refused as fault:
-            if fault.kind != "missing":  # 404 says that there was nothing to forget
-                raise
-            return 0
-
-    def _history(self, key: str) -> list[Row]:
-        names = ("version", "status", "reason", "successor")
-        return [
-            {name: one[name] for name in names} | {"text": (one["episode"] or {}).get("text")}
-            for one in self._data("history", key)["items"]
-        ]
-
-    def _search(self, query: str, **options: Any) -> Found:
-        found = self._data("search", body={"text": query, **options})
-        around = found["around"] or [()] * len(found["items"])
-        rows = [
-            memory_row(one["episode"]) | {
-                "score": one["score"], "bm25_score": one["bm25_score"],
-                "vector_score": one["vector_score"], "is_fill": one["is_fill"],
-                "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in near],
-            }
-            for one, near in zip(found["items"], around, strict=True)
-        ]  # fmt: skip
-        return Found(rows, [one["reason"] for one in found["reasons"]])
-
-    def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
-        return _edge(
-            self._data(
-                "link", body={"participants": nodes, "relationship": relationship, **options}
-            )
-        )
-
-    def _unlink(self, key: str) -> bool:
-        try:
-            return bool(self._data("unlink", key)["unlinked"])
-        except Refused as fault:
-            if fault.kind != "missing":
-                raise
-            return False
-
-    def _links(self, key: str) -> list[Row]:
-        return [_edge(one) for one in self._data("links", key)["items"]]
-
-    def _remember_fact(self, subject: str, predicate: str, object: str, **fields: Any) -> Row:  # noqa: A002
-        body = {"subject": subject, "predicate": predicate, "object": object, **fields}
-        return _kept(self._data("remember_fact", body=body))
-
-    def _end_fact(self, key: str, **options: Any) -> int:
-        return self._data("end_fact", key, options)["version"]
-
-    def _recall_facts(self, query: str, **options: Any) -> list[Row]:
-        return [
-            fact_row(one)
-            for one in self._data("recall_facts", body={"text": query, **options})["items"]
-        ]
-
-    def _feedback(self, query: str, used: list[str]) -> int:
-        return self._data("feedback", body={"query": query, "used": used})["new"]
-
-    def _list_feedback(self) -> list[Row]:
-        found = self._data("list_feedback")["items"]
-        return [{"query": one["query"], "used": one["used"]} for one in found]
-
-    def _of_agent(self, method: str, agent: str, **given: Any) -> Any:
-        path = ROUTES["get_policy"][1].format(agent=agent)
-        call = partial(self.house.client.request, method, path, **given)
+    def _policies(self, verb: str, **given: Any) -> Any:
+        path = ROUTES[verb][1].format(agent=given.pop("agent"))
+        if verb == "get_policy":
+            call = partial(self.house.client.get, path, params=PLACE)
+        else:
+            call = partial(self.house.client.put, path, json={**PLACE, **given})
         reply = self.house.shared.portal.call(call)
         if reply.status_code >= 400:
             raise Refused(STATUSES[reply.status_code], reply.json()["error"]["message"])
         return reply.json()
-
-    def _set_policy(self, agent: str, policy: str, **options: Any) -> None:
-        self._of_agent("PUT", agent, json={"policy": policy, **PLACE, **options})
-
-    def _get_policy(self, agent: str) -> tuple[str, str | None]:
-        found = self._of_agent("GET", agent, params=PLACE)
-        return found["policy"], found["policy_group"]
 
     def _read(self, verb: str, path: str, **given: Any) -> Any:
         try:
@@ -268,46 +279,28 @@ def _quoted(key: str) -> str:
     return quote(key, safe="").replace(".", "%2E")
 
 
-def _kept(done: Row) -> Row:
-    return {name: done[name] for name in ("id", "version", "embedded")}
-
-
-def _edge(edge: Row) -> Row:
-    return {name: edge[name] for name in ("id", "relationship", "description")} | {
-        "nodes": [one["id"] for one in edge["participants"]]
-    }
-
-
 # ---- MCP ----
 
 KINDS = {"NotFoundError": "missing", "KeyConflictError": "taken", "ScopeError": "forbidden"}
-_NO_FACTS = "REST and Python keep and recall facts; search and list show them"
 _NO_ERASING = "hyrecall forget; a model cannot remove history"
 
 
-class Mcp(Door):
+class Mcp(JsonDoor):
     """The tools of ``hyrecall mcp --user``, called through the official SDK."""
 
     name: ClassVar[str] = "MCP"
     tools: ClassVar[Mapping[str, str]] = {
-        "links": "get",
         **{verb: f"browse_{verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
     lacks: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("remember_fact", "recall_facts", "list_facts"), _NO_FACTS),
         **dict.fromkeys(
             (f"forget.{one}" for one in ("erase", "session_id", "before", "everything")),
             _NO_ERASING,
         ),
         "recall_scored": "search has all scores of a match",
-        "supersede": "update, or remember and forget",
-        "pin": "update with pinned",
-        "update.valid_to": "end_fact ends a fact; REST and Python take an end away",
-        "list_feedback": "hyrecall feedback",
         "export": "hyrecall export",
         "import_": "hyrecall import",
         **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
-        "link.id": "ids of links are drawn",
         "grep.filter": "in Python and the command line",
         "find.filter": "in Python and the command line",
         **{
@@ -366,7 +359,7 @@ class Mcp(Door):
             )
         return self.house.clients[user]
 
-    def _call(self, verb: str, *, everybody: bool = False, **arguments: Any) -> Any:
+    def _data(self, verb: str, *, everybody: bool = False, **arguments: Any) -> Any:
         client = self._client(None if everybody else self.user)
         tool = self.tools.get(verb, verb)
         reply = self.house.shared.portal.call(self._ask, client, tool, arguments)
@@ -390,71 +383,11 @@ class Mcp(Door):
     def _fill(self, rows: list[Row]) -> None:
         self.setup._fill(rows)
 
-    def _remember(self, text: str, **fields: Any) -> Row:
-        return _kept(self._call("remember", text=text, **fields))
-
-    def _get(self, key: str) -> Row | None:
-        try:
-            return memory_row(self._call("get", id=key)["episode"])
-        except Refused as fault:
-            if fault.kind != "missing":
-                raise
-            return None
-
-    def _list(self, **options: Any) -> list[Row]:
-        return [memory_row(one) for one in self._call("list", **options)["items"]]
-
-    def _update(self, key: str, **changes: Any) -> int:
-        return self._call("update", id=key, **changes)["version"]
-
-    def _forget(self, key: str | None, **options: Any) -> int:
-        return self._call("forget", id=key, **options)["forgotten"]
-
-    def _history(self, key: str) -> list[Row]:
-        names = ("version", "status", "reason", "successor", "text")
-        found = self._call("history", id=key)["items"]
-        return [{name: one[name] for name in names} for one in found]
-
-    def _search(self, query: str, **options: Any) -> Found:
-        found = self._call("search", text=query, **options)
-        names = ("score", "bm25_score", "vector_score", "is_fill")
-        rows = [
-            memory_row(one["episode"]) | {name: one[name] for name in names} | {
-                "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in one["around"]]
-            }
-            for one in found["items"]
-        ]  # fmt: skip
-        return Found(rows, [one["reason"] for one in found["reasons"]])
-
-    def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
-        return _edge(self._call("link", participants=nodes, relationship=relationship, **options))
-
-    def _unlink(self, key: str) -> bool:
-        return self._call("unlink", id=key)["unlinked"]
-
-    def _links(self, key: str) -> list[Row]:
-        try:
-            return [_edge(one) for one in self._call("get", id=key)["links"]]
-        except Refused as fault:
-            if fault.kind != "missing":  # links are shown with their memory
-                raise
-            return []
-
-    def _end_fact(self, key: str, **options: Any) -> int:
-        return self._call("end_fact", id=key, **options)["version"]
-
-    def _feedback(self, query: str, used: list[str]) -> int:
-        return self._call("feedback", query=query, used=used)["new"]
-
-    def _set_policy(self, agent: str, policy: str, **options: Any) -> None:
-        self._call("set_policy", everybody=True, agent=agent, policy=policy, **options)
-
-    def _get_policy(self, agent: str) -> tuple[str, str | None]:
-        found = self._call("get_policy", everybody=True, agent=agent)
-        return found["policy"], found["policy_group"]
+    def _policies(self, verb: str, **given: Any) -> Any:
+        return self._data(verb, everybody=True, **given)
 
     def _read(self, verb: str, path: str, **given: Any) -> Any:
-        return self._call(verb, path=path, **given)
+        return self._data(verb, path=path, **given)
 
 
 # ---- the command line ----

@@ -232,8 +232,7 @@ class Python(Housed):
         return self._ask("update", key, **self.whose, **changes).version
 
     def _supersede(self, key: str, text: str, *, reason: str | None = None, **fields: Any) -> Row:
-        episode = self._episode(text, **fields)
-        kept = self._ask("supersede", key, episode, reason=reason, **self.whose)
+        kept = self._ask("supersede", key, text, reason=reason, **fields, **self.whose)
         return {"id": kept.id, "version": kept.version, "embedded": kept.embedded}
 
     def _pin(self, key: str, **options: Any) -> None:

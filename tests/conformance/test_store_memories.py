@@ -174,7 +174,7 @@ def test_metadata_of_64_levels_is_the_most(store: Store) -> None:
 
 def test_E38_a_superseded_memory_is_replaced(store: Store) -> None:
     store.fill("tea at four", "coffee")
-    kept = store.supersede("m0", "tea at five", id="new", reason="moved")
+    kept = store.supersede("m0", "tea at five", new_id="new", reason="moved")
     assert kept["version"] == 1
     assert ids(store.search("tea four")) == ["new"]
     (old,) = store.history("m0")[-1:]
@@ -184,7 +184,7 @@ def test_E38_a_superseded_memory_is_replaced(store: Store) -> None:
     with refused("taken", "id"):
         store.remember("again", id="m0")
     with refused("taken", "id"):
-        store.supersede("m1", "milk", id="new")
+        store.supersede("m1", "milk", new_id="new")
     assert store.get("m1")["text"] == "coffee"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Degradation, Facts
@@ -72,10 +72,15 @@ class LinksReply(Reply):
     items: list[Edge]
 
 
+_fields: Any = {name: (one.annotation, one) for name, one in Fact.model_fields.items()}
+FactReply: Any = create_model("FactReply", __base__=Reply, text=(str, ...), **_fields)
+"""A fact, and what it says as a sentence."""
+
+
 class FactsReply(Reply):
     """Facts, and why there may be more."""
 
-    items: list[Fact]
+    items: list[FactReply]  # type: ignore[valid-type]
     degraded: bool
     reasons: list[Reason]
 

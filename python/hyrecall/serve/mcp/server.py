@@ -33,7 +33,7 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
-from hyrecall.serve.mcp import link_tools, memory_tools, system_tools
+from hyrecall.serve.mcp import file_tools, search_tool, system_tools, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
@@ -173,7 +173,7 @@ SYSTEMS: Final = {
 }
 """The tools that other systems document, by the recipe which a store has to serve for them."""
 
-_OWN: Final = (*memory_tools.TOOLS, *link_tools.TOOLS)
+_OWN: Final = (*search_tool.TOOLS, *verb_tools.TOOLS, *file_tools.TOOLS)
 _FAMILIES: Final = {"hypergraph_regex": "hypergraph"}
 
 _log = logging.getLogger("hyrecall.serve.mcp")

@@ -140,7 +140,7 @@ class MemoriesBody(_Body):
         }
     )
 
-    episodes: list[_One]
+    episodes: list[_One]  # type: ignore[valid-type]
 
 
 @router.post(

@@ -1,19 +1,15 @@
-"""Tools that link memories, give feedback, and read memories as files."""
+"""Tools that read memories as files."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from hyrecall.serve.mcp.memory_tools import Link, edge_shape
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import (
     Arguments,
-    Id,
-    Ids,
     Previews,
-    Query,
     StoredTexts,
     Structure,
     Tool,
@@ -30,45 +26,6 @@ _Path = Annotated[
 ]
 _Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 _MostLines = Annotated[int, Field(ge=1, le=200)]
-
-
-class _Link(Arguments):
-    participants: Annotated[
-        Ids, Field(description="Ids of memories: two make an edge, more a hyperedge.")
-    ]
-    relationship: Annotated[
-        str, Field(min_length=1, max_length=512, description="As 'depends on'.")
-    ]
-    description: Annotated[str, Field(max_length=32_768)] = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    visibility: Annotated[
-        Literal["private", "global"], Field(description="That of the memories.")
-    ] = "private"
-
-
-class _Unlink(Arguments):
-    id: Annotated[str, Field(min_length=1, max_length=512, description="The id of the link.")]
-    reason: Annotated[str | None, Field(max_length=512)] = None
-
-
-class Removed(Structure):
-    """Whether the link was there."""
-
-    unlinked: bool
-
-
-class _Feedback(Arguments):
-    query: Query
-    used: Annotated[
-        list[Id],
-        Field(min_length=1, max_length=1_000, description="Ids of the memories that helped."),
-    ]
-
-
-class Noted(Structure):
-    """How many of the memories were not known to help with the query."""
-
-    new: int
 
 
 class _Ls(Arguments):
@@ -120,26 +77,6 @@ class Lines(Previews):
     lines: list[OneLine]
 
 
-async def _link(session: CallerSession, given: _Link) -> ToolReply:
-    edge = await session.link(
-        given.participants, given.relationship, description=given.description,
-        metadata=given.metadata,
-        visibility=given.visibility,
-    )  # fmt: skip
-    return ToolReply(edge_shape(edge), f"Linked as {edge.id}.")
-
-
-async def _unlink(session: CallerSession, given: _Unlink) -> ToolReply:
-    unlinked = await session.unlink(given.id, given.reason)
-    told = "Removed." if unlinked else "There was no such link."
-    return ToolReply(Removed(unlinked=unlinked), told)
-
-
-async def _feedback(session: CallerSession, given: _Feedback) -> ToolReply:
-    n_new = await session.feedback(given.used, given.query)
-    return ToolReply(Noted(new=n_new), f"Noted, {n_new} new.")
-
-
 async def _ls(session: CallerSession, given: _Ls) -> ToolReply:
     found = await session.browse("ls", given.path, limit=given.limit)
     return ToolReply(Entries(entries=found), "\n".join(found) or "Nothing is there.")
@@ -170,12 +107,6 @@ async def _find(session: CallerSession, given: _Find) -> ToolReply:
 
 
 TOOLS: Final = (
-    Tool("link", "Link memories", "Connect memories by their ids.", _Link, Link, "adds", _link),
-    Tool("unlink", "Remove a link", "Remove a link between memories.",
-         _Unlink, Removed, "removes", _unlink, is_repeatable=True),
-    Tool("feedback", "Say what helped", "Say which memories helped with a query: the store learns "
-         "from it how to rank for this user.",
-         _Feedback, Noted, "adds", _feedback, is_repeatable=True, shows=True),
     Tool("browse_ls", "List a folder", "List a folder of memories as files, newest first.",
          _Ls, Entries, "reads", _ls),
     Tool("browse_cat", "Read a file", "Return the text of a file of memories.",

@@ -1,0 +1,291 @@
+"""The tool that searches memories; what it returns, as data and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.filters import Filter
+from hyrecall.base.times import read_moment
+from hyrecall.errors import OptionError, error
+from hyrecall.memory import Degradation, Episode, Matches
+from hyrecall.memory.derived.layout import FILTERED
+from hyrecall.memory.recall.call import holding
+from hyrecall.serve.mcp.session import CallerSession
+from hyrecall.serve.mcp.tool import (
+    Arguments,
+    Limit,
+    Previews,
+    Query,
+    Structure,
+    Tool,
+    ToolReply,
+    fenced,
+)
+
+# ---- What hyrecall's own tools return, as data with a schema and as a short text ----
+
+
+class OneMemory(Structure):
+    """A memory as it was stored."""
+
+    id: str
+    text: str
+    input: str | None = Field(None, description="The message that the text answers.")
+    kind: str
+    tags: list[str]
+    occurred_at: datetime
+    stored_at: datetime | None
+    pinned: bool
+    importance: float | None
+    session_id: str | None
+    source: str | None
+    visibility: str
+    user_id: str | None
+    metadata: dict[str, Any]
+
+
+class Match(Structure):
+    """A memory that was found, with its score."""
+
+    episode: OneMemory
+    score: float | None = Field(
+        description="What the list is ordered by; its scale is the recipe's. Null: newest first."
+    )
+    vector_score: float | None = Field(description="Cosine in [-1, 1]; null: not computed.")
+    bm25_score: float | None = Field(description="BM25; null: not computed.")
+    rerank_score: float | None = Field(description="A reranker's; null: none ran on it.")
+    is_fill: bool = Field(description="Not found, but added as one of the newest.")
+    is_exact: bool = Field(description="First because it holds what was asked for as a whole.")
+    valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
+    around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
+
+
+class Reason(Structure):
+    """Why a reply holds less than it could."""
+
+    reason: str
+    detail: str
+
+
+def memory_shape(one: Episode) -> OneMemory:
+    """Return a memory as data."""
+    return OneMemory(
+        id=one.id, text=one.text, input=one.input or None, kind=one.kind, tags=list(one.tags),
+        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
+        importance=one.importance, session_id=one.session_id, source=one.source,
+        visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
+    )  # fmt: skip
+
+
+def match_shape(one: Episode, end: datetime | None) -> Match:
+    """Return a memory that was listed, not ranked, as a match; the fact that it is may end."""
+    return Match(
+        episode=memory_shape(one), score=None, vector_score=None, bm25_score=None,
+        rerank_score=None, is_fill=False, is_exact=False, valid_to=end, around=[],
+    )  # fmt: skip
+
+
+def match_shapes(matches: Matches) -> list[Match]:
+    """Return matches as data."""
+    return [
+        Match(
+            episode=memory_shape(one.episode), score=one.score, vector_score=one.vector_score,
+            bm25_score=one.bm25_score, rerank_score=one.rerank_score, is_fill=one.is_fill,
+            is_exact=one.is_exact, valid_to=one.valid_to, around=list(map(memory_shape, near)),
+        )
+        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
+    ]  # fmt: skip
+
+
+def reason_shapes(reasons: Iterable[Degradation]) -> list[Reason]:
+    """Return why a reply is degraded as data."""
+    return [Reason(reason=str(one.reason), detail=one.detail) for one in reasons]
+
+
+def text_of_matches(found: dict[str, Any]) -> str:
+    """Return matches as text, best first, each fenced, and what stands around it too."""
+    texts = [
+        (origin, text)
+        for one in found["items"]
+        for origin, text in (
+            (
+                _origin(one["episode"]) | {"newest": one["is_fill"], "valid_to": one["valid_to"]},
+                said(one["episode"]),
+            ),
+            *(
+                (_origin(near) | {"around": one["episode"]["id"]}, said(near))
+                for near in one["around"]
+            ),
+        )
+    ]
+    told = [
+        f"degraded: {one['reason']}" + (f" ({one['detail']})" if one["detail"] else "")
+        for one in found["reasons"]
+    ]
+    return "\n\n".join([fenced(texts) if texts else "Nothing was found.", *told])
+
+
+def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
+    """Return listed memories as text, each fenced."""
+    texts = [(_origin(one) | {"valid_to": one["valid_to"]}, said(one)) for one in memories]
+    return fenced(texts) if texts else "There are no memories."
+
+
+def _origin(memory: dict[str, Any]) -> dict[str, Any]:
+    """Return what tells whose a memory is and where it came from."""
+    names = ("id", "user_id", "source", "kind", "occurred_at")
+    return {name: memory[name] for name in names}
+
+
+def said(memory: dict[str, Any]) -> str:
+    """Return the message that a memory answers and its text, a line each where both are there."""
+    parts = (memory["input"] or "", memory["text"] or "")
+    return "\n".join(part for part in parts if part.strip())
+
+
+# ---- Tools that keep, find, read and change memories ----
+
+_TYPES: Final = {name: column.type for name, column in FILTERED.items()}
+
+_Tags = Annotated[
+    list[Annotated[str, Field(max_length=512)]],
+    Field(description="Words to file it under."),
+]
+_Wanted = Annotated[
+    list[Annotated[str, Field(max_length=512)]] | None,
+    Field(description="Only memories with one of these tags."),
+]
+_Filter = Annotated[
+    dict[str, Any] | None,
+    Field(
+        description="Only memories with these attributes (kind, source, session_id, occurred_at, "
+        "importance, pinned, tags, ...) and keys of the metadata: "
+        '{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}. A list '
+        "means any of its values."
+    ),
+]
+_Reason = Annotated[
+    str | None, Field(max_length=512, description="Why; it is kept in the history.")
+]
+_Kind = Annotated[str | None, Field(max_length=512, description="Only memories of this kind.")]
+_Time = Annotated[str | None, Field(max_length=64)]
+_Since = Annotated[_Time, Field(description="Not before this time, ISO 8601.")]
+_Until = Annotated[
+    _Time, Field(description="Not after this time, ISO 8601; a date alone includes the whole day.")
+]
+
+
+class _Search(Arguments):
+    text: Annotated[
+        Query,
+        Field(
+            description="What to look for, in plain words. * with since or until: everything of "
+            "that time, newest first."
+        ),
+    ]
+    limit: Limit = 10
+    offset: Annotated[int, Field(ge=0)] = 0
+    kind: _Kind = None
+    tags: _Wanted = None
+    filter: _Filter = None
+    since: _Since = None
+    until: _Until = None
+    session_id: Annotated[
+        str | None, Field(max_length=512, description="The conversation, for recipes that weigh it")
+    ] = None
+    recipe: Annotated[
+        str | None, Field(max_length=64, description="How to rank; default: the store's recipe.")
+    ] = None
+    alpha: Annotated[
+        float | None, Field(ge=0, le=1, description="0: words alone, 1: vectors alone.")
+    ] = None
+    min_score: Annotated[
+        float | dict[str, float] | None,
+        Field(description='The least score; or absolute floors, {"bm25": 2.0, "cosine": 0.35}.'),
+    ] = None
+    normalize: Annotated[bool, Field(description="Scores in [0, 1].")] = False
+    token_budget: Annotated[
+        int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")
+    ] = None
+    around: Annotated[
+        int, Field(ge=0, le=100, description="Memories on either side of each in its session.")
+    ] = 0
+    include_ended: Annotated[
+        bool,
+        Field(description="Also facts that have ended, behind what followed them, or not begun."),
+    ] = False
+
+
+class Found(Previews):
+    """What a search found."""
+
+    items: list[Match]
+    degraded: bool
+    reasons: list[Reason]
+
+
+async def _search(session: CallerSession, given: _Search) -> ToolReply:
+    since, until = _times(given)
+    if (since, until) != (None, None) and given.text.strip() in ("", "*"):
+        return await _of_a_time(session, given)
+    matches = await session.search(
+        given.text, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
+        tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
+        since=since, until=until, alpha=given.alpha,
+        min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
+        around=given.around, include_ended=given.include_ended,
+    )  # fmt: skip
+    found = Found(
+        items=match_shapes(matches), degraded=matches.degraded,
+        reasons=reason_shapes(matches.reasons),
+    )  # fmt: skip
+    return ToolReply(found, text_of_matches)
+
+
+async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
+    """List what happened in a time, because there is nothing to rank by."""
+    for name in (
+        "session_id",
+        "recipe",
+        "alpha",
+        "min_score",
+        "normalize",
+        "token_budget",
+        "around",
+    ):
+        if getattr(given, name):
+            wish = "no such option where the text names no words"
+            raise error(OptionError, name, wish, repr(getattr(given, name)))
+    passes = _read_filter(given.filter)
+    if not given.include_ended:
+        holds = holding(session.memory._sync._store.now())
+        passes = holds if passes is None else passes & holds
+    since, until = _times(given)
+    found = await session.newest(
+        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes,
+        since=since, until=until,
+    )  # fmt: skip
+    items = list(map(match_shape, found, await session.ends(found)))
+    return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
+
+
+def _times(given: _Search) -> tuple[date | None, date | None]:
+    return read_moment("since", given.since), read_moment("until", given.until)
+
+
+def _read_filter(given: dict[str, Any] | None) -> Filter | None:
+    return None if given is None else filter_from_json(given, _TYPES, "filter")
+
+
+TOOLS: Final = (
+    Tool(
+        "search", "Search memories",
+        "Recall memories by words and meaning, best first. Use it before answering from memory.",
+        _Search, Found, "reads", _search, recipe="",
+    ),
+)  # fmt: skip
