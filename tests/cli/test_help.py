@@ -69,7 +69,7 @@ def test_arguments_that_may_be_left_out_are_in_brackets(run: Run) -> None:
     def usage(*path: str) -> str:
         return run(*path, "--help").out.splitlines()[0]
 
-    assert usage("recall") == "Usage: hyrecall recall [OPTIONS] [DIR] [QUERY]"
+    assert usage("recall") == "Usage: hyrecall recall [OPTIONS] [DIR] [TEXT]"
     assert usage("forget") == "Usage: hyrecall forget [OPTIONS] [ID...]"
     assert usage("remember") == "Usage: hyrecall remember [OPTIONS] TEXT"
     assert usage("browse") == "Usage: hyrecall browse [OPTIONS] COMMAND ..."
@@ -77,7 +77,7 @@ def test_arguments_that_may_be_left_out_are_in_brackets(run: Run) -> None:
     assert refused.code == 2
     assert refused.err.startswith("Usage: hyrecall forget [OPTIONS] [ID...]\n")
     neither = run("recall")
-    assert (neither.code, "expected DIR, QUERY or both" in neither.err) == (2, True)
+    assert (neither.code, "expected DIR, TEXT or both" in neither.err) == (2, True)
 
 
 def test_recall_tells_which_options_are_for_an_index_and_which_for_a_store(run: Run) -> None:

@@ -89,6 +89,16 @@ def test_pinned_memories_are_listed_apart(store: Store) -> None:
     assert ids(store.list(pinned=False)) == ["m2", "m0"]
 
 
+def test_A24_a_list_takes_the_ends_of_a_time(store: Store) -> None:
+    late = {"text": "tea", "occurred_at": "2026-01-02T23:59:59+00:00"}
+    store.fill("tea", late, {"text": "tea", "occurred_at": "2026-01-03T00:00:00+00:00"})
+    assert ids(store.list(since="2026-01-02", until="2026-01-02")) == ["m1"]
+    assert ids(store.list(since="2026-01-02T23:59:59Z", limit=1)) == ["m2"]
+    assert ids(store.list(until=at(0))) == ["m0"]
+    with refused("value", "until"):
+        store.list(until="noon")
+
+
 def test_a_pin_makes_no_version(store: Store) -> None:
     store.fill("one", "two")
     store.pin("m0")

@@ -207,7 +207,7 @@ class HyrecallMemory(OwnsStore):
     ...             loomflow.Episode(session_id="s", user_id="ann", input="tea?", output="At four")
     ...         )
     ...         found = await memory.recall_scored("tea", user_id="ann")
-    ...         return [one.episode.text for one in found]
+    ...         return [one.episode.output for one in found]
     >>> asyncio.run(main())
     ['At four']
     """

@@ -160,7 +160,7 @@ class HyrecallSession:
     def _episode(self, item: TResponseInputItem, now: datetime) -> Episode:
         if not isinstance(item, dict):
             raise error(DTypeError, "items", "dicts of JSON", type(item).__name__)
-        side, text = "input" if item.get("role") == "user" else "output", _text(item)
+        side, text = "input" if item.get("role") == "user" else "text", _text(item)
         return Episode.model_validate(
             {
                 **self._memories.owner,

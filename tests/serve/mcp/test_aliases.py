@@ -64,7 +64,7 @@ async def test_a_store_lists_the_tools_of_its_own_system(name: str) -> None:
         assert set(tools[17:]) == BY_RECIPE[name]
         for missing in {"hm_recall", "memory_save", "search_memory"} - set(tools):
             told = refusal_of(await client.call_tool(missing, {}))
-            assert told.startswith("OptionError: name: expected one of save")
+            assert told.startswith("OptionError: name: expected one of remember")
         for tool in listed:  # what shows stored data says that it is no instruction
             assert tool.annotations is not None
             reads = tool.annotations.read_only_hint

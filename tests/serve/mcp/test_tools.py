@@ -140,8 +140,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("link", {"participants": ["a"], "relationship": "r"}, "OptionError: participants: expected"),
     ("browse_cat", {"path": "/memories"}, "OptionError: path: expected a file"),
     ("browse_grep", {"pattern": "(", "regex": True}, "OptionError: pattern: expected"),
-    ("no_such", {}, "OptionError: name: expected one of save"),
-    ("memory_save", {"key": "k", "value": "v"}, "OptionError: name: expected one of save"),
+    ("no_such", {}, "OptionError: name: expected one of remember"),
+    ("memory_save", {"key": "k", "value": "v"}, "OptionError: name: expected one of remember"),
 ]
 
 
