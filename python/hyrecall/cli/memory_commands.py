@@ -19,16 +19,13 @@ from hyrecall.cli.memory_options import (
     Org,
     StoreFilters,
     StorePath,
-    Tags,
     User,
     Workspace,
     bar,
-    given_text,
     now_ready,
     opened,
     read_store_filter,
     store_path,
-    tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_lines, print_stored, print_table, say, screen_width
@@ -36,90 +33,6 @@ from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.memory import Browse
-
-
-def remember(
-    text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The text to remember; - reads it from stdin.")
-    ],
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    kind: Annotated[
-        str, typer.Option("--kind", metavar="KIND", help="The kind of memory.")
-    ] = "episodic",
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source", metavar="NAME", help="The source of the memory: memory, summary or session."
-        ),
-    ] = None,
-    visibility: Annotated[
-        str,
-        typer.Option(
-            "--visibility",
-            metavar="private|global",
-            help="Who may see it: only its user, or all agents of the workspace.",
-        ),
-    ] = "private",
-    pinned: Annotated[
-        bool, typer.Option("--pinned", help="Pin it; recipe l0 ranks it first among equals.")
-    ] = False,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            show_default="a random id",
-            help="Its id.",
-        ),
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option("--session-id", metavar="ID", help="The session of the memory.")
-    ] = None,
-    tags: Tags = None,
-    importance: Annotated[
-        float | None,
-        typer.Option("--importance", metavar="NUMBER", help="A rating in [0, 10]."),
-    ] = None,
-    metadata: Annotated[
-        str | None,
-        typer.Option("--metadata", metavar="JSON", help="More data to keep, as a JSON object."),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option(
-            "--occurred-at",
-            metavar="TIME",
-            show_default="now",
-            help="When it happened, ISO 8601.",
-        ),
-    ] = None,
-    said: Annotated[
-        str | None,
-        typer.Option(
-            "--input", metavar="TEXT", help="The message that the text answers; also searched."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Remember a text; when the command ends, it is safe from a power cut."""
-    fields: dict[str, Any] = {
-        "user_id": user, "org": org, "workspace": workspace, "kind": kind, "id": key,
-        "session_id": session, "tags": tuple(tags or ()), "importance": importance,
-        "occurred_at": read_time("--occurred-at", at), "input": said,
-        "metadata": None if metadata is None else _object("--metadata", metadata),
-        "source": source, "visibility": visibility, "pinned": pinned,
-    }  # fmt: skip
-    episode = _episode(given_text(text), fields)
-    with opened(path, makes=True) as memory:
-        kept = now_ready(memory).remember(episode)
-    tell_reasons(kept.reasons)
-    if as_json:
-        print_json(asdict(kept))
-    else:
-        print(kept.id)
 
 
 def forget(
@@ -179,31 +92,6 @@ def forget(
         print_json({"forgotten": forgotten})
     else:
         print(forgotten)
-
-
-def end_fact(
-    key: Annotated[str, typer.Argument(metavar="ID", help="The fact.")],
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", show_default="now", help="When it ends, ISO 8601."),
-    ] = None,
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", metavar="TEXT", help="The reason, kept in the history."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """End a fact; recall leaves it out from then on, and its history stays."""
-    end = read_time("--at", at)
-    with opened(path) as memory:
-        kept = memory.end_fact(
-            key, at=end, user_id=user, org=org, workspace=workspace, reason=reason
-        )
-    print_json(asdict(kept)) if as_json else print(kept.version)
 
 
 def policy(
@@ -379,47 +267,6 @@ def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:
         print_json({"rescued": n_lines})
     else:
         print(f"{n_lines:,} rescued")
-
-
-def _episode(text: str, fields: dict[str, Any]) -> Any:
-    from hyrecall.memory import Episode
-    from hyrecall.memory.faces.transfer import why
-
-    try:
-        return Episode(text=text, **{k: v for k, v in fields.items() if v is not None})
-    except ValueError as fault:  # pydantic's, and our own
-        field, _, told = why(fault).partition(": ")
-        option = _OPTION_OF.get(field, field)
-        ours = told.partition("Value error, ")[2].partition(": ")[2]
-        if ours:
-            raise OptionError(f"{option}: {ours}") from None
-        wish = told.removeprefix("Input should be ")
-        raise error(OptionError, option, wish, repr(fields.get(field))) from None
-
-
-_OPTION_OF = {
-    "occurred_at": "--occurred-at",
-    "user_id": "--user",
-    "session_id": "--session-id",
-    "tags": "--tag",
-    "input": "--input",
-} | {
-    name: f"--{name}"
-    for name in (
-        "id", "kind", "org", "workspace", "importance", "metadata", "source",
-        "visibility", "pinned",
-    )
-}  # fmt: skip
-
-
-def _object(option: str, text: str) -> Any:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise error(OptionError, option, "a JSON object", repr(text))
-    return found
 
 
 # ---- ``hyrecall feedback``: says which memories of a store helped with a query ----

@@ -1,0 +1,270 @@
+"""The commands of the verbs of :mod:`hyrecall.memory.ops`: one for each entry.
+
+Arguments that a method takes by position are words of its command; the others are options of the
+same names. With ``--json`` a command writes what the service replies.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import typer
+from pydantic_core import to_jsonable_python
+
+from hyrecall.base.text_tables import Column, Row
+from hyrecall.base.times import read_moment, read_time
+from hyrecall.cli.memory_options import (
+    AsJson,
+    Org,
+    StorePath,
+    User,
+    Workspace,
+    given_text,
+    now_ready,
+    opened,
+    read_store_filter,
+)
+from hyrecall.cli.show import print_json, print_stored, print_table, say
+from hyrecall.errors import HyrecallError, NotFoundError, OptionError, error
+from hyrecall.memory.ops import OPS, Argument, Moment, Op, Time, arguments, as_call, words_of
+from hyrecall.memory.replies import REPLIES
+
+_SCOPE: Final = {
+    "user_id": ("user", User),
+    "org": ("org", Org),
+    "workspace": ("workspace", Workspace),
+}
+_WORDS: Final = {
+    "link": ("relationship", "participants"),
+    "remember_fact": ("subject", "predicate", "object"),
+}
+"""The arguments that are words of a command; of others, those that their methods take so."""
+
+_METAVARS: Final = {bool: None, int: "N", float: "NUMBER"}
+
+
+# ---- The parameters of a command ----
+
+
+def _parameters(op: Op) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a command, as typer reads them."""
+    known = arguments(op, "cli")
+    words = _words(op)
+    for name in words:
+        one = known[name]
+        metavar = {"participants": "ID"}.get(name, name.upper())
+        told = typer.Argument(metavar=metavar, help=one.words)
+        yield _parameter(name, list[str] if _is_many(one) else str, told, NEEDED)
+    shared = {"path": StorePath, **dict(_SCOPE[name] for name in op.scope)}
+    for name, kind in shared.items():
+        yield inspect.Parameter(name, _KEYWORD, default=None, annotation=kind)
+    for name, one in known.items():
+        if name not in words:
+            yield _option(one)
+    yield inspect.Parameter("as_json", _KEYWORD, default=False, annotation=AsJson)
+
+
+NEEDED: Final = inspect.Parameter.empty
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+
+
+def _words(op: Op) -> tuple[str, ...]:
+    given = inspect.signature(op.method).parameters.values()
+    by_place = tuple(one.name for one in given if one.kind is not _KEYWORD and one.name != "self")
+    return _WORDS.get(op.name, by_place)
+
+
+def _parameter(name: str, kind: Any, told: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, told])
+
+
+def _option(one: Argument) -> inspect.Parameter:
+    """Return the parameter of an option; one that is repeated has the name of one of many."""
+    flag = "--" + one.name.removesuffix("s" if _is_many(one) else "").replace("_", "-")
+    plain = next((kind for kind in _METAVARS if kind in _kinds(one.kind)), None)
+    metavar = _METAVARS.get(plain, _metavar(one)) if plain else _metavar(one)
+    shown = str(one.default) if isinstance(one.default, str | int) and one.default else False
+    if plain is bool:
+        both = one.default is not False  # what is not given is no value, or True
+        told: Any = typer.Option(f"{flag}/--no-{flag[2:]}" if both else flag, help=one.words)
+        return _parameter(one.name, bool | None if both else bool, told, None if both else False)
+    told = typer.Option(flag, metavar=metavar, help=one.words, show_default=shown)
+    kind = list[str] if _is_many(one) or one.name == "filter" else plain or str
+    return _parameter(one.name, kind | None, told, None)
+
+
+def _kinds(kind: Any) -> tuple[Any, ...]:
+    """Return the plain types that an argument's type is made of."""
+    inside = getattr(kind, "__args__", ())
+    own = getattr(kind, "__origin__", None)
+    return (kind, own, *(part for one in inside for part in _kinds(one)))
+
+
+def _is_many(one: Argument) -> bool:
+    return list in _kinds(one.kind)
+
+
+def _metavar(one: Argument) -> str:
+    if dict in _kinds(one.kind):
+        return "JSON"
+    if one.name in _TIMES or one.name in _MOMENTS:
+        return "TIME"
+    if one.name.endswith("id"):
+        return "ID"
+    choices = [part for part in _kinds(one.kind) if isinstance(part, str)]
+    return "|".join(choices) if choices else "TEXT"
+
+
+def _named(kind: Any) -> tuple[str, ...]:
+    """Return the arguments of a type, of whatever verb."""
+    return tuple(
+        name
+        for op in OPS.values()
+        for name, one in arguments(op, "cli").items()
+        if kind in (one.kind, *getattr(one.kind, "__args__", ()))
+    )
+
+
+_TIMES: Final = frozenset(_named(Time))
+_MOMENTS: Final = frozenset(_named(Moment))
+
+
+# ---- Running one ----
+
+
+def _read(one: Argument, value: Any) -> Any:
+    """Return the value of an option as JSON has it; times are read."""
+    flag = "--" + one.name.replace("_", "-")
+    if one.name == "filter":
+        return value
+    if one.name == "text":
+        return given_text(value) if one.is_needed else value
+    if one.name in _TIMES:
+        return read_time(flag, value)
+    if one.name in _MOMENTS:
+        return read_moment(flag, value)
+    if dict in _kinds(one.kind):
+        return _object(flag, value)
+    return value
+
+
+def _object(flag: str, text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise error(OptionError, flag, "a JSON object", repr(text))
+    return found
+
+
+@contextmanager
+def _options_named(known: Mapping[str, Argument], words: tuple[str, ...]) -> Iterator[None]:
+    """Name the option in an error about an argument."""
+    try:
+        yield
+    except HyrecallError as fault:
+        name, colon, rest = str(fault).partition(":")
+        if name in known and name not in words:
+            flag = "--" + name.removesuffix("s" if _is_many(known[name]) else "")
+            fault.args = (f"{flag.replace('_', '-')}{colon}{rest}",)
+        raise
+
+
+def _command(op: Op) -> Callable[..., None]:
+    """Return the function of a command."""
+    known, words = arguments(op, "cli"), _words(op)
+
+    def command(path: Any, as_json: bool, **given: Any) -> None:
+        scope = {
+            name: given.pop(option) for name, (option, _) in _SCOPE.items() if name in op.scope
+        }
+        with _options_named(known, words):
+            told = {
+                name: _read(known[name], value)
+                for name, value in given.items()
+                if value is not None and value != []
+            }
+            asked = dict(told)
+            if "filter" in told:
+                asked["filter"] = read_store_filter(told["filter"])
+            writes = op.effect != "reads"
+            with opened(path, read_only=not writes, makes=op.effect == "adds") as memory:
+                ready = now_ready(memory) if "embed_timeout" in _all(op) or not writes else memory
+                found = op.method(ready, **as_call(op, asked, scope))
+                if op.name == "get" and found is None:
+                    raise error(NotFoundError, "id", op.missing, repr(told["id"]))
+                view = memory._view(**{"user_id": None, **scope})
+                data = to_jsonable_python(REPLIES[op.name][1](found, told, view))
+        for reason in data.get("reasons", ()):
+            say(f"note: degraded: {reason['reason']} {reason['detail']}".rstrip())
+        if as_json:
+            print_json(data)
+        else:
+            _PRINTED[op.name](data)
+
+    vars(command)["__signature__"] = inspect.Signature(list(_parameters(op)))
+    command.__doc__ = words_of(op)
+    return command
+
+
+def _all(op: Op) -> Mapping[str, Any]:
+    return inspect.signature(op.method).parameters
+
+
+# ---- What is printed ----
+
+
+def _table(*columns: str) -> Callable[[dict[str, Any]], None]:
+    """Return what prints the items of a reply as a table."""
+
+    def show(data: dict[str, Any]) -> None:
+        if not data["items"]:
+            say("note: nothing found")
+            return
+        rows = [Row([_cell(one, name) for name in columns]) for one in data["items"]]
+        wide = ("text", "participants", "used")
+        print_table([Column(name.replace("_", " "), wraps=name in wide) for name in columns], rows)
+
+    return show
+
+
+def _cell(one: dict[str, Any], name: str) -> str:
+    value = (
+        (one.get("episode") or {}).get(name) if name == "text" and "episode" in one else one[name]
+    )
+    if value is None:
+        return ""
+    if name == "participants":
+        return " ".join(end["id"] for end in value)
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return (
+        str(value)[:16].replace("T", " ") if name.endswith(("_at", "_from", "_to")) else str(value)
+    )
+
+
+_PRINTED: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+    **dict.fromkeys(
+        ("remember", "supersede", "remember_fact", "link"), lambda data: print(data["id"])
+    ),
+    **dict.fromkeys(("update", "end_fact"), lambda data: print(data["version"])),
+    "get": lambda data: print_stored(f"{data['text']}\n"),
+    "pin": lambda data: print("pinned" if data["pinned"] else "not pinned"),
+    "unlink": lambda data: print(int(data["unlinked"])),
+    "list": _table("id", "occurred_at", "kind", "text"),
+    "history": _table("version", "status", "recorded_at", "reason", "text"),
+    "links": _table("id", "relationship", "participants"),
+    **dict.fromkeys(("recall_facts", "list_facts"), _table("id", "text", "valid_from", "valid_to")),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the command of a verb, which is made when it is asked for."""
+    if name in _PRINTED:
+        return _command(OPS[name])
+    raise AttributeError(name)
