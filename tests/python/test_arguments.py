@@ -90,37 +90,6 @@ def test_add_names_the_key_that_its_cell_holds(index: hr.Index) -> None:
     )
 
 
-DELETE: list[tuple[Any, Any, type[hr.HyrecallError], str]] = [
-    ("k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got str 'k1'"),
-    (b"k1", "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1'"),
-    (
-        None,
-        "ana",
-        hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
-    ),
-    (["k1", 1], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got int 1 at 1"),
-    ([b"k1"], "ana", hr.DTypeError, "keys: expected a sequence of str keys, got bytes b'k1' at 0"),
-    (["k1", None], "ana", hr.KeyConflictError, "keys: expected no null key, got None at 1"),
-    (["k1"], ["ana", "bob"], hr.ShapeError, "scope: expected 1 entries, one per key, got 2"),
-    (
-        ["k1"],
-        None,
-        hr.ScopeError,
-        "scope: expected a scope: a cell, hr.Scope([...]), or a list with one entry per key, "
-        "got None (the null cell is hr.Scope([None]))",
-    ),
-]
-
-
-@pytest.mark.parametrize(("keys", "scope", "kind", "message"), DELETE)
-def test_delete_refuses_by_name_and_deletes_nothing(
-    index: hr.Index, keys: Any, scope: Any, kind: type[hr.HyrecallError], message: str
-) -> None:
-    refused(lambda: index.delete(keys, scope=scope), kind, message, None)
-    assert len(index) == N
-
-
 def test_delete_takes_no_key_for_another_number() -> None:
     table = pa.table({"id": [0, 1, 2**63 - 1, -(2**63)], "text": ["tea"] * 4})
     index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))

@@ -13,7 +13,7 @@ import pytest
 import hyrecall as hr
 from laws.effort import Effort
 from laws.engine import ipc_bytes
-from small_index import N, documents, refused
+from small_index import N, documents
 from small_index import built as read_built
 
 # ---- changes ----
@@ -67,10 +67,6 @@ def reply(index: hr.Index) -> bytes:
         columns=("text", "n"),
     )
     return ipc_bytes(hits.to_arrow())
-
-
-def keys_of(index: hr.Index, scope: Any = EVERYONE) -> list[Any]:
-    return sorted(index.recall_one(vector=[1, 1, 1], scope=scope, limit=10_000).keys)
 
 
 # ---- what fails changes nothing ----
@@ -291,94 +287,6 @@ def test_get_takes_keys_in_the_forms_that_delete_takes(index: hr.Index) -> None:
         hr.Schema(key="id", cell=None, text="text"),
     )
     assert numbers.get(np.array([6, 5])).to_pydict() == {"key": [6, 5]}
-
-
-REFUSED: list[tuple[Callable[[hr.Index], object], type[hr.HyrecallError], str]] = [
-    (
-        lambda index: index.get("k0", scope="ana"),
-        hr.DTypeError,
-        "keys: expected a sequence of str keys, got str 'k0'",
-    ),
-    (
-        lambda index: index.get(["k0"], scope=["ana", "bob"]),
-        hr.ShapeError,
-        "scope: expected 1 entries, one per key, got 2",
-    ),
-    (
-        lambda index: index.get(["k0"], scope="ana", columns="text"),
-        hr.OptionError,
-        "columns: expected a sequence of columns of ['id', 'user', 'kind', 'text'], got 'text'",
-    ),
-    (
-        lambda index: index.count(scope=["ana"]),
-        hr.OptionError,
-        "scope: expected one scope (several cells are hr.Scope([...])), got a list",
-    ),
-    (
-        lambda index: index.count(scope=pd.Series(["ana"])),
-        hr.OptionError,
-        "scope: expected one scope (several cells are hr.Scope([...])), got a column (Series)",
-    ),
-    (
-        lambda index: index.count(scope="ana", filter=[KIND_0]),
-        hr.OptionError,
-        "filter: expected one filter, got a list",
-    ),
-    (
-        lambda index: index.delete(scope="ana"),
-        hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
-    ),
-    (
-        lambda index: index.delete(None, scope="ana", filter=None),
-        hr.OptionError,
-        "keys: expected keys, a filter, or everything=True for the whole scope, got none of them",
-    ),
-    (
-        lambda index: index.delete(scope="ana", filter=hr.Filter() & hr.Filter()),
-        hr.OptionError,
-        "filter: expected at least one condition, or everything=True for the whole scope, "
-        "got Filter() & Filter()",
-    ),
-    (
-        lambda index: index.delete(["k0"], scope="ana", everything=True),
-        hr.OptionError,
-        "everything: expected False with keys or a filter, got True",
-    ),
-    (
-        lambda index: index.delete(scope="ana", filter=KIND_0, everything=True),
-        hr.OptionError,
-        "everything: expected False with keys or a filter, got True",
-    ),
-    (
-        lambda index: index.delete(scope="ana", everything=1),
-        hr.DTypeError,
-        "everything: expected True or False, got 1",
-    ),
-    (
-        lambda index: index.delete(scope=["ana"], everything=True),
-        hr.OptionError,
-        "scope: expected one scope (several cells are hr.Scope([...])), got a list",
-    ),
-    (
-        lambda index: index.delete(scope="ana", filter=hr.Filter(colour="red")),
-        hr.OptionError,
-        "colour: expected an attribute column (kind), got an unknown column",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "message"), REFUSED, ids=[message[:60] for *_, message in REFUSED]
-)
-def test_wrong_arguments_are_refused_by_name_and_change_nothing(
-    index: hr.Index,
-    call: Callable[[hr.Index], object],
-    kind: type[hr.HyrecallError],
-    message: str,
-) -> None:
-    refused(lambda: call(index), kind, message, None)
-    assert len(index) == N
 
 
 # ---- count ----

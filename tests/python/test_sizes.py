@@ -16,7 +16,6 @@ import pytest
 
 import hyrecall as hr
 from laws.effort import Effort
-from small_index import said
 
 # ---- sizes ----
 
@@ -88,104 +87,6 @@ def test_the_same_values_in_any_layout_give_the_same_bits(index: hr.Index, name:
     wanted = scores(index, QUERY)
     assert scores(index, form(QUERY)) == wanted
     assert scores(build(form(ROWS)), QUERY) == wanted
-
-
-BAD: list[tuple[str, Any, type[hr.HyrecallError], str]] = [
-    (
-        "another dimension",
-        np.ones((N, DIM + 1), F),
-        hr.ShapeError,
-        "{name}: expected shape ({n}, 3), got ({rows}, 4)",
-    ),
-    ("one axis", np.ones(N, F), hr.ShapeError, "{name}: expected shape ({n}, 3), got ({rows},)"),
-    (
-        "three axes",
-        np.ones((N, DIM, 1), F),
-        hr.ShapeError,
-        "{name}: expected shape ({n}, 3), got ({rows}, 3, 1)",
-    ),
-    (
-        "no dimension",
-        np.ones((N, 0), F),
-        hr.ShapeError,
-        "{name}: expected shape ({n}, 3), got ({rows}, 0)",
-    ),
-    (
-        "integers",
-        np.ones((N, DIM), np.uint16),  # may be bit patterns
-        hr.DTypeError,
-        "{name}: expected float16, bfloat16, float32 or float64 values, got uint16",
-    ),
-    (
-        "booleans",
-        np.ones((N, DIM), bool),
-        hr.DTypeError,
-        "{name}: expected float16, bfloat16, float32 or float64 values, got bool",
-    ),
-    (
-        "complex numbers",
-        np.ones((N, DIM), np.complex64),
-        hr.DTypeError,
-        "{name}: expected float16, bfloat16, float32 or float64 values, got complex64",
-    ),
-    (
-        "objects",
-        np.full((N, DIM), 1.0, object),
-        hr.DTypeError,
-        "{name}: expected float16, bfloat16, float32 or float64 values, got object",
-    ),
-    (
-        "strings",
-        np.full((N, DIM), "1"),
-        hr.DTypeError,
-        "{name}: expected float16, bfloat16, float32 or float64 values, got <U1",
-    ),
-    (
-        "a mask",
-        np.ma.masked_array(np.ones((N, DIM), F)),
-        hr.DTypeError,
-        "{name}: expected an array without a mask, got a masked array",
-    ),
-    (
-        "infinity",
-        np.full((N, DIM), np.inf, F),
-        hr.OptionError,
-        "{name}: expected finite values, got inf in {row} 0",
-    ),
-    (
-        "too much for float32",
-        np.full((N, DIM), 1e300),
-        hr.OptionError,
-        "{name}: expected values that fit float32, got 1e+300 in {row} 0",
-    ),
-    (
-        "a norm too small",
-        np.full((N, DIM), 1e-30, F),
-        hr.OptionError,
-        "{arm}: expected a norm in [2^-60, 2^60] or a zero vector, got 1.73205e-30 in {row} 0",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("what", "value", "kind", "message"),
-    BAD,
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_other_vectors_are_refused_by_name(
-    index: hr.Index, what: str, value: Any, kind: type[hr.HyrecallError], message: str
-) -> None:
-    asked = {"name": "vectors", "arm": "vectors", "n": "n_queries", "rows": N, "row": "query"}
-    given = {"name": "vectors['v']", "arm": "v", "n": N, "rows": N, "row": "row"}
-    for words, call in (
-        (asked, lambda: index.recall(vectors=value)),
-        (given, lambda: index.add(table(100), vectors={"v": value})),
-    ):
-        with pytest.raises(kind) as caught:
-            call()
-        assert said(caught.value) == message.format(**words)
-        assert caught.value.argument == str(caught.value).split(":")[0]  # type: ignore[attr-defined]
-    assert len(index) == N
 
 
 def test_a_0_d_array_is_refused(index: hr.Index) -> None:
