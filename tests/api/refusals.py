@@ -29,6 +29,7 @@ from hyrecall.errors import (
     ShapeError,
 )
 from hyrecall.evaluate import read_setting
+from hyrecall.memory import Episode
 from hyrecall.recipe import Dense, Lexical, TieBreak
 from small_index import ONE, documents
 
@@ -46,6 +47,10 @@ MOST = (
     "max_ids", "max_joined", "max_levels", "max_limit", "max_per_token", "max_query", "max_reply",
     "max_running", "max_store_batch",
 )  # fmt: skip
+UNANSWERABLE = [
+    {"x": 1}, [[1]], hr.AllOf([["a", "b"]]), hr.AllOf("a", ["b"]), b"a", np.zeros((2, 2)),
+    hr.IsNull,
+]  # fmt: skip
 OF_SETS = ("text", "vectors", "scope", "columns")
 PLAIN = read_setting("bm25")
 TIES = hr.recipes.default.replace(tie_break=TieBreak("kind", prefer=("x",)))
@@ -113,7 +118,8 @@ ROWS: dict[str, list[Row]] = {
         dtype("width: expected an int", "x", None, NAN, [3]),
     ],
     "*.build *.open BatchRecall DocumentIndex Hits.* MemorySync.in_memory": [
-        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1, "cuda", "", "CUDA:0"),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "cuda:-1", "cuda:x", "gpu"),
     ],
     "*.build BatchRecall DocumentIndex DocumentIndex.open Index.* ShardedIndex.open "
     "build_shards rebalance": [
@@ -685,8 +691,10 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Filter": [
         option("filter: expected column=value", {"n": 1}, 3, -1, "x", None, NAN, of="given"),
-        option("colour: expected a value", None, of="predicates"),
-        option("colour: expected a str, bool, int, float, date, dateti", {"x": 1}, of="predicates"),
+        option("colour: expected a value", None, [1, None], hr.NoneOf(None), of="predicates"),
+        option("colour: expected a value", pa.array([1, None]), of="predicates"),
+        option("colour: expected a range (start, end), or a list", (1, 2, 3), of="predicates"),
+        option("colour: expected a str, bool, int, float", *UNANSWERABLE, of="predicates"),
     ],
     "Filter.expression": [
         option("expression: expected a pyarrow.compute.Expression", "x", -1, None, KIND_0),
@@ -1076,7 +1084,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("vectors: expected rows of numbers", "x", LONE, "", {"x": 1}, of="vector"),
     ],
     "MemorySync.remember_batch": [
-        dtype("episodes: expected Episodes", "x", -1),
+        dtype("episodes: expected Episodes", "x", -1, b"x", {"tea": 1}, None, Episode()),
         dtype("vectors: expected rows of numbers", "x", object),
         shape("vectors: expected shape (1, 4)", -1, 3),
     ],

@@ -207,36 +207,6 @@ def test_a_predicate_that_the_column_cannot_answer_is_refused(
     assert refused.value.argument == column
 
 
-NEEDS_VALUE = "a value, got None; for rows without a value use hr.IsNull()"
-NEEDS_SCALAR = "a str, bool, int, float, date, datetime, time or timedelta, got "
-NEEDS_PAIR = "a range (start, end), or a list for any of its values, got "
-
-
-@pytest.mark.parametrize(
-    ("test", "expected"),
-    [
-        (None, NEEDS_VALUE),
-        ([1, None], NEEDS_VALUE),
-        (NoneOf(None), NEEDS_VALUE),
-        (pa.array([1, None]), NEEDS_VALUE),
-        ((1, 2, 3), NEEDS_PAIR + "a tuple of 3"),
-        ({"a": 1}, NEEDS_SCALAR + "dict"),
-        ([[1]], NEEDS_SCALAR + "list"),
-        (AllOf([["a", "b"]]), NEEDS_SCALAR + "list"),
-        (AllOf("a", ["b"]), NEEDS_SCALAR + "list"),
-        (b"a", NEEDS_SCALAR + "bytes"),
-        (np.zeros((2, 2)), NEEDS_SCALAR + "ndarray"),
-        (IsNull, NEEDS_SCALAR + "type"),
-    ],
-)
-def test_a_predicate_that_no_column_could_answer_is_refused_at_once(
-    test: Any, expected: str
-) -> None:
-    with pytest.raises(OptionError) as refused:
-        Filter(x=test)
-    assert str(refused.value) == f"x: expected {expected}"
-
-
 def test_a_pair_of_strings_is_refused_with_the_list_and_the_range_that_may_be_meant() -> None:
     for pair in (("note", "doc"), (np.str_("note"), "doc")):
         with pytest.raises(

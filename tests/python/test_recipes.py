@@ -387,8 +387,8 @@ def test_a_session_lives_at_the_ends_of_time(now: datetime, zone: timezone) -> N
 
 # ---- every form of texts that a call may have ----
 
-OF_TEXTS_TEXTS = ("red tea", "green tea", "red and green", "blue")
-OF_TEXTS_TABLE = pa.table({"id": ["a", "b", "c", "d"], "text": OF_TEXTS_TEXTS, "at": [1, 2, 3, 4]})
+FORM_TEXTS = ("red tea", "green tea", "red and green", "blue")
+FORM_TABLE = pa.table({"id": ["a", "b", "c", "d"], "text": FORM_TEXTS, "at": [1, 2, 3, 4]})
 ALL = Recipe(name="all", arms=(Lexical(mode="all"),), fusion=hr.RRF())
 NO = np.zeros(4, np.float32)
 
@@ -396,7 +396,7 @@ NO = np.zeros(4, np.float32)
 @pytest.fixture(scope="module")
 def index() -> hr.Index:
     schema = hr.Schema(key="id", cell=None, text="text", vector="v", attributes="at")
-    return hr.Index.build(OF_TEXTS_TABLE, schema, vectors={"v": EYE})
+    return hr.Index.build(FORM_TABLE, schema, vectors={"v": EYE})
 
 
 FORMS: dict[str, Callable[[list[str]], Any]] = {
@@ -513,7 +513,7 @@ def test_an_analyzer_is_asked_of_the_arms_that_run_alone() -> None:
         cell=None,
         text={"a": hr.Text("text", analyzer=hr.Analyzer("porter")), "b": "text"},
     )
-    made = hr.Index.build(OF_TEXTS_TABLE.select(["id", "text"]), schema)
+    made = hr.Index.build(FORM_TABLE.select(["id", "text"]), schema)
     recipe = Recipe(name="r", arms=(Lexical(arms=("a",)),), fusion=hr.RRF(), analyzer="porter")
     assert made.recall(text=["blue"], recipe=recipe)[0].keys == ["d"]
     with pytest.raises(hr.OptionError, match="in arm 'b'"):
