@@ -47,6 +47,10 @@ MOST = (
     "max_ids", "max_joined", "max_levels", "max_limit", "max_per_token", "max_query", "max_reply",
     "max_running", "max_store_batch",
 )  # fmt: skip
+OF_OTHER_LENGTHS = [
+    [[1.0, 1.0]], [[1.0] * 3, [1.0]], [None, []], [np.ones((2, 3), "f")], [np.array(1.0)],
+    pa.array([[1.0] * 4]), pa.array([[1.0]], pa.list_(pa.float32(), 1)),
+]  # fmt: skip
 UNANSWERABLE = [
     {"x": 1}, [[1]], hr.AllOf([["a", "b"]]), hr.AllOf("a", ["b"]), b"a", np.zeros((2, 2)),
     hr.IsNull,
@@ -1497,9 +1501,21 @@ ROWS: dict[str, list[Row]] = {
         option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
         option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
         option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
-        shape("vectors: expected shape", [1.0] * 3, np.ones((1, 3, 1), "f"), text=None),
-        shape("vectors: expected 3 values in every query", [[1.0, 1.0]], text=None),
+        shape("vectors: expected shape", [1.0] * 3, np.array(1.0), np.empty(0), text=None),
+        shape("vectors: expected 3 values in every query", *OF_OTHER_LENGTHS, text=None),
+        shape("vectors: expected a flat row of numbers", [[[1.0], [1.0, 2.0], [1.0]]], text=None),
+        dtype("vectors: expected a row of numbers", [["a"] * 3], [[True] * 3], text=None),
+        dtype("vectors: expected a row of numbers", [[1.0] * 3, [1.0, None, 1.0]], text=None),
+        dtype(
+            "vectors: expected float16, float32 or float64 values",
+            pa.array([[True] * 3]), pa.array([[1] * 3], pa.list_(pa.uint16())), text=None,
+        ),
+        dtype(
+            "vectors: expected a fixed_size_list or list column of floats",
+            pa.array([1.0]), pa.table({"v": ADDED["kind"]}), pd.DataFrame({"v": [1.0]}), text=None,
+        ),
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "tea", 7, text=None),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow", ["a"], [{}], 3.5, text=None),
         option("group: expected 'thread', or None", 1, "session"),
         dtype("query_keys: expected a sequence of str or of int keys, one per query", "abc"),
         dtype("query_keys[0]: expected a sequence of str or of int keys", [None], [True], [1.5]),

@@ -127,20 +127,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert len(index) == 53
 
 
-def test_a_failing_delete_deletes_nothing() -> None:
-    index = built(list(range(30)))
-    before = reply(index)
-    for keys, scope in (
-        ([1, "x"], EVERYONE),
-        ([1, None], EVERYONE),
-        ([1, 2], [EVERYONE]),
-        ([1], 7),
-    ):
-        with pytest.raises(hr.HyrecallError):
-            index.delete(keys, scope=scope)
-    assert reply(index) == before
-
-
 def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:
     n = effort.cases(quick=750, full=30_000)
     start = 500
