@@ -31,7 +31,7 @@ from hyrecall.errors import (
 from hyrecall.evaluate import read_setting
 from hyrecall.memory import Episode
 from hyrecall.recipe import Dense, Lexical, TieBreak
-from small_index import ONE, documents
+from small_index import ONE, SCHEMA, documents
 
 NAN, INF, LONE = float("nan"), float("inf"), "\ud800"
 LOOP: list[Any] = []
@@ -51,6 +51,9 @@ OF_OTHER_LENGTHS = [
     [[1.0, 1.0]], [[1.0] * 3, [1.0]], [None, []], [np.ones((2, 3), "f")], [np.array(1.0)],
     pa.array([[1.0] * 4]), pa.array([[1.0]], pa.list_(pa.float32(), 1)),
 ]  # fmt: skip
+WRITTEN = SCHEMA.to_dict()
+PLAINLY = hr.Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
+MISCOUNTED = [[PLAINLY], [PLAINLY] * 2, [PLAINLY] * 4]
 UNANSWERABLE = [
     {"x": 1}, [[1]], hr.AllOf([["a", "b"]]), hr.AllOf("a", ["b"]), b"a", np.zeros((2, 2)),
     hr.IsNull,
@@ -801,6 +804,11 @@ ROWS: dict[str, list[Row]] = {
         option("graphs: expected graphs that are named ([])", {"x": 1}),
         option("embed: expected arms of ['embedding']", {"x": 1}),
         option("recipe: expected an hr.Recipe, or one per query", []),
+        dtype("recipe: expected an hr.Recipe, or a list of them", (PLAINLY,), "loom"),
+        option("fusion: expected none beside recipe=", hr.RRF(), recipe=PLAINLY),
+        option("fusion: expected none beside recipe=", hr.RRF(), recipe=[PLAINLY]),
+        option("shaping: expected none beside recipe=", hr.Gate(0), recipe=PLAINLY),
+        option("min_score: expected none beside recipe=", 0.5, recipe=PLAINLY),
         option("surrounding: expected an int in [0, 100]", -1, 101, 1.5, "2", True, None),
         option("surrounding: expected a schema with thread=", 3),
         dtype("table: expected an Arrow table (pyarrow, polars, pandas, duckdb: anything", "x", -1),
@@ -1326,6 +1334,15 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Schema.from_dict": [
         option("schema: expected a mapping with exactly ['attribut", -1, "x", None, NAN, of="data"),
+        option("schema: expected a mapping with exactly", WRITTEN | {"surplus": 1}, of="data"),
+        option("key: expected a column name", WRITTEN | {"key": None}, of="data"),
+        option("cell: expected cell columns, or None", WRITTEN | {"cell": []}, of="data"),
+        option(
+            "schema: expected text as {arm: [column]} and vector as {arm: {column, dtype}}",
+            WRITTEN | {"text": ["t"]}, WRITTEN | {"text": {"b": 3}},
+            WRITTEN | {"vector": {"e": {"columns": "e"}}}, WRITTEN | {"vector": {"e": "e"}},
+            of="data",
+        ),
     ],
     "Scope": [scope("scope: expected an iterable of cells", -1, "x", None, NAN, of="cells")],
     "score_run": [dtype("run: expected a mapping to Sequence", -1, "x", None, NAN)],
@@ -1471,6 +1488,9 @@ ROWS: dict[str, list[Row]] = {
         dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
     ],
     "Index.recall": [
+        dtype("recipe[1]: expected an hr.Recipe", [PLAINLY, "x"], [PLAINLY, None], text=["a"] * 2),
+        shape("recipe: expected 3 entries, one per query", *MISCOUNTED, text=["a"] * 3),
+        shape("recipe: expected 0 entries, one per query", [PLAINLY], text=[]),
         shape("vectors: expected shape (n_queries, 3)", *SHAPES, text=None),
         dtype("vectors: expected float16, bfloat16, float32 or float64 values", *ODD, text=None),
         dtype("vectors: expected an array without a mask", MASKED, text=None),

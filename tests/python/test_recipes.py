@@ -179,10 +179,6 @@ def test_tie_break_columns_decide_before_the_insertion_number(*, descending: boo
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"recipe": "loom"}, "recipe: expected an hr.Recipe"),
-    ({"recipe": recipes.loom, "fusion": hr.RRF()}, "fusion: expected none beside recipe="),
-    ({"recipe": recipes.loom, "shaping": hr.Gate(0)}, "shaping: expected none beside recipe="),
-    ({"recipe": recipes.loom, "min_score": 0.5}, "min_score: expected none beside recipe="),
     ({"recipe": recipes.l0}, "recipe: expected the analyzer 'unicode61' ("),
     ({"recipe": recipes.honeycomb}, "Recency.column: expected a column of"),
     ({"recipe": recipes.loom}, "Fill.column: expected an attribute column of"),
@@ -668,21 +664,6 @@ def test_a_graph_is_for_all_that_runs_even_what_runs_seldom(here: World) -> None
 
 Call = Callable[[World], object]
 LISTED_REFUSED: list[tuple[Call, type[Exception], str]] = [
-    (lambda w: ask(w, ["oak"], []), hr.OptionError, "recipe: expected an hr.Recipe, or one per"),
-    (lambda w: ask(w, ["oak"], (PLAIN,)), hr.DTypeError, "recipe: expected an hr.Recipe, or a l"),
-    (lambda w: ask(w, ["oak"], "loom"), hr.DTypeError, "recipe: expected an hr.Recipe, or a lis"),
-    (lambda w: ask(w, ["a", "b"], [PLAIN, "x"]), hr.DTypeError, "recipe[1]: expected an hr.Recipe"),
-    (lambda w: ask(w, ["a", "b"], [PLAIN, None]), hr.DTypeError, "recipe[1]: expected an hr.Rec"),
-    (lambda w: ask(w, ["oak"] * 3, [PLAIN]), hr.ShapeError, "recipe: expected 3 entries, one per"),
-    (lambda w: ask(w, ["oak", ""], [PLAIN]), hr.ShapeError, "recipe: expected 2 entries, one per"),
-    (lambda w: ask(w, ["oak"], [PLAIN, WORDS]), hr.ShapeError, "recipe: expected 1 entries, one"),
-    (lambda w: ask(w, ["oak"], [PLAIN] * 2), hr.ShapeError, "recipe: expected 1 entries, one pe"),
-    (lambda w: ask(w, [], [PLAIN]), hr.ShapeError, "recipe: expected 0 entries, one per query"),
-    (
-        lambda w: ask(w, ["oak"] * 2, [PLAIN, WORDS], fusion=hr.RRF()),
-        hr.OptionError,
-        "fusion: expected none beside recipe=",
-    ),
     (
         lambda w: ask(w, ["oak"] * 2, [PLAIN, WORDS], graphs={"net": w.graph}),
         hr.OptionError,

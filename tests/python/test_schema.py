@@ -150,24 +150,6 @@ def test_to_dict_leaves_analyzers_and_bm25_to_the_caller() -> None:
     assert Schema.from_dict(schema.to_dict()).text_arms["b"].analyzer is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"text": ["t"]},
-        {"text": {"b": 3}},
-        {"vector": {"e": {"columns": "e"}}},
-        {"vector": {"e": "e"}},
-        {"key": None},
-        {"cell": []},
-        {"surplus": 1},
-    ],
-)
-def test_from_dict_refuses_what_to_dict_never_writes(change: dict[str, Any]) -> None:
-    data = Schema(key="id", cell=None, text="text").to_dict() | change
-    with pytest.raises(OptionError, match="expected"):
-        Schema.from_dict(data)
-
-
 def test_a_key_column_called_key_is_the_result_column_itself() -> None:
     schema = Schema(key="key", cell="org", text="text", stored=("key", "text"))
     assert schema.row_columns == ("key", "org", "text")
