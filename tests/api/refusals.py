@@ -29,7 +29,7 @@ from hyrecall.errors import (
     ShapeError,
 )
 from hyrecall.evaluate import read_setting
-from hyrecall.memory import Episode
+from hyrecall.memory import Episode, Fact
 from hyrecall.recipe import Dense, Lexical, TieBreak
 from small_index import ONE, SCHEMA, documents
 
@@ -1075,6 +1075,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "MemorySync.link": [
         dtype("metadata: expected a valid dictionary", -1, "x", NAN, [3], of="data"),
+        dtype("metadata: expected JSON", {"a": object()}, of="data"),
         dtype("description: expected a valid string", -1, 3),
         option("description: expected valid Unicode", LONE),
         dtype("nodes: expected a sequence of ids or Participants", "x", -1),
@@ -1100,7 +1101,10 @@ ROWS: dict[str, list[Row]] = {
         dtype("vectors: expected rows of numbers", "x", object),
         shape("vectors: expected shape (1, 4)", -1, 3),
     ],
-    "MemorySync.remember_fact": [dtype("fact: expected a Fact", "x", -1)],
+    "MemorySync.remember_fact": [
+        dtype("fact: expected a Fact", "x", -1),
+        dtype("object: expected a str", Fact.model_construct(object=5), of="fact"),
+    ],
     "MemorySync.search": [
         option("partitions: expected none beside user_id=, org= or workspace=", "x", -1),
     ],
@@ -1460,6 +1464,7 @@ ROWS: dict[str, list[Row]] = {
         option("column: expected valid Unicode", LONE),
     ],
     "VectorStore.add": [
+        dtype("output: expected a valid string", [5], of="texts"),
         shape("ids: expected 1, one per text", ""),
         shape("metadatas: expected 1, one per text", ""),
     ],
