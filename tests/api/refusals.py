@@ -5,6 +5,7 @@ or ``of``. Other keywords stand beside the wrong value in the call. "[IS]*ndex" 
 ShardedIndex, not DocumentIndex.
 """
 
+import io
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -1057,7 +1058,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "MemorySync.doctor": [dtype("full: expected True or False", "x", -1)],
     "MemorySync.export": [
-        dtype("file: expected a path, or a text file to write to", -1, 3),
+        dtype("file: expected a path, or a text file to write to", -1, 3, b"x", object(), [1, 2]),
+        dtype("file: expected a path, or a text file to write to", io.BytesIO(b"{}\n")),
         dtype("history: expected True or False", "x", -1),
     ],
     "MemorySync.forget": [
@@ -1069,7 +1071,8 @@ ROWS: dict[str, list[Row]] = {
         option("agent: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
     "MemorySync.import_": [
-        dtype("file: expected a path, or a text file or its lines", -1, 3),
+        dtype("file: expected a path, or a text file or its lines", -1, 3, b"x", object(), [1, 2]),
+        dtype("file: expected a path, or a text file or its lines", io.BytesIO(b"{}\n" * 9)),
         option("file: expected lines of an export", {"x": 1}),
         option("source: expected 'hyrecall' or 'l0'", "x", -1),
     ],
