@@ -1478,7 +1478,7 @@ ROWS: dict[str, list[Row]] = {
         option("column: expected valid Unicode", LONE),
     ],
     "VectorStore.add": [
-        dtype("output: expected a valid string", [5], of="texts"),
+        dtype("text: expected a valid string", [5], of="texts"),
         shape("ids: expected 1, one per text", ""),
         shape("metadatas: expected 1, one per text", ""),
     ],

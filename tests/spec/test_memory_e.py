@@ -546,7 +546,7 @@ def test_E01_each_table_has_arms_and_ranks_of_its_own_and_hits_name_it(memory: M
 def test_E01_dialogue_does_not_push_a_fact_down(memory: MemorySync) -> None:
     before = memory.search(TABLES_ASKED, user_id="ann", recipe=TABLES_FUSED, limit=50)
     for rank in range(4, 24):
-        tables_keep(memory, "session", rank, output=TABLES_ASKED)  # better than any fact
+        tables_keep(memory, "session", rank, text=TABLES_ASKED)  # better than any fact
     after = memory.search(TABLES_ASKED, user_id="ann", recipe=TABLES_FUSED, limit=50)
     assert tables_scores(after, "memory", "summary") == tables_scores(before, "memory", "summary")
     # The control: in one table the ranks are shared.
