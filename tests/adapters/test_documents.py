@@ -1,6 +1,8 @@
 """The index of documents that vector-store adapters share: what it writes, finds and refuses."""
 
+import random
 import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 import hyrecall as hr
 from hyrecall.adapters.documents import Document, DocumentIndex
 from small_index import refused
+
+# ---- what it writes, finds and refuses ----
 
 TEA = Document(id="a", text="hot tea", vector=(1, 0), metadata={"year": 2024, "tags": ["hot"]})
 MILK = Document(id="b", text="hot milk", vector=(0, 1), metadata={"year": 2026})
@@ -217,85 +221,25 @@ def test_a_filter_on_an_undeclared_field_says_how_to_declare_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "kind", "message"),
+    ("metadata", "kind", "message"),
     [
-        ({"metadata": {"year": "x"}}, hr.DTypeError, "metadata['year']: expected int64, got 'x'"),
-        ({"metadata": {"year": True}}, hr.DTypeError, "metadata['year']: expected int64, got True"),
-        ({"metadata": {"year": 1.5}}, hr.DTypeError, "metadata['year']: expected int64, got 1.5"),
+        ({"tags": ["a", 1]}, hr.DTypeError, "metadata['tags'][1]: expected string, got 1"),
         (
-            {"metadata": {"year": 2**63}},
-            hr.DTypeError,
-            "metadata['year']: expected int64, got 9223372036854775808",
-        ),
-        (
-            {"metadata": {"tags": ["a", 1]}},
-            hr.DTypeError,
-            "metadata['tags'][1]: expected string, got 1",
-        ),
-        (
-            {"metadata": {"x": [{"y": {1}}]}},
-            hr.DTypeError,
-            "metadata['x'][0]['y']: expected a JSON value (str, int, finite float, bool, None, "
-            "list or dict), got set {1}",
-        ),
-        ({"metadata": {1: 2}}, hr.DTypeError, "metadata: expected names that are str, got 1"),
-        (
-            {"metadata": {"x": 1 << 20_000}},
+            {"x": 1 << 20_000},
             hr.OptionError,
             "metadata['x']: expected an int of at most 8,192 bits, got one of 20,001 bits",
-        ),
-        ({"metadata": []}, hr.DTypeError, "metadata: expected a mapping, got []"),
-        ({"id": 1}, hr.DTypeError, "id: expected a str or None, got 1"),
-        ({"text": b"x"}, hr.DTypeError, "text: expected a str or None, got b'x'"),
-        ({"vector": [1, 2, 3]}, hr.ShapeError, "vector: expected 2 values, got 3"),
-        ({"vector": [1]}, hr.ShapeError, "vector: expected at least 2 values, got shape (1,)"),
-        ({"vector": ["x", 1]}, hr.DTypeError, "vector: expected numbers, got ['x', 1]"),
-        (
-            {"vector": [1e300, 1]},
-            hr.OptionError,
-            "vector: expected finite float32 values, got [1e+300, 1]",
         ),
     ],
 )
 def test_a_document_that_does_not_fit_is_named_and_none_is_written(
-    document: dict[str, Any], kind: type[hr.HyrecallError], message: str
+    metadata: dict[str, Any], kind: type[hr.HyrecallError], message: str
 ) -> None:
     documents = filled()
-    bad = Document(**{"text": "x"} | document)
+    bad = Document(text="x", metadata=metadata)
     good = Document(text="tea")
     told = f"documents[1].{message}"
     refused(lambda: documents.write([good, bad], cell="ann"), kind, told, None)
     assert len(documents) == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
-    [
-        (
-            {"attributes": {"text": str}},
-            hr.OptionError,
-            "attributes: expected no name of the index's own columns "
-            "(id, text, metadata, position, vector), got 'text'",
-        ),
-        (
-            {"attributes": {"x": dict}},
-            hr.DTypeError,
-            "attributes['x']: expected str, int, float, bool, datetime, date, a list of one "
-            "(list[str]), or its Arrow type, got <class 'dict'>",
-        ),
-        (  # the metadata of a document would say in which cell it lies
-            {"attributes": {"user": str}, "cell_columns": ("tenant", "user")},
-            hr.OptionError,
-            "attributes: expected no name of a cell column (tenant, user), got 'user'; "
-            "cell_columns= takes other names",
-        ),
-        ({"dim": 1}, hr.OptionError, "dim: expected an int >= 2, or None, got 1"),
-    ],
-)
-def test_an_index_that_cannot_be_is_refused(
-    options: dict[str, Any], kind: type[hr.HyrecallError], message: str
-) -> None:
-    refused(lambda: DocumentIndex(**options), kind, message, None)
 
 
 # ---- keeping ----
@@ -358,3 +302,274 @@ def test_threads_that_write_wait_for_one_another() -> None:
         one.join()
     assert [documents.count(scope=f"user{one}") for one in range(2)] == [40, 40]
     assert len({one.id for one in documents.find(scope="user0")}) == 40
+
+
+# ---- how deep metadata may be, and updates that lose no field and no vector ----
+
+
+def test_updates_by_threads_lose_no_field_and_no_vector() -> None:
+    documents = filled(keep_vectors=True)
+
+    def update(thread: int) -> None:
+        for i in range(10):
+            documents.update({f"{thread}-{i}": i}, cell="ann", filter=hr.Filter(id=["a", "b"]))
+
+    threads = [threading.Thread(target=update, args=(one,)) for one in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    changed = documents.get(["a", "b"], scope="ann")
+    assert [len(one.metadata) for one in changed] == [42, 41]
+    assert [list(one.vector) for one in changed] == [[1, 0], [0, 1]]  # type: ignore[arg-type]
+    assert documents.get(["a"], scope="bob")[0].metadata == {}
+    assert ids(documents.find(scope="ann"))[0] == "c"
+
+
+def test_an_update_that_would_lose_vectors_is_refused() -> None:
+    documents = filled()
+    with pytest.raises(hr.OptionError, match=r"^keep_vectors: expected True to update documents"):
+        documents.update({"x": 1}, cell="ann", filter=hr.Filter(id="a"))
+    assert documents.update({"x": 1}, cell="ann", filter=hr.Filter(id="none")) == 0
+    texts = DocumentIndex()
+    texts.write([Document(id="a", text="tea")], cell="ann")
+    assert texts.update({"x": 1}, cell="ann", filter=hr.Filter(id="a")) == 1
+    assert texts.find(scope="ann")[0].metadata == {"x": 1}
+
+
+@pytest.mark.parametrize(("levels", "is_refused"), [(63, False), (64, True), (5000, True)])
+def test_metadata_of_too_many_levels_is_refused(levels: int, is_refused: bool) -> None:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    documents = DocumentIndex()
+    if not is_refused:
+        documents.write([Document(id="a", text="x", metadata={"x": value})], cell="ann")
+        assert documents.find(scope="ann")[0].metadata == {"x": value}
+        return
+    with pytest.raises(hr.OptionError, match="expected at most 64 levels, got more"):
+        documents.write([Document(text="x", metadata={"x": value})], cell="ann")
+    assert len(documents) == 0
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 3, 5), date(2026, 3, 5)])
+def test_a_time_in_metadata_is_refused_with_the_call_that_writes_it(value: Any) -> None:
+    documents = DocumentIndex(attributes={"at": type(value)})
+    told = r"metadata\['at'\]: expected a JSON value .*; write it as value\.isoformat\(\)"
+    with pytest.raises(hr.DTypeError, match=told):
+        documents.write([Document(text="x", metadata={"at": value})], cell="ann")
+    written = Document(text="x", metadata={"at": value.isoformat()})
+    assert documents.write([written], cell="ann")
+    assert documents.count(scope="ann", filter=hr.Filter(at=documents.value("at", value))) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1.5, "float"), (True, "bool"), (7, "int"), ("x", "str"), (None, "str"), (date.max, "date")],
+)
+def test_an_undeclared_attribute_is_refused_with_the_type_of_the_value(
+    value: Any, kind: str
+) -> None:
+    with pytest.raises(hr.OptionError, match=rf"declare it: attributes=\{{'a': {kind}\}}"):
+        DocumentIndex().value("a", value)
+
+
+# ---- beside a model of dicts, over random histories of several cells ----
+
+CELLS = ("ann", "bob")
+WORDS = ("tea", "milk", "hot", "cold", "green")
+N_STEPS, N_HISTORIES = 25, 12
+
+
+class Model:
+    """Documents by cell and id, in the order of writing: the definition of what an index holds."""
+
+    def __init__(self) -> None:
+        self.cells: dict[str, dict[str, Document]] = {cell: {} for cell in CELLS}
+        self.written: list[tuple[str, str]] = []  # cell and id, the last written last
+
+    def write(self, documents: list[Document], *, cell: str, on_duplicate: str) -> list[str]:
+        held = self.cells[cell]
+        names = [str(one.id) for one in documents]
+        if on_duplicate == "fail" and (len({*names}) < len(names) or {*names} & {*held}):
+            raise hr.KeyConflictError
+        written = []
+        for name, one in zip(names, documents, strict=True):
+            if on_duplicate == "skip" and name in held:
+                continue
+            if name in held:
+                self.written.remove((cell, name))
+            held[name] = one
+            self.written.append((cell, name))
+            written.append(name)
+        return written
+
+    def delete(self, ids: list[str] | None, *, cell: str, year: int | None) -> int:
+        held = self.cells[cell]
+        gone = [
+            name
+            for name, one in held.items()
+            if (ids is None or name in ids) and (year is None or one.metadata["year"] == year)
+        ]
+        for name in gone:
+            del held[name]
+            self.written.remove((cell, name))
+        return len(gone)
+
+    def find(self, scope: tuple[str, ...], year: int | None) -> list[tuple[str, str, str | None]]:
+        rows = [(cell, name, self.cells[cell][name]) for cell, name in self.written]
+        return [
+            (cell, name, one.text)
+            for cell, name, one in rows
+            if cell in scope and (year is None or one.metadata["year"] == year)
+        ]
+
+
+def fresh(model: Model) -> DocumentIndex:
+    """Return a new index of the model's documents, written one by one in their order."""
+    made = DocumentIndex(attributes={"year": int}, dim=2)
+    for cell, name in model.written:
+        made.write([model.cells[cell][name]], cell=cell)
+    return made
+
+
+def recalls(documents: DocumentIndex) -> list[Any]:
+    """Return replies to several queries in every scope, without the vectors."""
+    scopes: list[Any] = [*CELLS, hr.Scope(CELLS), hr.Scope([])]
+    queries: list[dict[str, Any]] = [
+        {"text": "hot tea"},
+        {"text": "green milk", "vector": (1, 0.5)},
+        {"vector": (0.2, 1), "filter": hr.Filter(year=(2, None))},
+        {"text": "cold", "vector": (1, 1), "fusion": hr.RRF(), "shaping": hr.MMR(0.5)},
+    ]
+    return [documents.recall(scope=scope, **query) for scope in scopes for query in queries]
+
+
+def random_documents(random_: random.Random) -> list[Document]:
+    return [
+        Document(
+            id=str(random_.randrange(6)),
+            text=" ".join(random_.choices(WORDS, k=random_.randrange(4))) or None,
+            vector=(random_.random() + 0.1, random_.random()) if random_.random() < 0.6 else None,
+            metadata={"year": random_.randrange(4)},
+        )
+        for _ in range(random_.randrange(4))
+    ]
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except hr.KeyConflictError:
+        return "a conflict"
+
+
+def check_history(make: Callable[[], DocumentIndex], seed: int) -> None:
+    """Do the same to an index and to the model, and compare every reply."""
+    random_ = random.Random(seed)
+    documents, model = make(), Model()
+    for _ in range(N_STEPS):
+        cell, year = random_.choice(CELLS), random_.choice([None, 1])
+        if random_.random() < 0.6:
+            how = random_.choice(["overwrite", "skip", "fail"])
+            given = random_documents(random_)
+            options: Any = {"cell": cell, "on_duplicate": how}
+            done = outcome(lambda g=given, o=options: documents.write(g, **o))
+            assert done == outcome(lambda g=given, o=options: model.write(g, **o))
+        else:
+            ids = random_.choice([None, [str(one) for one in random_.sample(range(6), 2)]])
+            where = None if year is None else hr.Filter(year=year)
+            everything = ids is None and where is None
+            done = documents.delete(ids, cell=cell, filter=where, everything=everything)
+            assert done == model.delete(ids, cell=cell, year=year)
+        for scope in ((cell,), CELLS):
+            narrowed = None if year is None else hr.Filter(year=year)
+            found = documents.find(scope=hr.Scope(scope), filter=narrowed)
+            expected = model.find(scope, year)
+            assert [(*one.cell, one.id, one.text) for one in found] == expected
+            assert documents.count(scope=hr.Scope(scope), filter=narrowed) == len(expected)
+    assert recalls(documents) == recalls(fresh(model))
+
+
+@pytest.mark.plain_cases(5)
+@pytest.mark.parametrize("seed", range(N_HISTORIES))
+def test_any_history_gives_the_documents_of_the_model_and_the_replies_of_a_new_index(
+    seed: int,
+) -> None:
+    check_history(lambda: DocumentIndex(attributes={"year": int}), seed)
+
+
+class SkipOverwrites(DocumentIndex):
+    """Planted: what should be skipped is written."""
+
+    def write(self, documents: Any, *, cell: Any, on_duplicate: Any = "overwrite") -> list[str]:
+        how: Any = "overwrite" if on_duplicate == "skip" else on_duplicate
+        return super().write(documents, cell=cell, on_duplicate=how)
+
+
+class FirstOfABatchStays(DocumentIndex):
+    """Planted: of an id that comes twice the first document stays."""
+
+    def write(self, documents: Any, *, cell: Any, on_duplicate: Any = "overwrite") -> list[str]:
+        given = list(documents)
+        if on_duplicate == "overwrite":
+            given = list({one.id: one for one in reversed(given)}.values())[::-1]
+        return super().write(given, cell=cell, on_duplicate=on_duplicate)
+
+
+class DeletesEverywhere(DocumentIndex):
+    """Planted: a delete by id reaches the other cell."""
+
+    def delete(self, ids: Any = None, *, cell: Any, **options: Any) -> int:
+        if ids is not None:
+            for other in set(CELLS) - {cell}:
+                super().delete(ids, cell=other, **options)
+        return super().delete(ids, cell=cell, **options)
+
+
+class KeepsItsPlace(DocumentIndex):
+    """Planted: the order is that of ids, not of writing."""
+
+    def find(self, **options: Any) -> list[Document]:
+        return sorted(super().find(**options), key=lambda one: (one.id or "", one.cell))
+
+
+class ForgetsVectors(DocumentIndex):
+    """Planted: a document that is overwritten loses its vector."""
+
+    def write(self, documents: Any, *, cell: Any, on_duplicate: Any = "overwrite") -> list[str]:
+        given = [
+            Document(id=one.id, text=one.text, metadata=one.metadata)
+            if self.get([one.id], scope=cell)
+            else one
+            for one in documents
+        ]
+        return super().write(given, cell=cell, on_duplicate=on_duplicate)
+
+
+PLANTED = [SkipOverwrites, FirstOfABatchStays, DeletesEverywhere, KeepsItsPlace, ForgetsVectors]
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_caught(bug: type[DocumentIndex]) -> None:
+    with pytest.raises(AssertionError):  # noqa: PT012
+        for seed in range(N_HISTORIES):
+            check_history(lambda: bug(attributes={"year": int}), seed)
+
+
+def test_what_another_cell_writes_changes_no_byte() -> None:
+    alone, beside = (DocumentIndex(attributes={"year": int}) for _ in range(2))
+    for documents in (alone, beside):
+        documents.write([Document(id="a", text="hot tea", metadata={"year": 1})], cell="ann")
+        documents.write([Document(id="b", text="tea tea", metadata={"year": 3})], cell="ann")
+    other = [Document(id=str(i), text="hot hot milk", vector=(i, 1)) for i in range(20)]
+    beside.write(other, cell="bob")  # with the first vector of the index
+    queries: list[dict[str, Any]] = [
+        {"text": "hot tea"},
+        {"text": "hot tea", "vector": (1, 0)},
+        {"text": "hot tea", "vector": (1, 0), "fusion": hr.RRF(alpha=0.5)},
+        {"vector": (1, 0), "shaping": hr.MMR(0.5)},
+    ]
+    for query in queries:
+        assert beside.recall(scope="ann", **query) == alone.recall(scope="ann", **query)
+    assert beside.find(scope="ann") == alone.find(scope="ann")

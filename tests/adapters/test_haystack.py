@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import random
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
 from haystack.document_stores.types import DuplicatePolicy, FilterPolicy
 from haystack.errors import FilterError
+from haystack.utils.filters import document_matches_filter
 
 import hyrecall as hr
 from hyrecall.adapters.documents import DocumentIndex
@@ -31,7 +33,11 @@ from hyrecall.adapters.haystack import (
     HyrecallHybridRetriever,
     HyrecallKeywordRetriever,
 )
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
+from seams import haystack_filters
+
+# ---- document stores ----
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "haystack_store.py"
 ATTRIBUTES = {
@@ -385,3 +391,161 @@ def test_the_example_runs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "hybrid" in done.stdout
+
+
+# ---- one depth for all runs, and options that are refused by name ----
+
+
+def many(n: int = 300) -> list[Document]:
+    words = [f"{'tea ' * (at % 7 + 1)}w{at % 11}" for at in range(n)]
+    vectors = HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)]).tolist()
+    return [
+        Document(id=str(at), content=words[at], embedding=vectors[at], meta={}) for at in range(n)
+    ]
+
+
+def test_a_smaller_top_k_gives_the_first_documents_of_a_larger_one() -> None:
+    store = HyrecallDocumentStore(cell="ann")
+    store.write_documents(many())
+    vector = HashEmbedder(dim=64).embed(["w5"])[0].tolist()
+    deep = HyrecallHybridRetriever(store, depth=200, alpha=0.5)
+    found = {top_k: ids(deep.run("tea w5", vector, top_k=top_k)) for top_k in (60, 150)}
+    assert found[60] == found[150][:60]
+    flat = HyrecallHybridRetriever(store, alpha=0.5)
+    # A depth that follows top_k is seen.
+    assert ids(flat.run("tea w5", vector, top_k=60)) != found[150][:60]
+    for ask in (
+        lambda: HyrecallHybridRetriever(store, top_k=101),
+        lambda: flat.run("tea", vector, top_k=101),
+    ):
+        with pytest.raises(
+            OptionError, match=r"top_k: expected <= 100 \(depth\), got 101; pass dep"
+        ):
+            ask()
+
+
+def test_an_option_that_a_retriever_does_not_have_is_refused_by_name() -> None:
+    store = HyrecallDocumentStore(cell="ann")
+    with pytest.raises(TypeError, match=r"HyrecallKeywordRetriever: .*, got 'scale_score'"):
+        HyrecallKeywordRetriever(store, scale_score=True)  # type: ignore[call-arg]
+    for top_k in (0, -1, "3"):
+        with pytest.raises(OptionError, match="top_k: expected an int >= 1"):
+            HyrecallEmbeddingRetriever(store, top_k=top_k)  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match="top_k: expected an int >= 1"):
+            HyrecallKeywordRetriever(store).run("cat", top_k=top_k)
+
+
+def test_a_duplicate_is_refused_with_the_policy_that_replaces_it() -> None:
+    store = HyrecallDocumentStore(cell="ann")
+    store.write_documents([Document(id="a", content="tea")])
+    with pytest.raises(
+        DuplicateDocumentError, match=r"got 'a' in row 0; replace it: policy=DuplicatePolicy\.OVER"
+    ):
+        store.write_documents([Document(id="a", content="tea")])
+
+
+# ---- filters, read by ours and by Haystack's own function on the same documents ----
+
+FIELDS: dict[str, list[Any]] = {
+    "number": [-2, 0, 3, 7],
+    "name": ["a", "b", ""],
+    "rating": [0.5, 1.0, 2.5],
+    "done": [True, False],
+    "date": ["1969-07-21T20:17:40", "1972-12-11T19:54:58", "1989-11-09T17:53:00"],
+}
+KINDS = {"number": "int", "name": "str", "rating": "float", "done": "bool", "date": "datetime"}
+ORDERED = ("number", "rating", "date")
+
+
+def random_filter(draw: random.Random, depth: int = 2) -> dict[str, Any]:
+    if depth and draw.random() < 0.6:
+        parts = [random_filter(draw, depth - 1) for _ in range(draw.randint(1, 3))]
+        return {"operator": draw.choice(["AND", "OR", "NOT"]), "conditions": parts}
+    name = draw.choice(list(FIELDS))
+    order = [">", ">=", "<", "<="] if name in ORDERED else []
+    operator = draw.choice(["==", "!=", "in", "not in", *order])
+    value: Any = draw.choice([*FIELDS[name], None])
+    if operator in ("in", "not in"):
+        value = draw.sample([*FIELDS[name], None], draw.randint(0, 3))
+    return {"field": f"meta.{name}", "operator": operator, "value": value}
+
+
+def filter_faults() -> list[dict[str, Any]]:
+    """Return the random filters that find other documents than Haystack's own function."""
+    draw = random.Random(20261126)
+    documents = []
+    for at in range(30):
+        meta = {name: draw.choice(values) for name, values in FIELDS.items()}
+        kept = {name: value for name, value in meta.items() if draw.random() < 0.8}
+        documents.append(Document(id=str(at), content="x", meta=kept))
+    store = HyrecallDocumentStore(cell="ann", attributes=KINDS)
+    store.write_documents(documents)
+    found = []
+    for _ in range(150):
+        asked = random_filter(draw)
+        expected = [one for one in documents if document_matches_filter(asked, one)]
+        if store.filter_documents(asked) != expected:
+            found.append(asked)
+    return found
+
+
+def test_filters_find_what_haystack_itself_finds() -> None:
+    assert filter_faults() == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "wrong"),
+    [
+        (">", lambda value: [(value, None)]),
+        ("<=", lambda value: [(None, value), hr.NoneOf(value)]),
+        ("<", lambda value: [hr.NoneOf(value)]),
+    ],
+)
+def test_a_planted_wrong_comparison_is_found(
+    operator: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(haystack_filters._COMPARISONS, operator, wrong)
+    assert filter_faults()
+
+
+@pytest.mark.parametrize("name", ["AND", "NOT"])
+def test_a_planted_wrong_join_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(haystack_filters._LOGIC, name, haystack_filters._LOGIC["OR"])
+    assert filter_faults()
+
+
+# ---- types of attributes by their names, and what the store refuses ----
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: HyrecallDocumentStore(cell="ann", attributes={"year": "integer"}),
+            r"^attributes\['year'\]: expected str, int, .*, got 'integer'",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann", attributes={"tags": "list[text]"}),
+            r"^attributes\['tags'\]: expected str, int, .*, got 'text'",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann", documents="folder"),  # type: ignore[arg-type]
+            "^documents: expected a DocumentIndex, got str",
+        ),
+        (
+            lambda: HyrecallDocumentStore(cell="ann").write_documents([], policy="fail"),  # type: ignore[arg-type]
+            "^policy: expected a DuplicatePolicy, got 'fail'",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_named(call: Any, message: str) -> None:
+    with pytest.raises(DTypeError, match=message):
+        call()
+
+
+def test_types_of_attributes_have_names_that_say_which() -> None:
+    kinds = {"half": "float32", "whole": "float", "few": "list[int]"}
+    store = HyrecallDocumentStore(cell="ann", attributes=kinds)
+    assert store.to_dict()["init_parameters"]["attributes"] == kinds
+    again = HyrecallDocumentStore.from_dict(store.to_dict())
+    assert again.to_dict() == store.to_dict()

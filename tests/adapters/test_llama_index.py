@@ -1,12 +1,16 @@
-"""LlamaIndex's vector store over ours, and its own index in front of it."""
+"""LlamaIndex's vector store, retriever and memory block over ours."""
 
 import asyncio
+import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 pytest.importorskip(
@@ -14,8 +18,11 @@ pytest.importorskip(
 )
 
 from llama_index.core import Document, StorageContext, VectorStoreIndex
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.llms import MockLLM
-from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
+from llama_index.core.memory import Memory as LlamaMemory
+from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import SimpleVectorStore
 from llama_index.core.vector_stores.types import (
     FilterCondition,
     FilterOperator,
@@ -24,15 +31,25 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQuery,
     VectorStoreQueryMode,
 )
+from sqlalchemy.ext.asyncio import create_async_engine
 
 import hyrecall as hr
+from adapters.degraded_world import degraded_index
 from adapters.llama_index_world import Words, node
+from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.documents import Document as TheirDocument
 from hyrecall.adapters.documents import DocumentIndex
-from hyrecall.adapters.llama_index import HyrecallVectorStore
+from hyrecall.adapters.llama_index import (
+    HyrecallMemoryBlock,
+    HyrecallRetriever,
+    HyrecallVectorStore,
+)
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
-from seams import llama_index_store
+from hyrecall.memory import Memory, MemorySync
+from seams import llama_index_filters, llama_index_store
+
+# ---- the vector store, and LlamaIndex's own index in front of it ----
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "llama_index_store.py"
 MODE, OPERATOR = VectorStoreQueryMode, FilterOperator
@@ -324,3 +341,330 @@ def test_the_example_runs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "hybrid" in done.stdout
+
+
+# ---- our store and its SimpleVectorStore, side by side ----
+
+KINDS: dict[str, Any] = {"year": int, "rating": float, "name": str, "tags": "list[str]"}
+VALUES: dict[str, list[Any]] = {
+    "year": [2020, 2023, 2026],
+    "rating": [0.5, 1.0, 4.5],
+    "name": ["ann", "bob", ""],
+    "tags": [["x"], ["x", "y"], ["y", "z"], []],
+}
+
+
+def random_nodes(draw: random.Random, n: int = 40, dim: int = 8) -> list[TextNode]:
+    made = []
+    for at in range(n):
+        metadata = {
+            name: draw.choice(values) for name, values in VALUES.items() if draw.random() < 0.8
+        }
+        vector = [abs(draw.gauss(0, 1)) for _ in range(dim)]
+        made.append(node(str(at), f"text {at}", f"d{at % 5}", metadata=metadata, embedding=vector))
+    return made
+
+
+def filled(nodes: list[TextNode]) -> tuple[HyrecallVectorStore, SimpleVectorStore]:
+    ours, theirs = HyrecallVectorStore(cell="ann", attributes=KINDS), SimpleVectorStore()
+    for store in (ours, theirs):
+        assert store.add(nodes) == [one.node_id for one in nodes]
+    return ours, theirs
+
+
+def theirs_finds(filters: MetadataFilters) -> bool:
+    """Return whether this version's SimpleVectorStore finds a node of 2026 without a name."""
+    store = SimpleVectorStore()
+    store.add([node("1", embedding=[1.0], metadata={"year": 2026})])
+    try:
+        reply = store.query(VectorStoreQuery(query_embedding=[1.0], filters=filters))
+    except ValueError:
+        return False
+    return reply.ids == ["1"]
+
+
+OTHER_NAME = MetadataFilter(key="name", value="ann", operator=OPERATOR.NE)
+OTHER_YEAR = MetadataFilter(key="year", value=2020)
+# Of these it had no NOT a year ago, and a node without a field failed "is not ann".
+NOT = [FilterCondition.NOT]
+CONDITIONS = [FilterCondition.AND, FilterCondition.OR]
+CONDITIONS += NOT * theirs_finds(MetadataFilters(filters=[OTHER_YEAR], condition=NOT[0]))
+OTHERS = [OPERATOR.NE, OPERATOR.NIN] * theirs_finds(MetadataFilters(filters=[OTHER_NAME]))
+
+
+def random_filters(draw: random.Random) -> MetadataFilters:
+    """Return filters that SimpleVectorStore can answer; what it nests not is tested apart."""
+    filters = []
+    for _ in range(draw.randint(1, 3)):
+        name = draw.choice(list(VALUES))
+        if name == "tags":
+            choices = [OPERATOR.CONTAINS, OPERATOR.ANY, OPERATOR.ALL, OPERATOR.IS_EMPTY]
+        else:
+            choices = [OPERATOR.EQ, OPERATOR.GT, OPERATOR.GTE, OPERATOR.LT, OPERATOR.LTE]
+            choices += [OPERATOR.IN, OPERATOR.IS_EMPTY, *OTHERS]
+        operator = draw.choice(choices)
+        known = ["x", "y", "z", "none"] if name == "tags" else VALUES[name]
+        value: Any = draw.choice(known)
+        if operator in (OPERATOR.IN, OPERATOR.NIN, OPERATOR.ANY, OPERATOR.ALL):
+            value = draw.sample(known, draw.randint(1, 2))
+        elif operator == OPERATOR.IS_EMPTY:
+            value = None
+        filters.append(MetadataFilter(key=name, value=value, operator=operator))
+    return MetadataFilters(filters=[*filters], condition=draw.choice(CONDITIONS))
+
+
+def query_faults(n: int = 120) -> list[VectorStoreQuery]:
+    """Return the random queries that SimpleVectorStore answers otherwise."""
+    draw = random.Random(20261126)
+    ours, theirs = filled(random_nodes(draw))
+    found = []
+    for _ in range(n):
+        asked = VectorStoreQuery(
+            query_embedding=[abs(draw.gauss(0, 1)) for _ in range(8)],
+            similarity_top_k=draw.choice([1, 5, 50]),
+            filters=random_filters(draw) if draw.random() < 0.8 else None,
+            node_ids=[str(draw.randrange(45)) for _ in range(9)] if draw.random() < 0.3 else None,
+        )
+        reply, expected = ours.query(asked), theirs.query(asked)
+        if reply.ids != expected.ids or not np.allclose(
+            reply.similarities or [], expected.similarities or [], atol=1e-6
+        ):
+            found.append(asked)
+    return found
+
+
+def test_queries_find_what_the_simple_store_finds() -> None:
+    assert query_faults() == []
+
+
+@pytest.mark.parametrize("operator", [OPERATOR.GT, OPERATOR.LTE])
+def test_a_planted_wrong_order_is_found(
+    operator: FilterOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        llama_index_filters._ORDERS, operator, lambda value: hr.Between(value, value)
+    )
+    assert query_faults()
+
+
+def test_a_planted_loss_of_the_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hyrecall.adapters.llama_index.one_of", lambda name, ids: None)
+    assert query_faults()
+
+
+def test_changes_leave_what_they_leave_in_the_simple_store() -> None:
+    draw = random.Random(7)
+    nodes = random_nodes(draw)
+    ours, theirs = filled(nodes)
+
+    def held() -> tuple[set[str], set[str]]:
+        asked = VectorStoreQuery(query_embedding=[1.0] * 8, similarity_top_k=100)
+        mine, other = ours.query(asked).ids or [], theirs.query(asked).ids or []
+        assert mine == other
+        return set(mine), set(other)
+
+    late = MetadataFilters(filters=[MetadataFilter(key="year", value=2023, operator=OPERATOR.GT)])
+    changes: list[Any] = [
+        lambda store: store.delete("d3"),
+        lambda store: store.delete("no such document"),
+        lambda store: store.delete_nodes(["1", "2", "no such node"]),
+        lambda store: store.delete_nodes(["5", "6", "7", "9"], late),
+        lambda store: store.delete_nodes(filters=late),
+        lambda store: store.add([node("0", "changed", "d9", embedding=[1.0] * 8)]),
+        lambda store: store.delete("d9"),
+        lambda store: store.clear(),
+    ]
+    left = [len(held()[0])]
+    for change in changes:
+        change(ours)
+        change(theirs)
+        left.append(len(held()[0]))
+    assert left[0] == 40
+    assert left[-1] == 0
+    assert len(set(left)) >= 6
+
+
+def test_two_diverse_nodes_are_those_of_the_simple_store() -> None:
+    # Of three and more, theirs are unlike the last chosen one only, ours unlike all chosen ones;
+    # with a threshold of 0, theirs begins with the node that was added first.
+    draw = random.Random(11)
+    ours, theirs = filled(random_nodes(draw))
+    for threshold in (0.1, 0.3, 0.5, 0.9, 1.0):
+        asked = VectorStoreQuery(
+            query_embedding=[abs(draw.gauss(0, 1)) for _ in range(8)],
+            similarity_top_k=2,
+            mode=MODE.MMR,
+        )
+        expected = theirs.query(asked, mmr_threshold=threshold)
+        assert ours.query(asked, mmr_threshold=threshold).ids == expected.ids
+        in_query = VectorStoreQuery(**{**vars(asked), "mmr_threshold": threshold})
+        assert ours.query(in_query).ids == expected.ids
+
+
+# ---- its retriever over an index of ours, and its memory block over a store ----
+
+
+def test_the_retriever_gives_what_the_index_gives() -> None:
+    texts = ["green tea", "green coffee", "tea of the blue team"]
+    rows = {"id": [1, 2, 3], "team": ["red", "red", "blue"], "text": texts, "year": [1, 2, 3]}
+    schema = hr.Schema(key="id", cell="team", text="text", vector="v", attributes="year")
+    vectors = {"v": HashEmbedder(dim=64).embed(texts)}
+    index = hr.Index.build(pa.table(rows), schema, vectors=vectors)
+    retriever = HyrecallRetriever(
+        index, scope="red", embed_model=Words(), columns=("year",), fusion=hr.RRF()
+    )
+    vector = Words().get_query_embedding("green tea")
+    expected = index.recall_one(text="green tea", vector=vector, scope="red", fusion=hr.RRF())
+    for found in (retriever.retrieve("green tea"), asyncio.run(retriever.aretrieve("green tea"))):
+        assert [(one.node.node_id, one.score) for one in found] == [
+            (str(hit.key), hit.score) for hit in expected
+        ]
+        assert [one.node.metadata for one in found] == [{"year": 1}, {"year": 2}]
+        assert found[0].node.get_content() == "green tea"
+    by_words = HyrecallRetriever(index, scope="red", limit=1, filter=hr.Filter(year=2))
+    assert [one.node.node_id for one in by_words.retrieve("green tea")] == ["2"]
+    bundle = QueryBundle("", embedding=vector)
+    assert by_words.retrieve(bundle)[0].score == pytest.approx(
+        index.recall_one(vector=vector, scope="red", filter=hr.Filter(year=2))[0].score
+    )
+
+
+def test_a_retriever_without_a_scope_is_not_made() -> None:
+    documents = DocumentIndex()
+    with pytest.raises(ScopeError, match="scope: expected a scope: a cell"):
+        HyrecallRetriever(documents.index, scope=None)
+    with pytest.raises(TypeError, match="scope"):
+        HyrecallRetriever(documents.index)  # type: ignore[call-arg]
+    with pytest.raises(ScopeError, match="scope"):
+        HyrecallRetriever(documents.index, scope=("ann", "bob"))
+    with pytest.raises(DTypeError, match=r"index: expected an hr\.Index"):
+        HyrecallRetriever(documents, scope="ann")  # type: ignore[arg-type]
+
+
+def test_a_retriever_follows_the_arms_and_the_cells_of_its_index() -> None:
+    rows = {"id": ["a"], "team": ["red"], "text": ["green tea"]}
+    words = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell="team", text="text"))
+    assert HyrecallRetriever(words, scope="red").retrieve("") == []
+    vectors = hr.Index.build(
+        pa.table({"id": ["a"], "team": ["red"]}),
+        hr.Schema(key="id", cell="team", vector="v"),
+        vectors={"v": HashEmbedder(dim=64).embed(["green tea"])},
+    )
+    (found,) = HyrecallRetriever(vectors, scope="red", embed_model=Words()).retrieve("green tea")
+    assert (found.node.node_id, found.node.get_content()) == ("a", "")
+    for index, model, wish in ((words, Words(), "None"), (vectors, None, "one")):
+        with pytest.raises(OptionError, match=rf"embed_model: expected {wish} \(the index has no"):
+            HyrecallRetriever(index, scope="red", embed_model=model)
+    for options in ({"limit": -1}, {"limit": "9"}, {"columns": ("x",)}):
+        with pytest.raises(OptionError, match=f"{next(iter(options))}: expected"):
+            HyrecallRetriever(words, scope="red", **options)  # type: ignore[arg-type]
+    everyone = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell=None, text="text"))
+    assert len(HyrecallRetriever(everyone, scope=None).retrieve("tea")) == 1
+
+
+def test_a_retriever_ranks_at_one_depth_whatever_its_limit() -> None:
+    n = 300
+    # Each text is another one: LlamaIndex of a year ago drops nodes whose texts are the same.
+    texts = ["tea " * (at % 7 + 1) + f"w{at % 11} n{at}" for at in range(n)]
+    index = hr.Index.build(
+        pa.table({"id": [str(at) for at in range(n)], "text": texts}),
+        hr.Schema(key="id", cell=None, text="text", vector="v"),
+        vectors={"v": HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)])},
+    )
+    with pytest.raises(OptionError, match=r"limit: expected <= 100 \(depth\), got 101; pass depth"):
+        HyrecallRetriever(index, scope=None, embed_model=Words(), limit=101)
+
+    def found(limit: int, depth: int = 200) -> list[str]:
+        made = HyrecallRetriever(
+            index, scope=None, embed_model=Words(), limit=limit, depth=depth, fusion=hr.RRF()
+        )
+        return [one.node.node_id for one in made.retrieve("tea w5")]
+
+    assert found(60) == found(150)[:60]
+    assert found(60, depth=100) != found(150)[:60]  # a depth that follows the limit is seen
+
+
+def test_a_degraded_retrieval_warns() -> None:
+    retriever = HyrecallRetriever(degraded_index(), scope="ann")
+    with pytest.warns(DegradedWarning, match=r"vector did not run: crashed \(RuntimeError\)"):
+        (found,) = retriever.retrieve("tea")
+    assert found.node.node_id == "1"
+
+
+# ---- memory block ----
+
+
+@pytest.fixture
+def engine() -> Iterator[Any]:
+    """Return the database of short-term memories, closed at the end."""
+    made = create_async_engine("sqlite+aiosqlite:///:memory:")
+    yield made
+    asyncio.run(made.dispose())
+
+
+def talk(block: HyrecallMemoryBlock, engine: Any, session: str, *texts: str) -> LlamaMemory:
+    """Return a conversation whose short-term memory holds but a few words."""
+    memory = LlamaMemory.from_defaults(
+        session_id=session,
+        async_engine=engine,
+        token_limit=20,
+        token_flush_size=5,
+        chat_history_token_ratio=0.5,
+        memory_blocks=[block],
+        tokenizer_fn=str.split,
+    )
+    for at, text in enumerate(texts):
+        memory.put(ChatMessage(role="assistant" if at % 2 else "user", content=text))
+    return memory
+
+
+def test_what_a_conversation_forgets_its_user_recalls_in_another(engine: Any) -> None:
+    with MemorySync.in_memory(embedder=None) as store:
+        ann = HyrecallMemoryBlock(memory=store, user_id="ann")
+        talk(ann, engine, "s1", "My cat is called Miso", "What a nice name", *["and so on"] * 8)
+        kept = store.list(user_id="ann")
+        first = next(one for one in kept if "Miso" in one.text)
+        assert (first.session_id, first.metadata) == ("s1", {"role": "user"})
+        for user, expected in (("ann", True), ("bob", False)):
+            block = HyrecallMemoryBlock(memory=store, user_id=user, limit=1)
+            found = talk(block, engine, "s2").get("What is my cat called?")
+            assert any("Miso" in (one.content or "") for one in found) is expected
+
+
+def test_a_memory_block_takes_an_async_store() -> None:
+    async def main() -> str:
+        async with Memory.in_memory(embedder=None) as store:
+            block = HyrecallMemoryBlock(memory=store, user_id="ann", name="past", priority=1)
+            await block.aput([ChatMessage(role="user", content="Miso is a cat")])
+            await block.aput([ChatMessage(role="user", content="  ")])
+            assert await block.aget([]) == ""
+            return await block.aget([ChatMessage(role="user", content="who is Miso?")])
+
+    assert asyncio.run(main()) == "Miso is a cat"
+
+
+def test_a_memory_block_leaves_out_what_only_fills_a_list() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
+        store.remember("Miso is a cat", user_id="ann")
+        assert store.search("zebra", user_id="ann")[0].is_fill
+        block = HyrecallMemoryBlock(memory=store, user_id="ann")
+        assert asyncio.run(block.aget([ChatMessage(role="user", content="zebra")])) == ""
+        told = asyncio.run(block.aget([ChatMessage(role="user", content="zebra cat")]))
+        assert told == "Miso is a cat"
+
+
+def test_an_option_that_a_memory_block_does_not_have_is_refused() -> None:
+    with MemorySync.in_memory(embedder=None) as store:
+        for option in ({"top_k": 3}, {"limit": 0}, {"context_messages": 0}):
+            with pytest.raises(ValueError, match=next(iter(option))):
+                HyrecallMemoryBlock(memory=store, user_id="ann", **option)
+
+
+def test_a_memory_block_without_a_user_is_not_made() -> None:
+    with MemorySync.in_memory(embedder=None) as store:
+        with pytest.raises(ScopeError, match="user_id"):
+            HyrecallMemoryBlock(memory=store, user_id=None)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="user_id"):
+            HyrecallMemoryBlock(memory=store)  # type: ignore[call-arg]
+    with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
+        HyrecallMemoryBlock(memory=object(), user_id="ann")  # type: ignore[arg-type]

@@ -1,11 +1,20 @@
-"""An adapter uses no private name: not of the engine, the store or a framework."""
+"""An adapter uses no private name, and names the extra that it lacks."""
 
 import ast
+import importlib
+import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+import hyrecall as hr
+from frameworks import FRAMEWORKS
+from seams import needs_extra
+
+# ---- no private name: not of the engine, the store or a framework ----
 
 FOLDER = Path(__file__).parents[2] / "python/hyrecall/adapters"
 MODULES = {one.stem: one.read_text("utf-8") for one in sorted(FOLDER.glob("*.py"))}
@@ -93,3 +102,38 @@ def test_a_private_name_is_found(line: str, name: str) -> None:
 def test_what_a_module_defines_itself_is_its_own() -> None:
     text = "class Mine:\n    _b: int\n    def _a(self):\n        self._c = self._a, self._b\n"
     assert private_names(f"{text}\ndef make(mine):\n    return mine._c, mine.__dict__\n") == []
+
+
+# ---- an adapter whose framework is not installed says how to install it ----
+
+ADAPTERS = Path(hr.__file__).parent / "adapters"
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+PRESENT = [name for name in FRAMEWORKS if (ADAPTERS / f"{name}.py").exists()]
+
+
+def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    """Make the import of a package, and of what it holds, fail as if it were not installed."""
+    for name in [one for one in sys.modules if f"{one}.".startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_an_adapter_without_its_framework_names_the_extra(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, FRAMEWORKS[name].partition(".")[0])
+    monkeypatch.delitem(sys.modules, f"hyrecall.adapters.{name}", raising=False)
+    extra = name.replace("_", "-")
+    with pytest.raises(hr.MissingExtraError, match=rf"pip install 'hyrecall\[{extra}\]'"):
+        importlib.import_module(f"hyrecall.adapters.{name}")
+    assert extra in tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+
+
+def test_the_error_names_the_package_and_other_faults_stay_as_they_are() -> None:
+    with pytest.raises(hr.MissingExtraError) as raised, needs_extra("some"):
+        importlib.import_module("no_such_package")
+    told = "adapters: expected the extra [some] (pip install 'hyrecall[some]'), got no package "
+    assert str(raised.value) == f"{told}no_such_package"
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"), needs_extra("some"):
+        importlib.import_module("hyrecall.no_such_module")

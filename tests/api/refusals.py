@@ -5,6 +5,7 @@ or ``of``. Other keywords stand beside the wrong value in the call. "[IS]*ndex" 
 ShardedIndex, not DocumentIndex.
 """
 
+import io
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ import pyarrow as pa
 import hyrecall as hr
 from api.small_world import Several
 from hyrecall import arms
+from hyrecall.adapters.documents import Document
 from hyrecall.errors import (
     DTypeError,
     HyrecallError,
@@ -28,11 +30,35 @@ from hyrecall.errors import (
     ShapeError,
 )
 from hyrecall.evaluate import read_setting
+from hyrecall.memory import Episode, Fact
 from hyrecall.recipe import Dense, Lexical, TieBreak
-from small_index import ONE
+from small_index import ONE, SCHEMA, documents
 
 NAN, INF, LONE = float("nan"), float("inf"), "\ud800"
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+SHAPES = [np.ones(size, "f") for size in ((6, 4), 6, (6, 3, 1), (6, 0))]
+ODD = [np.ones((6, 3), kind) for kind in (np.uint16, bool, np.complex64, object, str)]
+MASKED, TINY = np.ma.masked_array(np.ones((6, 3), "f")), np.full((6, 3), 1e-30, "f")
+ADDED = documents(first=100)
 OF_RESULTS = ("query", "rank", "key", "score", "origin", "text_score", "e_rank")
+SECONDS = ("deadline", "drain", "keep_alive", "slow")
+MOST = (
+    "max_arrow_batch", "max_arrow_body", "max_arrow_hits", "max_batch", "max_body", "max_hits",
+    "max_ids", "max_joined", "max_levels", "max_limit", "max_per_token", "max_query", "max_reply",
+    "max_running", "max_store_batch",
+)  # fmt: skip
+OF_OTHER_LENGTHS = [
+    [[1.0, 1.0]], [[1.0] * 3, [1.0]], [None, []], [np.ones((2, 3), "f")], [np.array(1.0)],
+    pa.array([[1.0] * 4]), pa.array([[1.0]], pa.list_(pa.float32(), 1)),
+]  # fmt: skip
+WRITTEN = SCHEMA.to_dict()
+PLAINLY = hr.Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
+MISCOUNTED = [[PLAINLY], [PLAINLY] * 2, [PLAINLY] * 4]
+UNANSWERABLE = [
+    {"x": 1}, [[1]], hr.AllOf([["a", "b"]]), hr.AllOf("a", ["b"]), b"a", np.zeros((2, 2)),
+    hr.IsNull,
+]  # fmt: skip
 OF_SETS = ("text", "vectors", "scope", "columns")
 PLAIN = read_setting("bm25")
 TIES = hr.recipes.default.replace(tie_break=TieBreak("kind", prefer=("x",)))
@@ -65,6 +91,15 @@ def rows_with(error: type[HyrecallError]) -> Callable[..., Row]:
     return row
 
 
+def second(**given: Any) -> list[Document]:
+    """Documents of which the second one does not fit."""
+    return [Document(text="tea"), Document(**{"text": "x", **given})]
+
+
+def added(value: np.ndarray) -> dict[str, Any]:
+    return {"embedding": value}
+
+
 absent, conflict, dtype = map(rows_with, (NotFoundError, KeyConflictError, DTypeError))
 option, scope, shape = map(rows_with, (OptionError, ScopeError, ShapeError))
 
@@ -91,7 +126,8 @@ ROWS: dict[str, list[Row]] = {
         dtype("width: expected an int", "x", None, NAN, [3]),
     ],
     "*.build *.open BatchRecall DocumentIndex Hits.* MemorySync.in_memory": [
-        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1, "cuda", "", "CUDA:0"),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "cuda:-1", "cuda:x", "gpu"),
     ],
     "*.build BatchRecall DocumentIndex DocumentIndex.open Index.* ShardedIndex.open "
     "build_shards rebalance": [
@@ -114,9 +150,13 @@ ROWS: dict[str, list[Row]] = {
     ],
     "*.explain_dropped": [option("most: expected an int >= 0", "x", -1)],
     "*.feedback": [
-        option("query: expected 1 to 65,536 bytes, not blank, without NUL", ""),
+        option("query: expected 1 to 65,536 bytes, not blank", "", " ", "x" * 65_537, "a\0b"),
+        option("query: expected valid Unicode", LONE),
+        dtype("query: expected a str", 3),
         dtype("used: expected a sequence of ids", "x", -1),
+        option("used: expected 1 to 1,000 ids", [], ["a"] * 1_001),
         dtype("used[0]: expected a str", [3]),
+        option("used[0]: expected 1 to 512 bytes", [""]),
     ],
     "*.from_bytes": [dtype("data: expected bytes", "x", -1)],
     "*.get *.history *.links *.remember *MemorySync.forget AgentMemorySync.update "
@@ -143,9 +183,9 @@ ROWS: dict[str, list[Row]] = {
     ],
     "*.open *.save plot_study": [option("path: expected a path", "")],
     "*.open BatchRecall": [
-        option("memory: expected one of ('mmap', 'ram')", "x", -1),
-        option("pin: expected parts of ['plane', 'terms', 'documents', 'rows', 'vectors'", "x", -1),
-        option("verify: expected one of ('full', 'structure')", "x", -1),
+        option("memory: expected one of ('mmap', 'ram')", "x", -1, "gpu"),
+        option("pin: expected parts of ['plane', 'terms', 'documents'", "x", -1, ["plane", 3]),
+        option("verify: expected one of ('full', 'structure')", "x", -1, "none", 1),
     ],
     "*MemorySync.recall_scored MemorySync.recall Notes.search VectorStore.search_hybrid "
     "ahm_recall default_recall_scored": [
@@ -191,6 +231,22 @@ ROWS: dict[str, list[Row]] = {
     "*.search VectorStore.search_hybrid": [
         dtype("vector: expected a row of numbers", "x", object),
         option("vector: expected one row of numbers", -1, 3),
+    ],
+    "*MemorySync.remember MemorySync.update": [
+        dtype("input: expected a valid string", 3),
+        option("importance: expected less than or equal to 10", 11),
+        option("importance: expected a valid number", "high"),
+        option("visibility: expected 'private' or 'global'", "all"),
+        dtype("tags[1]: expected a valid string", ["plan", 3]),
+        option("pinned: expected a valid boolean", "maybe"),
+        option("occurred_at: expected a valid datetime", "soon"),
+        dtype("created_at: expected a valid datetime", object()),
+        option("created_at: expected that of occurred_at", NOW, occurred_at=NOW.replace(month=2)),
+        dtype("metadata: expected JSON", {"a": {"b": object()}}),
+        option("metadata: expected JSON of at most 64 levels", {"a": LOOP}),
+        option("metadata: expected JSON, got NaN or", {"a": INF}),
+        dtype("metadata: expected a valid dictionary", 5),
+        option("kind: expected 1 to 512 bytes", ""),
     ],
     "*MemorySync.update": [
         option("text: expected no other field beside valid_to", -1, "x", of="valid_to"),
@@ -388,7 +444,8 @@ ROWS: dict[str, list[Row]] = {
     "Browse.*": [
         option("limit: expected an int in [0, 2147483647]", "x", -1),
         dtype("pattern: expected a str", -1, 3),
-        option("pattern: expected 1 to 512 characters", ""),
+        option("pattern: expected 1 to 512 characters", "", "a" * 600),
+        option("pattern: expected valid Unicode", LONE),
     ],
     "Browse.append Browse.cat Browse.classify Browse.find Browse.grep Browse.ls Browse.mv "
     "Browse.rm Browse.write": [
@@ -398,7 +455,9 @@ ROWS: dict[str, list[Row]] = {
     "Browse.write": [
         option("path: expected valid Unicode", LONE),
     ],
-    "Browse.cat": [option("path: expected a file", "")],
+    "Browse.cat": [option("path: expected a file", "", "/memories")],
+    "Browse.grep": [option("pattern: expected a regular expression", "(", regex=True)],
+    "Browse.ls": [option("path: expected at most 8192 characters", "/" * 9_000)],
     "Browse.cp": [
         dtype("path: expected a str", -1, None, NAN, [3], of="to"),
         option("path: expected valid Unicode", LONE, of="to"),
@@ -516,11 +575,13 @@ ROWS: dict[str, list[Row]] = {
     ],
     "DocumentIndex": [
         dtype("cell_columns: expected a name, or a sequence of names", -1, None, NAN, [3]),
-        option("dim: expected an int >= 2, or None", -1, "x", NAN, [3]),
+        option("dim: expected an int >= 2, or None", -1, "x", NAN, [3], 1),
+        option("attributes: expected no name of the index's own columns", {"text": str}),
+        option("attributes: expected no name of a cell column", {"a": str}, cell_columns="a"),
     ],
     "DocumentIndex into_index": [
         dtype("attributes: expected a mapping of name to type", -1, "x", NAN, [3]),
-        dtype("attributes['x']: expected str, int, float, bool, datetime, date,", {"x": 1}),
+        dtype("attributes['x']: expected str, int, float, bool, dat", {"x": 1}, {"x": dict}),
     ],
     "DocumentIndex.*": [
         scope("cell: expected one cell: a non-empty str for (cell)", -1, None, NAN, [3]),
@@ -585,6 +646,22 @@ ROWS: dict[str, list[Row]] = {
     "DocumentIndex.write": [
         dtype("documents: expected Documents", -1, None, NAN),
         dtype("documents[0]: expected a Document", "x", [3], LONE, {"x": 1}),
+        dtype(
+            "documents[1].metadata['kind']: expected int64",
+            *(second(metadata={"kind": kind}) for kind in ("x", True, 1.5, 2**63)),
+        ),
+        dtype(
+            "documents[1].metadata['x'][0]['y']: expected a JSON value",
+            second(metadata={"x": [{"y": {1}}]}),
+        ),
+        dtype("documents[1].metadata: expected names that are str", second(metadata={1: 2})),
+        dtype("documents[1].metadata: expected a mapping", second(metadata=[])),
+        dtype("documents[1].id: expected a str or None", second(id=1)),
+        dtype("documents[1].text: expected a str or None", second(text=b"x")),
+        shape("documents[1].vector: expected 3 values", second(vector=[1, 2])),
+        shape("documents[1].vector: expected at least 2 values", second(vector=[1])),
+        dtype("documents[1].vector: expected numbers", second(vector=["x", 1, 1])),
+        option("documents[1].vector: expected finite float32", second(vector=[1e300, 1, 1])),
         option("on_duplicate: expected one of ('overwrite', 'skip', 'fail')", -1, "x", None, NAN),
     ],
     "Edge Episode Fact MemorySync.* ahm_recall hm_recall learn_from_feedback": [
@@ -630,10 +707,14 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Filter": [
         option("filter: expected column=value", {"n": 1}, 3, -1, "x", None, NAN, of="given"),
-        option("colour: expected a value", None, of="predicates"),
-        option("colour: expected a str, bool, int, float, date, dateti", {"x": 1}, of="predicates"),
+        option("colour: expected a value", None, [1, None], hr.NoneOf(None), of="predicates"),
+        option("colour: expected a value", pa.array([1, None]), of="predicates"),
+        option("colour: expected a range (start, end), or a list", (1, 2, 3), of="predicates"),
+        option("colour: expected a str, bool, int, float", *UNANSWERABLE, of="predicates"),
     ],
-    "Filter.expression": [option("expression: expected a pyarrow.compute.Expression", "x", -1)],
+    "Filter.expression": [
+        option("expression: expected a pyarrow.compute.Expression", "x", -1, None, KIND_0),
+    ],
     "fit_weights learn": [
         option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
     ],
@@ -732,6 +813,11 @@ ROWS: dict[str, list[Row]] = {
         option("graphs: expected graphs that are named ([])", {"x": 1}),
         option("embed: expected arms of ['embedding']", {"x": 1}),
         option("recipe: expected an hr.Recipe, or one per query", []),
+        dtype("recipe: expected an hr.Recipe, or a list of them", (PLAINLY,), "loom"),
+        option("fusion: expected none beside recipe=", hr.RRF(), recipe=PLAINLY),
+        option("fusion: expected none beside recipe=", hr.RRF(), recipe=[PLAINLY]),
+        option("shaping: expected none beside recipe=", hr.Gate(0), recipe=PLAINLY),
+        option("min_score: expected none beside recipe=", 0.5, recipe=PLAINLY),
         option("surrounding: expected an int in [0, 100]", -1, 101, 1.5, "2", True, None),
         option("surrounding: expected a schema with thread=", 3),
         dtype("table: expected an Arrow table (pyarrow, polars, pandas, duckdb: anything", "x", -1),
@@ -741,7 +827,23 @@ ROWS: dict[str, list[Row]] = {
         dtype("progress: expected a callable (done, total), or None", "x", -1),
     ],
     "Index.* merge": [dtype("request: expected a Request", "x", -1)],
-    "Index.add": [option("first_seq: expected at least 6 (the next)", 3)],
+    "Index.add": [
+        option("first_seq: expected at least 6 (the next)", 3),
+        shape("vectors['embedding']: expected shape (6, 3)", *map(added, SHAPES), table=ADDED),
+        dtype("vectors['embedding']: expected float16, bfloat16", *map(added, ODD), table=ADDED),
+        dtype("vectors['embedding']: expected an array without", added(MASKED), table=ADDED),
+        option(
+            "vectors['embedding']: expected finite values",
+            added(np.full((6, 3), INF, "f")), table=ADDED,
+        ),
+        option(
+            "vectors['embedding']: expected values that fit",
+            added(np.full((6, 3), 1e300)), table=ADDED,
+        ),
+        option(
+            "embedding: expected a norm in [2^-60, 2^60]", added(TINY), of="vectors", table=ADDED
+        ),
+    ],
     "Index.add Index.build Index.upsert": [
         dtype("progress: expected a callable", 3, "yes"),
         option("vectors: expected names of dense arms ('embedding')", {"x": 1}),
@@ -759,11 +861,12 @@ ROWS: dict[str, list[Row]] = {
         dtype("bm25: expected an hr.BM25", "x", -1),
         dtype("batches: expected an Arrow stream, or an iterable of tables or record bat", "x", -1),
         option("batches: expected at least one batch", []),
+        dtype("batches[1]: expected a table or record batch", [documents(), 3]),
         dtype("join_progress: expected a callable (done, total), or None", "x", -1),
         option("total_rows: expected an int of at least 0", "x", -1),
     ],
-    "Index.build_in_parts build_shards": [dtype("resume: expected True or False", "x", -1)],
-    "Index.build_in_parts ServiceOptions": [dtype("join: expected True or False", "x", -1)],
+    "Index.build_in_parts build_shards": [dtype("resume: expected True or False", "x", -1, 1)],
+    "Index.build_in_parts ServiceOptions": [dtype("join: expected True or False", "x", -1, 1)],
     "Index.candidates": [dtype("statistics: expected a Statistics", "x", -1)],
     "Index.count": [
         option("filter: expected one filter", [KIND_0]),
@@ -961,12 +1064,13 @@ ROWS: dict[str, list[Row]] = {
     ],
     "MemorySync.agent": [
         option("agent: expected valid Unicode", LONE),
-        scope("org: expected a name: an agent has an org and a workspace", -1, 3),
-        scope("workspace: expected a name: an agent has an org and a workspace", -1, 3),
+        scope("org: expected a name: an agent has an org and a workspace", -1, 3, "", " ", None),
+        scope("workspace: expected a name: an agent has an org and a workspace", -1, 3, "", None),
     ],
     "MemorySync.doctor": [dtype("full: expected True or False", "x", -1)],
     "MemorySync.export": [
-        dtype("file: expected a path, or a text file to write to", -1, 3),
+        dtype("file: expected a path, or a text file to write to", -1, 3, b"x", object(), [1, 2]),
+        dtype("file: expected a path, or a text file to write to", io.BytesIO(b"{}\n")),
         dtype("history: expected True or False", "x", -1),
     ],
     "MemorySync.forget": [
@@ -978,12 +1082,14 @@ ROWS: dict[str, list[Row]] = {
         option("agent: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
     "MemorySync.import_": [
-        dtype("file: expected a path, or a text file or its lines", -1, 3),
+        dtype("file: expected a path, or a text file or its lines", -1, 3, b"x", object(), [1, 2]),
+        dtype("file: expected a path, or a text file or its lines", io.BytesIO(b"{}\n" * 9)),
         option("file: expected lines of an export", {"x": 1}),
         option("system: expected 'hyrecall' or 'l0'", "x", -1),
     ],
     "MemorySync.link": [
         dtype("metadata: expected a valid dictionary", -1, "x", NAN, [3]),
+        dtype("metadata: expected JSON", {"a": object()}),
         dtype("description: expected a valid string", -1, 3),
         option("description: expected valid Unicode", LONE),
         dtype("participants: expected a sequence of ids or Participants", "x", -1),
@@ -1005,11 +1111,14 @@ ROWS: dict[str, list[Row]] = {
         dtype("vectors: expected rows of numbers", "x", LONE, "", {"x": 1}, of="vector"),
     ],
     "MemorySync.remember_batch": [
-        dtype("episodes: expected Episodes", "x", -1),
+        dtype("episodes: expected Episodes", "x", -1, b"x", {"tea": 1}, None, Episode()),
         dtype("vectors: expected rows of numbers", "x", object),
         shape("vectors: expected shape (1, 4)", -1, 3),
     ],
-    "MemorySync.remember_fact": [dtype("fact: expected a Fact", "x", -1)],
+    "MemorySync.remember_fact": [
+        dtype("fact: expected a Fact", "x", -1),
+        dtype("object: expected a str", Fact.model_construct(object=5), of="fact"),
+    ],
     "MemorySync.search": [
         option("partitions: expected none beside user_id=, org= or workspace=", "x", -1),
     ],
@@ -1243,55 +1352,33 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Schema.from_dict": [
         option("schema: expected a mapping with exactly ['attribut", -1, "x", None, NAN, of="data"),
+        option("schema: expected a mapping with exactly", WRITTEN | {"surplus": 1}, of="data"),
+        option("key: expected a column name", WRITTEN | {"key": None}, of="data"),
+        option("cell: expected cell columns, or None", WRITTEN | {"cell": []}, of="data"),
+        option(
+            "schema: expected text as {arm: [column]} and vector as {arm: {column, dtype}}",
+            WRITTEN | {"text": ["t"]}, WRITTEN | {"text": {"b": 3}},
+            WRITTEN | {"vector": {"e": {"columns": "e"}}}, WRITTEN | {"vector": {"e": "e"}},
+            of="data",
+        ),
     ],
     "Scope": [scope("scope: expected an iterable of cells", -1, "x", None, NAN, of="cells")],
     "score_run": [dtype("run: expected a mapping to Sequence", -1, "x", None, NAN)],
     "ServiceOptions": [
-        dtype("allowed_hosts: expected a tuple of str", -1, "x", None, NAN),
+        dtype("allowed_hosts: expected a tuple of str", -1, "x", None, NAN, (1,)),
+        option("allowed_hosts: expected hosts by name", ("*.example.org",)),
         dtype("allowed_origins: expected a tuple of str", -1, "x", None, NAN),
-        option("deadline: expected >= 0.001 and finite", -1, NAN),
-        dtype("deadline: expected a number", "x", None, [3], LONE),
-        option("drain: expected >= 0.001 and finite", -1, NAN),
-        dtype("drain: expected a number", "x", None, [3], LONE),
-        dtype("host: expected a str", -1, None, NAN, [3]),
-        option("keep_alive: expected >= 0.001 and finite", -1, NAN),
-        dtype("keep_alive: expected a number", "x", None, [3], LONE),
-        option("max_arrow_batch: expected >= 1 and finite", -1),
-        dtype("max_arrow_batch: expected an int", "x", None, NAN, [3]),
-        option("max_arrow_body: expected >= 1 and finite", -1),
-        dtype("max_arrow_body: expected an int", "x", None, NAN, [3]),
-        option("max_arrow_hits: expected >= 1 and finite", -1),
-        dtype("max_arrow_hits: expected an int", "x", None, NAN, [3]),
-        option("max_batch: expected >= 1 and finite", -1),
-        dtype("max_batch: expected an int", "x", None, NAN, [3]),
-        option("max_body: expected >= 1 and finite", -1),
-        dtype("max_body: expected an int", "x", None, NAN, [3]),
-        option("max_hits: expected >= 1 and finite", -1),
-        dtype("max_hits: expected an int", "x", None, NAN, [3]),
-        option("max_ids: expected >= 1 and finite", -1),
-        dtype("max_ids: expected an int", "x", None, NAN, [3]),
-        option("max_joined: expected >= 1 and finite", -1),
-        dtype("max_joined: expected an int", "x", None, NAN, [3]),
-        option("max_levels: expected >= 1 and finite", -1),
-        dtype("max_levels: expected an int", "x", None, NAN, [3]),
-        option("max_limit: expected >= 1 and finite", -1),
-        dtype("max_limit: expected an int", "x", None, NAN, [3]),
-        option("max_per_token: expected >= 1 and finite", -1),
-        dtype("max_per_token: expected an int", "x", None, NAN, [3]),
-        option("max_query: expected >= 1 and finite", -1),
-        dtype("max_query: expected an int", "x", None, NAN, [3]),
-        option("max_reply: expected >= 1 and finite", -1),
-        dtype("max_reply: expected an int", "x", None, NAN, [3]),
-        option("max_running: expected >= 1 and finite", -1),
-        dtype("max_running: expected an int", "x", None, NAN, [3]),
-        option("max_store_batch: expected >= 1 and finite", -1),
-        dtype("max_store_batch: expected an int", "x", None, NAN, [3]),
+        option("allowed_origins: expected origins by name", ("*",)),
+        dtype("host: expected a str", -1, None, NAN, [3], ""),
+        option("port: expected >= 0 and finite", -1),
+        option("port: expected <= 65535", 65_536),
+        dtype("port: expected an int", "x", None, NAN, [3], True),
+        *(option(f"{one}: expected >= 0.001 and finite", -1, NAN) for one in SECONDS),
+        *(dtype(f"{one}: expected a number", "x", None, [3], LONE) for one in SECONDS),
+        *(option(f"{one}: expected >= 1 and finite", -1, 0) for one in MOST),
+        *(dtype(f"{one}: expected an int", "x", None, NAN, [3], 2.5) for one in MOST),
         option("max_waiting: expected >= 0 and finite", -1),
         dtype("max_waiting: expected an int", "x", None, NAN, [3]),
-        option("port: expected >= 0 and finite", -1),
-        dtype("port: expected an int", "x", None, NAN, [3]),
-        option("slow: expected >= 0.001 and finite", -1, NAN),
-        dtype("slow: expected a number", "x", None, [3], LONE),
     ],
     "Session": [
         dtype("accessed: expected a mapping of key to datetime", "x", -1, ['a']),
@@ -1391,6 +1478,7 @@ ROWS: dict[str, list[Row]] = {
         option("column: expected valid Unicode", LONE),
     ],
     "VectorStore.add": [
+        dtype("text: expected a valid string", [5], of="texts"),
         shape("ids: expected 1, one per text", ""),
         shape("metadatas: expected 1, one per text", ""),
     ],
@@ -1419,6 +1507,15 @@ ROWS: dict[str, list[Row]] = {
         dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
     ],
     "Index.recall": [
+        dtype("recipe[1]: expected an hr.Recipe", [PLAINLY, "x"], [PLAINLY, None], text=["a"] * 2),
+        shape("recipe: expected 3 entries, one per query", *MISCOUNTED, text=["a"] * 3),
+        shape("recipe: expected 0 entries, one per query", [PLAINLY], text=[]),
+        shape("vectors: expected shape (n_queries, 3)", *SHAPES, text=None),
+        dtype("vectors: expected float16, bfloat16, float32 or float64 values", *ODD, text=None),
+        dtype("vectors: expected an array without a mask", MASKED, text=None),
+        option("vectors: expected finite values", np.full((6, 3), INF, "f"), text=None),
+        option("vectors: expected values that fit float32", np.full((6, 3), 1e300), text=None),
+        option("vectors: expected a norm in [2^-60, 2^60]", TINY, text=None),
         option("arms: expected names", arms.Newest("kind", name="text"), [HINTS] * 2),
         option("candidates: expected arms of", {"hints": [["k0"]]}),
         dtype("candidates: expected {arm: a list", [["k0"]], arms=HINTS),
@@ -1443,9 +1540,21 @@ ROWS: dict[str, list[Row]] = {
         option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
         option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
         option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
-        shape("vectors: expected shape", [1.0] * 3, np.ones((1, 3, 1), "f"), text=None),
-        shape("vectors: expected 3 values in every query", [[1.0, 1.0]], text=None),
+        shape("vectors: expected shape", [1.0] * 3, np.array(1.0), np.empty(0), text=None),
+        shape("vectors: expected 3 values in every query", *OF_OTHER_LENGTHS, text=None),
+        shape("vectors: expected a flat row of numbers", [[[1.0], [1.0, 2.0], [1.0]]], text=None),
+        dtype("vectors: expected a row of numbers", [["a"] * 3], [[True] * 3], text=None),
+        dtype("vectors: expected a row of numbers", [[1.0] * 3, [1.0, None, 1.0]], text=None),
+        dtype(
+            "vectors: expected float16, float32 or float64 values",
+            pa.array([[True] * 3]), pa.array([[1] * 3], pa.list_(pa.uint16())), text=None,
+        ),
+        dtype(
+            "vectors: expected a fixed_size_list or list column of floats",
+            pa.array([1.0]), pa.table({"v": ADDED["kind"]}), pd.DataFrame({"v": [1.0]}), text=None,
+        ),
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "tea", 7, text=None),
+        dtype("vectors: expected a NumPy, torch, DLPack or Arrow", ["a"], [{}], 3.5, text=None),
         option("group: expected 'thread', or None", 1, "session"),
         dtype("query_keys: expected a sequence of str or of int keys, one per query", "abc"),
         dtype("query_keys[0]: expected a sequence of str or of int keys", [None], [True], [1.5]),

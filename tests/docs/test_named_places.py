@@ -1,4 +1,4 @@
-"""What the pages name as `file:name` is there, and so is every planted bug that they tell of."""
+"""What the pages name is there: files, tests, planted bugs, links, headings."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,8 @@ from distributed.planted_routers import ROUTERS
 from docs.definitions import defines, named_places, python_names
 from laws import planted, planted_life
 from laws.planted_life import LIVES
+
+# ---- places and planted bugs ----
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -89,3 +91,50 @@ def test_the_guarantees_tell_of_every_planted_bug_and_of_no_other() -> None:
 def test_the_guarantees_have_a_heading_for_every_law() -> None:
     headings = re.findall(r"^## (L\d) ", GUARANTEES.read_text("utf-8"), re.MULTILINE)
     assert headings == [f"L{number}" for number in range(1, 9)]
+
+
+# ---- every link leads to a file, and to a heading of it ----
+
+LINKS_PAGES = sorted(
+    path
+    for pattern in ("*.md", "docs/*.md", "docs/*/*.md", "bench/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if re.match(r"\w+://", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        is_known = target.exists() and (not anchor or anchor in headings(target))
+        broken += [] if is_known else [link]
+    return broken
+
+
+@pytest.mark.parametrize("page", LINKS_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `title`, here\n[a](#a-title-here) [b](#b) [c](page.md) [d](no.md)\n")
+    assert broken_links(page) == ["#b", "no.md"]
+
+
+def test_the_readme_links_every_page_of_docs() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    assert pages
+    assert [page.name for page in pages if f"](docs/{page.name})" not in text] == []

@@ -21,12 +21,12 @@ pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 import uvicorn
 
 from docs.commands import run_commands
-from docs.test_systems_page import PAGE, SECTIONS, blocks
+from docs.test_pages import SECTIONS, SYSTEMS_PAGE, blocks
 from hyrecall import recipes
 from hyrecall.memory import Memory
 from hyrecall.serve import create_app
 
-MEM0 = re.split(r"^## mem0\n", PAGE, flags=re.MULTILINE)[1]
+MEM0 = re.split(r"^## mem0\n", SYSTEMS_PAGE, flags=re.MULTILINE)[1]
 PLACE = "localhost:8765"
 WISHES: dict[str, tuple[Callable[[Any], bool], ...]] = {
     "hypergraph": (lambda r: r["results"][0]["key"] == "decision_jwt",),

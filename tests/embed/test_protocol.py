@@ -1,10 +1,14 @@
-"""What an embedder is, and what its replies are held to."""
+"""What an embedder is, what its replies are held to, and the one for tests."""
 
+import doctest
+import importlib
+import pkgutil
 import time
 
 import numpy as np
 import pytest
 
+import hyrecall.embed
 from hyrecall.embed import (
     Embedder,
     EmbedError,
@@ -14,6 +18,8 @@ from hyrecall.embed import (
     check_vectors,
 )
 from seams import MOST_CHARACTERS
+
+# ---- the protocol ----
 
 
 class Letters:
@@ -114,3 +120,43 @@ def test_of_a_text_of_megabytes_an_embedder_reads_the_beginning_that_a_model_can
         (same,) = embedder.embed([text.lstrip()[:MOST_CHARACTERS]])
         (other,) = embedder.embed([text.lstrip()[: MOST_CHARACTERS // 2]])
         assert row.tolist() == same.tolist() != other.tolist()
+
+
+# ---- the embedder for tests: the same everywhere, unit rows ----
+
+
+def test_a_row_is_the_same_alone_and_among_others() -> None:
+    embedder = HashEmbedder()
+    texts = ["green tea", "", "Straße", "tea \ud800", "a b c d"]
+    rows = check_vectors(embedder.embed(texts), 5, 64)
+    for at, text in enumerate(texts):
+        assert embedder.embed([text])[0].tobytes() == rows[at].tobytes()
+    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+    assert lengths.tolist() == pytest.approx([1, 0, 1, 1, 1])
+    assert isinstance(embedder, Embedder)
+
+
+GOLDEN = [-1, 1, -1, -1, -1, -1, -1, 1]
+
+
+def test_it_is_the_same_on_every_machine() -> None:
+    row = HashEmbedder(dim=8).embed(["tea"])[0] * np.float32(8**0.5)
+    assert np.rint(row).astype(int).tolist() == GOLDEN
+
+
+def test_texts_that_share_words_are_nearer() -> None:
+    rows = HashEmbedder(dim=1024).embed(["hot green tea", "cold green tea", "disk is full"])
+    assert rows[0] @ rows[1] > 0.5 > abs(rows[0] @ rows[2])
+
+
+# ---- the examples in the docstrings of the embedders ----
+
+MODULES = [module.name for module in pkgutil.iter_modules(hyrecall.embed.__path__)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_a_module_run(name: str) -> None:
+    if name == "static" and not StaticEmbedder.available():
+        pytest.skip("needs the extra [local]")
+    module = importlib.import_module(f"hyrecall.embed.{name}")
+    assert doctest.testmod(module, extraglobs={"np": __import__("numpy")}).failed == 0

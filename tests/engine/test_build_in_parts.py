@@ -455,23 +455,8 @@ def test_other_rows_do_not_resume_a_build(tmp_path: Path, other: object) -> None
         in_parts(tmp_path / "index", other(), resume=True)  # type: ignore[operator]
 
 
-def test_what_cannot_be_built_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_not_built_into(tmp_path: Path) -> None:
     path = tmp_path / "index"
-    with pytest.raises(hr.OptionError, match="memory_limit: expected an int of at least"):
-        hr.Index.build_in_parts(batches(), schema(), path, memory_limit=10)
-    with pytest.raises(hr.DTypeError, match=r"schema: expected an hr\.Schema, got dict"):
-        hr.Index.build_in_parts(batches(), {}, path, memory_limit=LIMIT)  # type: ignore[arg-type]
-    with pytest.raises(hr.DTypeError, match="batches: expected an Arrow stream"):
-        in_parts(path, 3)
-    with pytest.raises(hr.DTypeError, match=r"batches\[1\]: expected a table or record batch"):
-        in_parts(path, [table(0, 20), 3])
-    with pytest.raises(hr.OptionError, match="batches: expected at least one batch, got none"):
-        in_parts(tmp_path / "other", [])
-    for option in ("resume", "join"):
-        with pytest.raises(hr.DTypeError, match=f"{option}: expected True or False"):
-            in_parts(path, **{option: 1})
-    with pytest.raises(hr.OptionError, match="total_rows: expected an int"):
-        in_parts(path, total_rows=-1)
     path.mkdir()
     with pytest.raises(hr.OptionError, match="a folder that is not there yet"):
         in_parts(path)

@@ -320,19 +320,6 @@ def test_checksums_of_blocks_are_those_of_the_manifest() -> None:
             wrong.ensure(buffer.address + 3 * block_bytes, 1)
 
 
-PINS: list[tuple[object, str]] = [
-    ("planes", "parts of"),
-    (["plane", 3], "parts of"),
-    (3, "parts of"),
-]
-
-
-@pytest.mark.parametrize(("pin", "told"), PINS)
-def test_a_part_that_nobody_knows_is_not_pinned(folder: Path, pin: object, told: str) -> None:
-    with pytest.raises(hr.OptionError, match=f"pin: expected {told}"):
-        hr.Index.open(folder, pin=pin)  # type: ignore[arg-type]
-
-
 def test_an_index_in_memory_has_nothing_to_pin(folder: Path) -> None:
     with pytest.raises(hr.OptionError, match='pin: expected nothing with memory="ram"'):
         hr.Index.open(folder, memory="ram", pin="plane")

@@ -120,15 +120,6 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         build().save(file)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("memory", "gpu"), ("verify", "none"), ("verify", 1)]
-)
-def test_an_unknown_option_is_refused(folder: Path, option: str, value: object) -> None:
-    with pytest.raises(hr.OptionError, match=f"{option}: expected one of") as caught:
-        hr.Index.open(folder, **{option: value})
-    assert caught.value.argument == option
-
-
 # Formats
 
 

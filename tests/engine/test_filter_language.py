@@ -1,16 +1,22 @@
-"""The filter language: corners, refusals, and a filter as a value."""
+"""The filter language: corners, refusals, a filter as a value, and times that compare exactly."""
 
 import datetime as dt
 import math
 import pickle
+import zoneinfo
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hyrecall.errors import DTypeError, OptionError
 from seams import AllOf, Between, Filter, IsNull, NoneOf, NotNull, attribute_column, compile_filter
+
+# ---- corners, refusals, and a filter as a value ----
 
 
 def matched(test: Any, values: list[Any], arrow: pa.DataType) -> list[int]:
@@ -222,36 +228,6 @@ def test_a_predicate_that_the_column_cannot_answer_is_refused(
     assert refused.value.argument == column
 
 
-NEEDS_VALUE = "a value, got None; for rows without a value use hr.IsNull()"
-NEEDS_SCALAR = "a str, bool, int, float, date, datetime, time or timedelta, got "
-NEEDS_PAIR = "a range (start, end), or a list for any of its values, got "
-
-
-@pytest.mark.parametrize(
-    ("test", "expected"),
-    [
-        (None, NEEDS_VALUE),
-        ([1, None], NEEDS_VALUE),
-        (NoneOf(None), NEEDS_VALUE),
-        (pa.array([1, None]), NEEDS_VALUE),
-        ((1, 2, 3), NEEDS_PAIR + "a tuple of 3"),
-        ({"a": 1}, NEEDS_SCALAR + "dict"),
-        ([[1]], NEEDS_SCALAR + "list"),
-        (AllOf([["a", "b"]]), NEEDS_SCALAR + "list"),
-        (AllOf("a", ["b"]), NEEDS_SCALAR + "list"),
-        (b"a", NEEDS_SCALAR + "bytes"),
-        (np.zeros((2, 2)), NEEDS_SCALAR + "ndarray"),
-        (IsNull, NEEDS_SCALAR + "type"),
-    ],
-)
-def test_a_predicate_that_no_column_could_answer_is_refused_at_once(
-    test: Any, expected: str
-) -> None:
-    with pytest.raises(OptionError) as refused:
-        Filter(x=test)
-    assert str(refused.value) == f"x: expected {expected}"
-
-
 def test_a_pair_of_strings_is_refused_with_the_list_and_the_range_that_may_be_meant() -> None:
     for pair in (("note", "doc"), (np.str_("note"), "doc")):
         with pytest.raises(
@@ -379,3 +355,107 @@ def test_a_date_on_a_column_of_times_is_the_whole_day(unit: str) -> None:
     assert (rows((None, day)), rows((day, None))) == ([0, 1, 2], [1, 2, 3])
     assert (rows(NoneOf(day)), rows([first, last])) == ([0, 3, 4], [0, 3])
     assert rows((dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 2))) == [1]
+
+
+# ---- any constant against any unit, by the integers behind both ----
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+EPOCH = dt.datetime(1970, 1, 1)
+MICRO = dt.timedelta(microseconds=1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+units = st.sampled_from(sorted(PER_SECOND))
+close = st.datetimes(EPOCH - dt.timedelta(seconds=2), EPOCH + dt.timedelta(seconds=2))
+near_or_any = st.one_of(close, st.datetimes())
+
+
+def times_matched(test: Any, raw: list[int], arrow: pa.DataType) -> list[bool]:
+    column = attribute_column(pa.array(raw, arrow))
+    answer: list[bool] = compile_filter(Filter(x=test), {"x": arrow}).evaluate([column]).tolist()
+    return answer
+
+
+def around(seconds: Fraction, unit: str) -> list[int]:
+    """Raw values about a moment, within int64."""
+    near = int(seconds * PER_SECOND[unit])
+    return [min(max(near + i, -(2**63)), 2**63 - 1) for i in (-2, -1, 0, 1, 2)]
+
+
+@given(near_or_any, near_or_any, units, INT64, st.sampled_from([None, "UTC", "Asia/Tokyo"]))
+def test_a_range_of_datetimes_includes_just_the_ticks_between_its_ends(
+    start: dt.datetime, end: dt.datetime, unit: str, far: int, zone: str | None
+) -> None:
+    low, high = (Fraction((moment - EPOCH) // MICRO, 10**6) for moment in (start, end))
+    raw = [*around(low, unit), *around(high, unit), far]
+    times = [Fraction(value, PER_SECOND[unit]) for value in raw]
+    arrow = pa.timestamp(unit, zone)
+    aware = end.replace(tzinfo=dt.UTC)
+    assert times_matched((start, aware), raw, arrow) == [low <= time <= high for time in times]
+    assert times_matched((start, None), raw, arrow) == [low <= time for time in times]
+    assert times_matched((None, end), raw, arrow) == [time <= high for time in times]
+    assert times_matched([start, end], raw, arrow) == [time in {low, high} for time in times]
+
+
+@given(st.timedeltas(), units)
+def test_a_duration_equals_only_its_own_length(span: dt.timedelta, unit: str) -> None:
+    length = Fraction(span // MICRO, 10**6)
+    raw = around(length, unit)
+    times = [Fraction(value, PER_SECOND[unit]) for value in raw]
+    assert times_matched(span, raw, pa.duration(unit)) == [time == length for time in times]
+    assert times_matched((span, None), raw, pa.duration(unit)) == [time >= length for time in times]
+
+
+@given(
+    INT64.filter(lambda value: value != -(2**63)),
+    st.sampled_from(["h", "m", *PER_SECOND, "ps", "fs", "as"]),
+    units,
+)
+def test_a_numpy_moment_of_any_unit_is_exact(count: int, numpy_unit: Any, unit: str) -> None:
+    seconds = {
+        "h": Fraction(3600),
+        "m": Fraction(60),
+        "ps": Fraction(1, 10**12),
+        "fs": Fraction(1, 10**15),
+    }
+    seconds |= {"as": Fraction(1, 10**18)} | {
+        name: Fraction(1, n) for name, n in PER_SECOND.items()
+    }
+    moment = count * seconds[numpy_unit]
+    raw = around(moment, unit)
+    times = [Fraction(value, PER_SECOND[unit]) for value in raw]
+    at = np.datetime64(count, numpy_unit)
+    assert times_matched((at, None), raw, pa.timestamp(unit)) == [moment <= time for time in times]
+    assert times_matched((None, at), raw, pa.timestamp(unit)) == [time <= moment for time in times]
+    assert times_matched(at, raw, pa.timestamp(unit)) == [time == moment for time in times]
+    assert times_matched(np.timedelta64(count, numpy_unit), raw, pa.duration(unit)) == [
+        time == moment for time in times
+    ]
+
+
+def test_zones_and_numpy_calendars_name_the_same_instant() -> None:
+    noon = [int(dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC).timestamp())]
+    berlin = dt.datetime(2024, 7, 1, 14, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+    for same in (berlin, dt.datetime(2024, 7, 1, 12), np.datetime64("2024-07-01T12")):
+        assert times_matched(same, noon, pa.timestamp("s")) == [True]
+        assert times_matched(same, noon, pa.timestamp("s", "America/New_York")) == [True]
+    assert times_matched(
+        (np.datetime64("2024"), np.datetime64("2024-08")), noon, pa.timestamp("s")
+    ) == [True]
+    assert times_matched((np.datetime64("2024-08"), None), noon, pa.timestamp("s")) == [False]
+    assert times_matched(np.datetime64("1970-01-02"), [0, 1], pa.date32()) == [False, True]
+    assert times_matched((np.datetime64(1, "W"), None), [6, 7], pa.date32()) == [False, True]
+    # Extremes of the calendar in a zone: the instant lies outside what datetime itself can hold.
+    for last in (dt.datetime.max, dt.datetime.min):
+        for hours in (-14, 14):
+            there = last.replace(tzinfo=dt.timezone(dt.timedelta(hours=hours)))
+            assert times_matched((None, there), [0], pa.timestamp("s")) == [last is dt.datetime.max]
+
+
+def test_pandas_moments_keep_their_nanoseconds() -> None:
+    pd = pytest.importorskip("pandas")
+    at = pd.Timestamp("1970-01-01 00:00:00.000000005", tz="UTC")
+    assert times_matched(at, [4, 5, 6], pa.timestamp("ns")) == [False, True, False]
+    assert times_matched((at, None), [0, 1], pa.timestamp("us")) == [False, True]
+    assert times_matched(pd.Timedelta(5, "ns"), [4, 5], pa.duration("ns")) == [False, True]
+    with pytest.raises(OptionError, match=r"x: expected a datetime\.datetime"):
+        times_matched(pd.NaT, [0], pa.timestamp("s"))

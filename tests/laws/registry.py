@@ -265,7 +265,7 @@ ENTRIES = (
     Entry("grouping", grouping, PLANTS["grouping"]),
 )
 ELSEWHERE = {
-    "SessionSignals": "reads a graph and a session: tests/arms/test_session_signals.py",
+    "SessionSignals": "reads a graph and a session: tests/arms/test_oracles.py",
     "EdgeLexical": "reads the edges of a graph: tests/arms/test_laws_of_arms.py",
 }
 """Public stages and arms without an entry, and where their laws are tested."""

@@ -95,17 +95,6 @@ def test_other_faces_remove_nothing_without_an_id() -> None:
         assert len(memory.links("e0", user_id="alice")) == 1
 
 
-@pytest.mark.parametrize("given", ["hello", b"hello", {"tea": 1}, episode(0), 5, None])
-def test_one_thing_is_no_batch(given: Any) -> None:
-    with open_store(embedder=None) as memory:
-        with pytest.raises(DTypeError, match="episodes: expected Episodes, got"):
-            memory.remember_batch(given)
-        assert memory.list(user_id=None) == []
-        assert ids(memory) == []
-        memory.remember_batch(one for one in [episode(0)])
-        assert ids(memory) == ["e0"]
-
-
 def test_the_way_out_of_a_conflict_leads_out_of_it() -> None:
     with open_store(embedder=None) as memory:
         memory.remember_batch([episode(0), episode(1)])

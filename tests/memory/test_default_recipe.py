@@ -11,7 +11,7 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 from hyrecall.memory import EpisodeMatch, Fact, MemorySync, Notes
 from memory.stores import DIM, FixedEmbedder, episode, folder, open_store
 from seams import TokenFunction, check_recall, ranked
@@ -212,20 +212,6 @@ def test_a_search_by_a_recipe_that_states_another_analyzer_is_refused() -> None:
             memory.search("invoice", user_id="alice", recipe=stated)
         same = recipes.default.replace(name="mine", analyzer="unicode:english")
         assert memory.search("invoice", user_id="alice", recipe=same)
-
-
-@pytest.mark.parametrize(
-    ("analyzer", "kind", "told"),
-    [
-        ("unicode62", OptionError, "analyzer: expected one of word, unicode, "),
-        ("unicode:klingon", OptionError, "analyzer: expected unicode: and one of arabic, "),
-        (7, DTypeError, "analyzer: expected an hr.Analyzer or the name of a preset, got int"),
-    ],
-)
-def test_an_analyzer_that_is_none_is_refused(analyzer: Any, kind: type, told: str) -> None:
-    with pytest.raises(kind, match=told) as caught:
-        MemorySync.in_memory(analyzer=analyzer, embedder=None)
-    assert caught.value.argument == "analyzer"
 
 
 def test_the_index_is_made_anew_for_another_analyzer_and_read_for_the_same() -> None:

@@ -388,17 +388,3 @@ def test_facts_of_a_subject_are_found_by_the_index_of_the_database(memory: Memor
         patch.setattr(fact_rows, "all_rows", seen)
         assert memory.list_facts(subject="ann", user_id="ann")
     assert "SEARCH f USING INDEX facts_slot (cell=? AND subject=?)" in asked
-
-
-def test_wrong_arguments_are_named(memory: MemorySync) -> None:
-    wrong: list[tuple[type[Exception], dict[str, Any]]] = [
-        (DTypeError, {"subject": 3}),
-        (OptionError, {"predicate": " "}),
-        (DTypeError, {"object": b"tea"}),
-        (DTypeError, {"valid_at": "2026-01-01"}),
-        (OptionError, {"limit": -1}),
-        (OptionError, {"offset": 2**31}),
-    ]
-    for kind, options in wrong:
-        with pytest.raises(kind, match=f"^{next(iter(options))}: "):
-            memory.list_facts(user_id="ann", **options)

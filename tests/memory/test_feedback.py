@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from hyrecall import recipes
-from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError
+from hyrecall.errors import NotFoundError, OptionError, ScopeError
 from hyrecall.memory import EVERYONE, DamageWarning, MemorySync, QueryFeedback
 from memory.stores import HOUR, NOON, Clock, folder, open_store
 from seams import LOG
@@ -59,37 +59,6 @@ def test_the_empty_user_is_not_the_anonymous_one(memory: MemorySync) -> None:
         memory.feedback(used=["t"], query=f"of {user!r}", user_id=user)
     assert said(memory, user_id="") == {"of ''": ("t",)}
     assert said(memory) == {"of None": ("t",)}
-
-
-@pytest.mark.parametrize(
-    ("used", "query", "fault", "told"),
-    [
-        ([], "q", OptionError, "used: expected 1 to 1,000 ids, got 0"),
-        (["tea"] * 1_001, "q", OptionError, "used: expected 1 to 1,000 ids, got 1001"),
-        ("tea", "q", DTypeError, "used: expected a sequence of ids, got str"),
-        ([3], "q", DTypeError, r"used\[0\]: expected a str, got int 3"),
-        ([""], "q", OptionError, r"used\[0\]: expected 1 to 512 bytes"),
-        (["tea"], " ", OptionError, "query: expected 1 to 65,536 bytes, not blank"),
-        (["tea"], "x" * 65_537, OptionError, "query: expected 1 to 65,536 bytes"),
-        (["tea"], "a\0b", OptionError, "query: expected 1 to 65,536 bytes"),
-        (["tea"], "\ud800", OptionError, "query: expected valid Unicode"),
-        (["tea"], 3, DTypeError, "query: expected a str, got int"),
-    ],
-)
-def test_what_cannot_be_kept_is_refused(
-    memory: MemorySync, used: Any, query: Any, fault: type[Exception], told: str
-) -> None:
-    with pytest.raises(fault, match=told):
-        memory.feedback(used=used, query=query, **ANN)
-    assert rows(memory) == []
-
-
-def test_everyone_is_no_asker(memory: MemorySync) -> None:
-    everyone: Any = EVERYONE
-    with pytest.raises(DTypeError, match="user_id"):
-        memory.feedback(used=["tea"], query="q", user_id=everyone)
-    with pytest.raises(DTypeError, match="user_id"):
-        memory.list_feedback(user_id=everyone)
 
 
 def test_a_store_that_is_only_read_takes_none() -> None:

@@ -7,7 +7,7 @@ import pydantic
 import pytest
 
 from hyrecall.embed import EmbedFault
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import OptionError
 from hyrecall.memory import (
     ANONYMOUS,
     Degradation,
@@ -59,14 +59,6 @@ def test_a_field_that_cannot_be_kept_is_refused_by_name(
     with pytest.raises(pydantic.ValidationError, match=message) as caught:
         Episode(**{field: value})  # type: ignore[arg-type]
     assert "input_value" not in str(caught.value)  # what was to be stored is in no log
-
-
-@pytest.mark.parametrize("field", ["id", "user_id", "org", "workspace", "kind", "session_id"])
-@pytest.mark.parametrize("value", [5, b"a", ("a",), {"$ne": "x"}])
-def test_an_id_that_is_no_str_is_a_type_error(field: str, value: object) -> None:
-    with pytest.raises(DTypeError, match=f"{field}: expected a str") as caught:
-        Episode(**{field: value})  # type: ignore[arg-type]
-    assert isinstance(caught.value, TypeError)
 
 
 def test_the_empty_user_is_a_bucket_and_none_is_the_anonymous_one() -> None:

@@ -278,17 +278,6 @@ def test_a_test_for_null_takes_no_value() -> None:
         assert str(caught.value).startswith(told)
 
 
-def test_an_empty_path_is_no_folder_to_save_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = pa.table({"id": [1], "text": ["tea"]})
-    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
-    with pytest.raises(hr.OptionError, match=r"^path: expected a path, got ''"):
-        index.save("")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("module", [hr, hyrecall.distributed, hyrecall.serve])
 def test_dir_lists_the_public_names(module: ModuleType) -> None:
     assert {name for name in dir(module) if not name.startswith("__")} == {

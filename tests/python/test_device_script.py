@@ -1,5 +1,4 @@
-"""bench/on_device.sh with an interpreter that only writes down how it was called: what the script
-does beside its steps. The steps themselves are tried in bench/bench_device.py, and on a device."""
+"""The scripts that try a device: bench/on_device.sh and the supervisor of bench/device_smoke.py."""
 
 import json
 import os
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# ---- bench/on_device.sh with an interpreter that only writes down how it was called ----
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "bench" / "on_device.sh"
@@ -224,3 +225,62 @@ def test_what_was_chosen_is_a_file_of_its_own(tmp_path: Path) -> None:
     met = run(tmp_path, "tables", call=2, TUNE=str(tmp_path / "chosen"))
     assert json.loads((met.out / "tune.json").read_text()) == {"chosen": []}
     assert met.report["tune"] == {"chosen": []}
+
+
+# ---- the supervisor, with workers that hang, crash and succeed by plan ----
+
+WORKER = """
+import sys, time
+fate = {"a": "ok", "b": "hangs", "c": "crashes", "d": "ok"}
+done = sys.argv[1:]
+print("kernels", *fate, flush=True)
+for name in fate:
+    if name in done:
+        continue
+    print("try", name, flush=True)
+    if fate[name] == "hangs":
+        time.sleep(60)
+    assert fate[name] != "crashes"
+    print("ok", name, flush=True)
+"""
+SUPERVISOR = """
+import json, sys
+from bench.device_smoke import supervise
+worker, seconds, total = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+told = []
+fates = supervise(
+    lambda done: [sys.executable, "-c", worker, *done],
+    seconds=seconds, total=total, told=lambda fates: told.append(dict(fates)),
+)
+print(json.dumps([fates, told[-1]]))
+"""
+
+
+def supervised(worker: str, seconds: float, total: float) -> dict[str, str]:
+    """Run it in another process: importing bench sets the environment of BLAS."""
+    done = subprocess.run(
+        [sys.executable, "-c", SUPERVISOR, worker, str(seconds), str(total)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    fates, last_told = json.loads(done.stdout)
+    assert fates == last_told
+    return dict(fates)
+
+
+def test_kernels_that_hang_or_crash_are_named_and_the_others_still_run() -> None:
+    found = supervised(WORKER, seconds=2, total=60)
+    assert found == {"a": "ok", "b": "hung", "c": "failed", "d": "ok"}
+
+
+def test_kernels_that_the_time_does_not_reach_are_not_called_hung() -> None:
+    found = supervised(WORKER, seconds=30, total=1)
+    assert set(found.values()) <= {"ok", "not tried"}
+    assert found.get("b", "not tried") == "not tried"
+
+
+def test_a_worker_that_cannot_begin_is_not_started_for_ever() -> None:
+    assert supervised("import nothing_of_this_name", seconds=1, total=60) == {}

@@ -69,17 +69,6 @@ def test_A20_blank_text_gives_the_newest_with_score_1_and_no_components() -> Non
         }
 
 
-def test_A21_a_query_that_matches_nothing_gives_the_newest_at_zero() -> None:
-    found = rows(ask("zebra", limit=2))
-    assert [(row["key"], row["score"]) for row in found] == [("c", 0.0), ("b", 0.0)]
-
-
-def test_A22_A23_an_unknown_scope_or_a_limit_of_0_gives_nothing() -> None:
-    assert ask("zebra", limit=0).keys == []
-    index = built()
-    assert index.recall(text=["zebra", ""], scope="nobody", recipe=recipes.loom).n_hits == 0
-
-
 def test_two_arms_fill_only_where_nothing_was_found() -> None:
     index = built()
     vectors = np.stack([np.eye(5)[0], -np.ones(5)])

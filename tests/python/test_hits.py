@@ -1,8 +1,13 @@
 """The table of hits: its schema, its forms, and that it stays that of its call."""
 
+import copy
+import dataclasses
 import datetime as dt
 import decimal
 import importlib.util
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -10,6 +15,14 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from laws.effort import Effort
+from seams import CallOptions, JoinedReply, Lexical, ReplyBase, Search, reply_of
+from seams import hits_Reply as Reply
+from seams import segments_State as State
+from several_recipes import NOW, Ask, World, asks, world
+from small_index import built
+
+# ---- the table of hits ----
 
 STR, I32, F32, F64 = pa.large_string(), pa.int32(), pa.float32(), pa.float64()
 
@@ -356,3 +369,280 @@ def test_stored_columns_of_every_type_come_back_equal(kind: pa.DataType, values:
         assert [hit["x"] for hit in hits[0]] == wanted
         hits.to_arrow().validate(full=True)
         index.compact()
+
+
+# ---- the reply under hits: frozen data, which all that shows it shares ----
+
+WORDS = hr.Recipe(name="words", arms=(Lexical(),), fusion=hr.RRF())
+KEYS = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one recipe", "several recipes"])
+def hits(request: pytest.FixtureRequest) -> hr.Hits:
+    several = [hr.recipes.default, WORDS, hr.recipes.default]
+    return built().recall(
+        text=["hot tea", "coffee", "tea"],
+        scope=["ana", "bob", "ana"],
+        recipe=several if request.param else None,
+        query_keys=KEYS,
+    )
+
+
+def test_a_reply_is_frozen(hits: hr.Hits) -> None:
+    assert type(reply_of(hits)) is (Reply if len(hits.parts) == 1 else JoinedReply)
+    for reply in (reply_of(hits), *reply_of(hits).parts):
+        with pytest.raises(FrozenInstanceError):
+            reply.now = None  # type: ignore[misc,assignment]
+        with pytest.raises(FrozenInstanceError):
+            del reply.facts
+
+
+def test_copies_of_hits_share_the_reply(hits: hr.Hits) -> None:
+    for made in (copy.copy(hits), copy.deepcopy(hits)):
+        assert reply_of(made) is reply_of(hits)
+    assert copy.deepcopy(hits)[0][0] == hits[0][0]
+
+
+def test_each_query_is_held_by_one_part_with_its_key_alone(hits: hr.Hits) -> None:
+    for query, one in enumerate(hits):
+        part = hits.part_of(query)
+        assert part in hits.parts
+        assert reply_of(part) is reply_of(one)
+        assert one.query_key == KEYS[query]
+    if len(hits.parts) > 1:
+        assert [reply_of(part).query_keys.to_pylist() for part in hits.parts] == [
+            ["a", None, "c"],
+            [None, "b", None],
+        ]
+
+
+def test_some_of_the_queries_keep_their_keys_and_no_other(hits: hr.Hits) -> None:
+    kept = hits.only(np.array([False, True, True]))
+    assert [one.query_key for one in kept] == [None, "b", "c"]
+    assert set(kept.to_arrow()["query_key"].to_pylist()) == {"b", "c"}
+    again = pickle.loads(pickle.dumps(kept))
+    assert [one.query_key for one in again] == [None, "b", "c"]
+    assert again.to_arrow().equals(kept.to_arrow())
+
+
+def test_no_public_name_of_hits_leads_to_the_snapshot(hits: hr.Hits) -> None:
+    assert isinstance(reply_of(hits[0]).source.state, State)
+    for shown in (hits, hits[0], hits[0][0]):
+        names = [name for name in dir(shown) if not name.startswith("_")]
+        values = [getattr(shown, name) for name in names]
+        assert not [one for one in values if isinstance(one, ReplyBase | State)]
+
+
+# ---- what a call asks and how it is answered: two pieces of data ----
+
+# Floors and constants, which a recipe has in its arms.
+IN_ARMS = {"min_score", "bm25"}
+# What a recall takes beside the two: the recipe that stands in the place of options, its graphs.
+BESIDE = {"recipe", "graphs"}
+# What a call names otherwise.
+NAMES = {"vector": "vectors", "arms": "more"}
+
+
+@pytest.mark.parametrize("method", [hr.Index.recall, hr.Index.recall_one])
+def test_each_argument_of_a_recall_is_part_of_the_request_or_an_option(method: object) -> None:
+    given = set(inspect.signature(method).parameters) - {"self"}  # type: ignore[arg-type]
+    asked, how = set(Search._fields), set(CallOptions._fields)
+    assert not asked & how
+    missing = {"query_keys"} if method is hr.Index.recall_one else set()
+    assert {NAMES.get(name, name) for name in given} == (asked | how | BESIDE) - missing
+
+
+def test_each_option_of_a_call_stands_for_a_field_of_a_recipe() -> None:
+    fields = {one.name for one in dataclasses.fields(hr.Recipe)}
+    assert set(CallOptions._fields) - IN_ARMS <= fields
+    arm = {one.name for one in dataclasses.fields(hr.recipes.default.arms[0])}
+    assert arm >= IN_ARMS
+
+
+def test_defaults_of_requests_and_options_are_those_of_a_call() -> None:
+    parameters = inspect.signature(hr.Index.recall).parameters
+    for name, default in (CallOptions._field_defaults | Search._field_defaults).items():
+        given = parameters["arms" if name == "more" else name].default
+        assert given == default or (given, default) == ((), None)
+
+
+FIELDS = (
+    {"fusion": hr.RRF(rank_constant=7)},
+    {"fusion": hr.WeightedSum(), "normalize": True, "min_fused": 0.1},
+    {"fusion": hr.RRF(), "depth": 4, "shaping": (hr.Dedup(0.9),)},
+    {"fusion": hr.Max(), "expansion": hr.SharedTags("tags")},
+)
+
+
+@pytest.mark.parametrize("fields", FIELDS, ids=str)
+def test_options_of_a_call_answer_as_the_recipe_with_these_fields(fields: dict[str, Any]) -> None:
+    rng = np.random.default_rng(17)
+    words = ["tea", "kettle", "milk", "cup"]
+    rows = {
+        "id": [f"n{at}" for at in range(12)],
+        "text": [" ".join(rng.choice(words, 3)) for _ in range(12)],
+        "tags": [[words[at % 4]] for at in range(12)],
+    }
+    vectors = rng.normal(size=(12, 4)).astype(np.float32)
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v", attributes="tags")
+    index = hr.Index.build(pa.table(rows), schema, vectors={"v": vectors})
+    parts = (hr.recipe.Lexical(), hr.recipe.Dense())
+    recipe = hr.Recipe(name="same", arms=parts, **fields)
+    call: dict[str, Any] = {"text": ["tea", "milk cup"], "vectors": vectors[:2], "limit": 4}
+    of_options, of_recipe = (index.recall(**call, **how) for how in (fields, {"recipe": recipe}))
+    assert of_options.to_arrow().equals(of_recipe.to_arrow())
+    assert of_options.n_hits
+    related = [[one.related for one in hits] for hits in (of_options, of_recipe)]
+    assert related[0] == related[1]
+
+
+# ---- a list of recipes, one per query: each is answered as if it were alone ----
+
+
+def said(one: hr.QueryHits) -> list[Any]:
+    """All that a query's reply says; floats in hexadecimal show their last bit."""
+    names = reply_of(one).trace.arms
+    listed_hits = [
+        [
+            hit.rank,
+            hit.key,
+            hit.cell,
+            hit.text,
+            hit.score.hex(),
+            [(hit.arm_score(arm), hit.arm_rank(arm), hit.evidence(arm)) for arm in names],
+            hit.context,
+            repr(hit.explain()),
+            hit.explain().score == hit.score or hit.explain(),
+        ]
+        for hit in one
+    ]
+    return [listed_hits, one.keys, one.n_candidates, one.phase, one.related, repr(one)]
+
+
+def test_each_query_is_answered_as_if_it_were_alone(effort: Effort) -> None:
+    n_hits, fell_back = 0, set()
+    for seed in range(effort.cases(quick=7, full=300)):
+        here = world(seed)
+        asked = asks(seed, 14)
+        listed_hits = here.together(asked)
+        assert len(listed_hits) == len(list(listed_hits)) == 14
+        for ask, one in zip(asked, listed_hits, strict=True):
+            assert said(one) == said(here.alone(ask))
+            n_hits += len(one)
+            last = tuple(arm.name for arm in ask.recipe.on_no_match)
+            if last and set(one.n_candidates) <= set(last):
+                fell_back.add((ask.recipe.name, len(one) > 0))
+        assert listed_hits.n_hits == sum(len(one) for one in listed_hits)
+        assert listed_hits.now == NOW
+    assert n_hits > 500
+    assert fell_back >= {("fallback", True), ("fallback", False), ("graph", True), ("forced", True)}
+
+
+# ---- as tables
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[Ask]:
+    return asks(11, 24)
+
+
+@pytest.fixture(scope="module")
+def here() -> World:
+    return world(11)
+
+
+@pytest.fixture(scope="module")
+def listed_hits(here: World, asked: list[Ask]) -> hr.Hits:
+    made = here.together(asked, columns=("data", "user", "data"))
+    assert isinstance(reply_of(made), JoinedReply)
+    assert len({ask.recipe.name for ask in asked}) > 5
+    assert len(made.parts) > 7  # some fell back
+    return made
+
+
+LISTED_COLUMNS = ("data", "user", "data")
+
+
+def test_the_table_has_the_rows_of_each_alone_and_nulls_elsewhere(
+    here: World, asked: list[Ask], listed_hits: hr.Hits
+) -> None:
+    table = listed_hits.to_arrow()
+    assert table.column("query").type == table.column("rank").type == pa.int32()
+    assert not table.column("query").null_count
+    places = list(zip(table["query"].to_pylist(), table["rank"].to_pylist(), strict=True))
+    assert places == sorted(set(places))
+    names = table.column_names
+    assert names[:5] == ["query", "rank", "key", "user", "score"]
+    assert names[-1] == "data"
+    assert names.count("data") == names.count("user") == 1
+    rows = table.to_pylist()
+    assert pa.table(listed_hits).equals(table)  # by the Arrow stream
+    n_null = 0
+    for query, ask in enumerate(asked):
+        alone = here.alone(ask, LISTED_COLUMNS).to_arrow()
+        assert set(alone.column_names) <= set(names)
+        for name in alone.column_names:
+            assert table.schema.field(name).type == alone.schema.field(name).type
+        own = [row for row in rows if row["query"] == query]
+        expected = [dict.fromkeys(names) | row | {"query": query} for row in alone.to_pylist()]
+        assert own == expected
+        n_null += sum(value is None for row in own for value in row.values())
+    assert n_null > 1000
+    assert listed_hits.to_list() == [[row for row in rows if row["query"] == q] for q in range(24)]
+
+
+def test_columns_and_arm_scores_are_in_the_order_of_the_table(listed_hits: hr.Hits) -> None:
+    table = listed_hits.to_arrow()
+    assert listed_hits.column("id").equals(table["key"].combine_chunks())
+    for name in ("user", "data"):
+        assert listed_hits.column(name).equals(table[name].combine_chunks())
+    assert len(listed_hits.column("tags")) == listed_hits.n_hits == table.num_rows
+    known = [name.removesuffix("_rank") for name in table.column_names if name.endswith("_rank")]
+    assert set(known) >= {"text", "v", "pattern", "tags", "edges", "newest", "hints"}
+    n_ranked = 0
+    for arm in known:
+        assert listed_hits.arm_scores(arm).equals(table[f"{arm}_score"].combine_chunks())
+        assert listed_hits.arm_ranks(arm).equals(table[f"{arm}_rank"].combine_chunks())
+        n_ranked += listed_hits.arm_ranks(arm).null_count < listed_hits.n_hits
+    assert n_ranked > 5
+    for read in (listed_hits.arm_scores, listed_hits.arm_ranks):
+        with pytest.raises(hr.OptionError, match=r"arm: expected an arm of .*, got 'nope'"):
+            read("nope")
+    with pytest.raises(hr.OptionError, match="columns: expected columns of"):
+        listed_hits.column("nope")
+
+
+def test_the_trace_covers_all_parts(listed_hits: hr.Hits) -> None:
+    trace = listed_hits.trace
+    assert trace.n_queries == 24
+    assert set(trace.arms) >= {"text", "v", "pattern", "tags", "edges"}
+    assert trace.depth == 100
+    for step in ("plan", "statistics", "candidates", "fusion", "shaping", "expansion"):
+        parts = [part.trace.milliseconds.get(step, 0.0) for part in listed_hits.parts]
+        assert trace.milliseconds[step] == pytest.approx(sum(parts))
+    stages = {stage.stage for stage in trace.stages}
+    assert stages == {"Recency", "Budget", "Composite", "SessionSignals"}
+    assert not listed_hits.degraded
+
+
+def test_each_query_is_drawn_with_the_arms_of_its_recipe(here: World) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    asked = asks(2, 6, ("both", "listed", "fallback"))
+    listed_hits = here.together(asked)
+    drawn = set()
+    for query, ask in enumerate(asked):
+        ax = listed_hits.plot(query)
+        names = [bars.get_label() for bars in ax.containers]
+        alone = here.alone(ask)
+        assert names == list(alone.n_candidates)
+        ends = [sum(bars[at].get_width() for bars in ax.containers) for at in range(len(alone))]
+        assert ends == pytest.approx([hit.score for hit in alone])
+        assert ax.get_title() == f"query {query}"
+        drawn.add(tuple(names))
+    assert drawn >= {("text", "v"), ("v", "hints")}
+    with pytest.raises(IndexError):
+        listed_hits.plot(6)
+    pyplot.close("all")

@@ -1,15 +1,22 @@
 """The life of an index: adds, upserts, deletes and merges, also those that fail; and its keys."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
 from laws.effort import Effort
 from laws.engine import ipc_bytes
+from small_index import N, documents
+from small_index import built as read_built
+
+# ---- changes ----
 
 WORDS = np.array(["tea", "milk", "cup", "pot", "jug", "hot", "cold", "green"])
 CELLS = ("ana", "bob", None)
@@ -60,10 +67,6 @@ def reply(index: hr.Index) -> bytes:
         columns=("text", "n"),
     )
     return ipc_bytes(hits.to_arrow())
-
-
-def keys_of(index: hr.Index, scope: Any = EVERYONE) -> list[Any]:
-    return sorted(index.recall_one(vector=[1, 1, 1], scope=scope, limit=10_000).keys)
 
 
 # ---- what fails changes nothing ----
@@ -122,20 +125,6 @@ def test_a_failing_write_leaves_the_index_as_it_was(name: str, verb: str) -> Non
     assert index.stats() == stats
     index.add(**rows([100, 101, 102], 7))  # and the lock is free, the keys are not taken
     assert len(index) == 53
-
-
-def test_a_failing_delete_deletes_nothing() -> None:
-    index = built(list(range(30)))
-    before = reply(index)
-    for keys, scope in (
-        ([1, "x"], EVERYONE),
-        ([1, None], EVERYONE),
-        ([1, 2], [EVERYONE]),
-        ([1], 7),
-    ):
-        with pytest.raises(hr.HyrecallError):
-            index.delete(keys, scope=scope)
-    assert reply(index) == before
 
 
 def test_one_row_adds_keep_few_segments_and_merges_keep_replies(effort: Effort) -> None:
@@ -228,3 +217,200 @@ def test_keys_of_narrower_and_unsigned_integers_are_int64() -> None:
     table = of_keys([0]).set_column(0, "id", pa.array([2**63], pa.uint64()))
     with pytest.raises(hr.OptionError, match=f"^id: expected integers of at most {HIGH}"):
         hr.Index.build(table, TEXT_ALONE)
+
+
+# ---- rows by key, numbers of documents, and deletes by filter or of a whole scope ----
+
+READ_EVERYONE = hr.Scope(["ana", "bob", None])
+KIND_0, KIND_1 = hr.Filter(kind=0), hr.Filter(kind=1)
+
+
+@pytest.fixture
+def index() -> hr.Index:
+    return read_built()
+
+
+# ---- get ----
+
+
+def test_get_returns_rows_in_the_order_of_the_keys(index: hr.Index) -> None:
+    table = index.get(["k2", "k0"], scope="ana")
+    assert table.schema.names == ["key", "user"]
+    assert table.to_pydict() == {"key": ["k2", "k0"], "user": ["ana", "ana"]}
+    more = index.get(["k2", "k0"], scope="ana", columns=["text", "kind", "user"])
+    assert more.schema.names == ["key", "user", "text", "kind"]
+    assert more["text"].to_pylist() == ["green tea", "hot tea"]
+    assert more.select(["key", "user"]).equals(table)
+
+
+def test_get_takes_a_scope_per_key(index: hr.Index) -> None:
+    asked = ["k3", "k0", "k0", "k5"]
+    scopes = ["bob", "ana", "bob", hr.Scope([None])]
+    assert index.get(asked, scope=scopes)["key"].to_pylist() == ["k3", "k0", "k5"]
+    column = pd.Series(["bob", "ana", "bob", "bob"])
+    assert index.get(asked, scope=column)["key"].to_pylist() == ["k3", "k0"]
+
+
+def test_a_key_of_several_cells_has_a_row_for_each_and_one_asked_twice_comes_twice() -> None:
+    index = read_built()
+    index.add(
+        documents().slice(0, 1).set_column(1, "user", pa.array(["bob"])), vectors=one_vector()
+    )
+    table = index.get(["k1", "k0", "k1"], scope=READ_EVERYONE, columns=["user"])
+    assert table["key"].to_pylist() == ["k1", "k0", "k0", "k1"]
+    assert table["user"].to_pylist() == ["ana", "ana", "bob", "ana"]
+
+
+def one_vector() -> dict[str, Any]:
+    return {"embedding": np.ones((1, 3), np.float32)}
+
+
+def test_get_takes_keys_in_the_forms_that_delete_takes(index: hr.Index) -> None:
+    for given in (("k0",), np.array(["k0"]), pa.array(["k0"]), iter(["k0"])):
+        assert index.get(given, scope="ana").num_rows == 1
+    numbers = hr.Index.build(
+        pa.table({"id": [5, 6], "text": ["tea", "milk"]}),
+        hr.Schema(key="id", cell=None, text="text"),
+    )
+    assert numbers.get(np.array([6, 5])).to_pydict() == {"key": [6, 5]}
+
+
+# ---- count ----
+
+
+def test_count_is_of_a_scope_and_a_filter(index: hr.Index) -> None:
+    assert [index.count(scope=cell) for cell in ("ana", "bob", hr.Scope([None]))] == [3, 2, 1]
+    assert index.count(scope=READ_EVERYONE) == len(index) == 6
+    assert index.count(scope=READ_EVERYONE, filter=KIND_0) == 3
+    assert index.count(scope="ana", filter=pc.field("kind") == 1) == 1
+    assert index.count(scope="ana", filter=hr.Filter(kind=9)) == 0
+    assert index.count(scope="nobody") == index.count(scope=hr.Scope([])) == 0
+    assert index.count(scope=hr.Scope.matching(user=hr.ANY)) == 6
+    index.delete(["k0"], scope="ana")
+    assert index.count(scope="ana") == 2
+
+
+def test_an_index_of_one_audience_needs_no_scope() -> None:
+    schema = hr.Schema(key="id", cell=None, text="text", attributes="kind")
+    index = hr.Index.build(documents(), schema)
+    assert (index.count(), index.count(filter=KIND_1)) == (6, 3)
+    assert index.get(["k5"]).to_pydict() == {"key": ["k5"]}
+    with pytest.raises(hr.ScopeError):
+        index.count(scope="ana")
+    assert index.delete(filter=KIND_1) == 3
+    with pytest.raises(hr.OptionError, match="everything=True"):
+        index.delete()
+    assert index.delete(everything=True) == 3
+    assert (len(index), index.count()) == (0, 0)
+
+
+# ---- delete by filter, and of a whole scope ----
+
+
+def test_keys_and_a_filter_must_both_hold(index: hr.Index) -> None:
+    assert index.delete(["k0", "k1", "k2"], scope="ana", filter=KIND_1) == 1
+    assert index.delete(["k3", "k4"], scope=["bob", "ana"], filter=KIND_1) == 1
+    assert index.get([f"k{at}" for at in range(N)], scope=READ_EVERYONE)["key"].to_pylist() == [
+        *("k0", "k2", "k4", "k5")
+    ]
+    assert index.delete([], scope="ana", filter=KIND_0) == 0
+
+
+# ---- what a build tells of its progress, and that ending it there loses nothing ----
+
+ROWS = 5000  # several batches of the builder
+PROGRESS_SCHEMA = hr.Schema(key="id", cell="user", text={"a": "text", "b": "note"}, vector="v")
+
+
+class StoppedError(Exception):
+    """What a caller raises to end a build."""
+
+
+def progress_rows(n: int, first: int = 0) -> pa.Table:
+    number = np.arange(first, first + n)
+    return pa.table(
+        {
+            "id": number,
+            "user": number % 3,
+            "text": [f"tea w{i % 97} w{i % 89}" for i in number],
+            "note": [f"n{i % 7}" for i in number],
+        }
+    )
+
+
+def vectors(n: int) -> dict[str, np.ndarray]:
+    return {"v": np.ones((n, 4), np.float32)}
+
+
+def stop_at(done: int) -> Callable[[int, int], None]:
+    def tell(reached: int, total: int) -> None:
+        assert reached <= total
+        if reached >= done:
+            raise StoppedError
+
+    return tell
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_progress_rises_from_row_to_row_and_ends_at_the_total(threads: int) -> None:
+    told: list[tuple[int, int, int]] = []
+
+    def tell(done: int, total: int) -> None:
+        told.append((done, total, threading.get_ident()))
+
+    hr.Index.build(
+        progress_rows(ROWS), PROGRESS_SCHEMA, vectors=vectors(ROWS), threads=threads, progress=tell
+    )
+    done = [one[0] for one in told]
+    assert done == sorted(done)
+    assert {one[1:] for one in told} == {(3 * ROWS, threading.get_ident())}
+    assert {ROWS, 2 * ROWS, 3 * ROWS} <= set(done), "an arm did not tell that it is done"
+    assert done[-1] == 3 * ROWS
+
+
+def test_one_thread_tells_of_every_batch() -> None:
+    told: list[int] = []
+    hr.Index.build(
+        progress_rows(ROWS),
+        PROGRESS_SCHEMA,
+        vectors=vectors(ROWS),
+        threads=1,
+        progress=lambda done, _: told.append(done),
+    )
+    assert [done for done in told if done <= ROWS] == [1024, 2048, 3072, 4096, ROWS]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("at", [1, ROWS, ROWS + 1, 3 * ROWS])
+def test_what_progress_raises_ends_the_build(threads: int, at: int) -> None:
+    with pytest.raises(StoppedError):
+        hr.Index.build(
+            progress_rows(ROWS),
+            PROGRESS_SCHEMA,
+            vectors=vectors(ROWS),
+            threads=threads,
+            progress=stop_at(at),
+        )
+
+
+@pytest.mark.parametrize("change", ["add", "upsert"])
+def test_an_add_that_is_ended_leaves_the_index_as_it_was(change: str) -> None:
+    index = hr.Index.build(progress_rows(10), PROGRESS_SCHEMA, vectors=vectors(10), threads=2)
+
+    def reply() -> object:
+        hits = index.recall_one(text="tea w1", scope=1, limit=10)
+        return [(hit.key, hit.score) for hit in hits]
+
+    before = reply()
+    with pytest.raises(StoppedError):
+        getattr(index, change)(
+            progress_rows(ROWS, 5000), vectors=vectors(ROWS), progress=stop_at(ROWS)
+        )
+    assert len(index) == 10
+    assert reply() == before
+    told: list[tuple[int, int]] = []
+    getattr(index, change)(
+        progress_rows(ROWS, 5000), vectors=vectors(ROWS), progress=lambda *at: told.append(at)
+    )
+    assert len(index) == 10 + ROWS
+    assert told[-1] == (3 * ROWS, 3 * ROWS)

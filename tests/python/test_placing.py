@@ -2,9 +2,10 @@
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ import pytest
 
 import hyrecall as hr
 from emulated import Emulator
+from hyrecall import _core
 from laws.engine import ipc_bytes
+from seams import HostRates, cuda_library_folder, device_placement, ordinal_of
+
+# ---- the same replies ----
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 USERS = ("ana", "bob", "eve")
@@ -301,3 +306,312 @@ def test_readers_beside_a_writer_see_one_version_each(cuda: str) -> None:
     assert ipc_bytes(index.recall(**asked).to_arrow()) == max(
         version_of, key=version_of.__getitem__
     )
+
+
+# ---- HYRECALL_CUDA_KERNELS leaves out scanning kernels by name ----
+
+VARIABLE = "HYRECALL_CUDA_KERNELS"
+N_ROWS, DIM = 130, 70  # a tile and a little, in two chunks of 16-bit rows
+
+
+def scans(device: str) -> list[str]:
+    return _core.device.scans(cuda_library_folder(), ordinal_of(device))
+
+
+def reply(device: str, dtype: str, n_queries: int) -> pa.Table:
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((N_ROWS, DIM)).astype(getattr(ml_dtypes, dtype, dtype))
+    queries = rng.standard_normal((n_queries, DIM)).astype(np.float32)
+    schema = hr.Schema(key="id", cell=None, vector="v")
+    table = pa.table({"id": np.arange(N_ROWS)})
+    with hr.Index.build(table, schema, vectors={"v": rows}, device=device) as index:
+        return index.recall(vectors=queries, limit=5).to_arrow()
+
+
+def test_a_kernel_that_is_named_is_left_out(cuda: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    found = scans(cuda)
+    assert {"int8:32:generic", "bfloat16:32:generic"} <= set(found)
+    monkeypatch.setenv(VARIABLE, "-bfloat16:32:generic")
+    assert set(found) - set(scans(cuda)) == {"bfloat16:32:generic"}
+
+
+def test_any_kernel_alone_gives_the_cpus_bits(cuda: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    found = scans(cuda)
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", "rows")
+    for name in found:
+        plane, width, _ = name.split(":")
+        if int(width) > 64:
+            continue  # as long again, and the laws take them
+        dtype = "float32" if plane == "int8" else plane
+        monkeypatch.delenv(VARIABLE, raising=False)
+        expected = reply("cpu", dtype, int(width) + 1)
+        monkeypatch.setenv(VARIABLE, ",".join(f"-{other}" for other in found if other != name))
+        assert reply(cuda, dtype, int(width) + 1).equals(expected), name
+
+
+def test_rows_are_read_where_no_kernel_for_their_int8_plane_is_left(
+    cuda: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    expected = reply("cpu", "bfloat16", 3)
+    without = ",".join(f"-{name}" for name in scans(cuda) if name.startswith("int8:"))
+    monkeypatch.setenv(VARIABLE, without)
+    assert reply(cuda, "bfloat16", 3).equals(expected)
+
+
+@pytest.mark.parametrize("front_plane", ["", "int8", "rows"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rows_of_float32_and_float16_are_read_by_their_int8_plane_alone(
+    cuda: str, dtype: str, front_plane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("HYRECALL_FRONT_PLANE", front_plane)
+    expected = reply("cpu", dtype, 3)
+    by_plane = {
+        plane: ",".join(f"-{name}" for name in scans(cuda) if name.startswith(f"{plane}:"))
+        for plane in ("int8", "bfloat16")
+    }
+    monkeypatch.setenv(VARIABLE, by_plane["bfloat16"])
+    assert reply(cuda, dtype, 3).equals(expected)
+    monkeypatch.setenv(VARIABLE, by_plane["int8"])
+    with pytest.raises(hr.OptionError) as caught:
+        reply(cuda, dtype, 3)
+    assert str(caught.value) == (
+        f"{VARIABLE}: expected at least one kernel for int8, got a value that excludes all of them"
+    )
+
+
+@pytest.mark.parametrize(
+    "value", ["-int8:8", "int8:8:generic", "-int8:9:generic", "generic,-", "-x"]
+)
+@pytest.mark.usefixtures("cuda")
+def test_a_kernel_of_no_such_name_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(hr.OptionError, match=f"^{VARIABLE}: expected generic, -PLANE:WIDTH:ARCH"):
+        scans("cuda:0")
+
+
+# ---- postings on a device: which bytes they take, and which searches run there ----
+
+SCHEMA = hr.Schema(key="id", cell="user", text=("title", "body"), vector="near")
+
+AS_ON_THE_HOST = (
+    "doc_lengths",
+    "posting_offsets",
+    "run_offsets",
+    "runs",
+    "escape_offsets",
+    "escapes",
+)
+
+
+def postings_rows(first: int, n: int) -> pa.Table:
+    """Documents whose bodies are short, or (every fifth) long enough for an escape."""
+    ids = range(first, first + n)
+    return pa.table(
+        {
+            "id": list(ids),
+            "user": ["ana" if i % 3 else "bob" for i in ids],
+            "title": [f"number {i % 7}" for i in ids],
+            "body": [None if i % 11 == 0 else f"tea {i} " * (20 if i % 5 == 0 else 2) for i in ids],
+            "near": pa.array([[float(i), 1.0] for i in ids], pa.list_(pa.float32(), 2)),
+        }
+    )
+
+
+def postings_bytes(index: hr.Index) -> int:
+    """What the lexical columns take on a device: four bytes a posting, the rest as on the host."""
+    total = 0
+    for segment in index._state.segments:
+        for column in segment.lexical.values():
+            parts = column.parts()
+            total += (column.n_postings + 3) // 4 * 16
+            total += sum(parts[name].nbytes for name in AS_ON_THE_HOST)
+    return total
+
+
+def check(index: hr.Index) -> int:
+    """Check the bytes of an index on the device, and return them."""
+    snapshot = index._state.snapshot
+    bare = snapshot.placed(cuda_library_folder(), 0, None, [], postings=False)
+    assert snapshot.device_bytes == bare.device_bytes + postings_bytes(index)
+    assert snapshot.device_bytes == index.stats()["device_bytes"]
+    return snapshot.device_bytes
+
+
+def test_usage_tells_the_bytes_of_postings_through_the_life_of_an_index(
+    cuda: str, tmp_path: Path
+) -> None:
+    index = hr.Index.build(postings_rows(0, 300), SCHEMA, device=cuda)
+    assert postings_bytes(index) > 4 * 300
+    first = check(index)
+    index.add(postings_rows(300, 40))
+    second = check(index)
+    assert second > first
+    index.delete(list(range(60)), scope=hr.Scope(["ana", "bob"]))
+    assert check(index) == second  # dead rows stay
+    index.compact()
+    compacted = check(index)
+    assert compacted < second
+    index.save(tmp_path / "saved")
+    for memory in ("mmap", "ram"):
+        with hr.Index.open(tmp_path / "saved", device=cuda, memory=memory) as again:
+            assert check(again) == compacted
+
+
+def test_a_change_uploads_the_postings_of_new_segments_only(emulated: Emulator) -> None:
+    index = hr.Index.build(postings_rows(0, 300), SCHEMA, device="cuda:0")
+    first = index.stats()["device_bytes"]
+    before = emulated.allocated_bytes()
+    index.add(postings_rows(300, 40))
+    grown = emulated.allocated_bytes() - before
+    # views and tables beside them
+    assert grown < index.stats()["device_bytes"] - first + 4096
+
+
+def text_only() -> hr.Schema:
+    return hr.Schema(key="id", cell="user", text="body")
+
+
+def test_an_index_of_texts_alone_is_on_the_device_that_is_named(emulated: Emulator) -> None:
+    on_device = hr.Index.build(postings_rows(0, 300), text_only(), device="cuda:0")
+    on_host = hr.Index.build(postings_rows(0, 300), text_only(), device="cpu")
+    assert on_device.stats()["device_bytes"] == check(on_device) > 4 * 300
+    assert hr.Index.build(postings_rows(0, 300), text_only(), device="auto").device == "cpu"
+    built = emulated.n_launches()
+    call = {"text": ["tea", "12 tea", None], "scope": ["ana", "bob", "ana"], "limit": 20}
+    assert ipc_bytes(on_device.recall(**call).to_arrow()) == ipc_bytes(
+        on_host.recall(**call).to_arrow()
+    )
+    assert emulated.n_launches() > built
+
+
+def test_a_tree_of_more_terms_than_a_device_keeps_runs_on_the_cpu_and_the_trace_says_so(
+    emulated: Emulator,
+) -> None:
+    words = [str(i) for i in range(33)]
+    tree = hr.Any(*words, hr.All("tea", "7"))
+    small = hr.Any(*words[:20], hr.All("tea", "7"))
+    replies = {}
+    for device in ("cuda:0", "cpu"):
+        index = hr.Index.build(postings_rows(0, 300), text_only(), device=device)
+        replies[device] = index.recall(text=[small, tree, "tea"], scope="ana", limit=50)
+    on_device, on_host = replies["cuda:0"], replies["cpu"]
+    assert ipc_bytes(on_device.to_arrow()) == ipc_bytes(on_host.to_arrow())
+    assert len(on_device[1]) > 10
+    (note,) = on_device.trace.notes
+    assert note.startswith("body[1] has more than 32 terms in a tree")
+    assert on_host.trace.notes == ()
+    assert on_device.trace.of_query(0).notes == ()
+    assert on_device.trace.of_query(1).notes == (note.replace("[1]", ""),)
+
+
+# ---- where an index that chose its device searches a batch of texts ----
+
+TEXTS_SCHEMA = hr.Schema(key="id", cell=None, text="text", vector="v")
+LIMIT = "HYRECALL_AUTO_POSTINGS"
+TREE = hr.Any(hr.All(*[f"w{i}" for i in range(33)]), "tea")
+ASKED: dict[str, Any] = {"text": ["tea", "hot milk", None, "cup jug", TREE, hr.Prefix("m")]}
+
+
+def texts_built(device: str, n: int = 5000) -> hr.Index:
+    rng = np.random.default_rng(7)
+    texts = [" ".join(row) for row in WORDS[rng.integers(0, len(WORDS), (n, 3))]]
+    table = pa.table({"id": np.arange(n), "text": texts})
+    vectors = {"v": rng.standard_normal((n, 4)).astype(np.float32)}
+    return hr.Index.build(table, TEXTS_SCHEMA, vectors=vectors, device=device)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No index is too small for "auto"."""
+    monkeypatch.setattr(device_placement, "AUTO_BYTES", 1)
+
+
+def launches(emulated: Emulator, run: Callable[[], object]) -> int:
+    before = emulated.n_launches()
+    run()
+    return emulated.n_launches() - before
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_limit_sends_texts_to_the_cpu_or_to_the_device_with_the_same_bytes(
+    emulated: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, model = texts_built("auto"), texts_built("cpu")
+    assert index.device == "cuda:0"
+    expected = model.recall(**ASKED)
+    told = {}
+    for limit, is_launched in (("0", True), ("1000000000", False), ("2048", True)):
+        monkeypatch.setenv(LIMIT, limit)
+        found: list[hr.Hits] = []
+        n = launches(emulated, lambda: found.append(index.recall(**ASKED)))  # noqa: B023
+        assert (n > 0) == is_launched, limit
+        assert ipc_bytes(found[0].to_arrow()) == ipc_bytes(expected.to_arrow())
+        told[limit] = (found[0].trace.device, found[0].trace.notes, found[0].trace.about)
+    assert set(map(str, told.values())) == {str(told["0"])}  # the trace does not tell
+    assert told["0"][1] == (
+        "text[4] has more than 32 terms in a tree of All and Any: searched on the CPU",
+    )
+
+
+@pytest.mark.usefixtures("eager")
+def test_only_a_batch_of_texts_alone_leaves_the_device(
+    emulated: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = texts_built("auto")
+    monkeypatch.setenv(LIMIT, "1000000000")
+    vectors = np.ones((6, 4), np.float32)
+    assert launches(emulated, lambda: index.recall(vectors=vectors)) > 0
+    assert launches(emulated, lambda: index.recall(**ASKED, vectors=vectors)) > 0
+    assert launches(emulated, lambda: index.recall(**ASKED)) == 0
+
+
+def test_a_named_device_searches_whatever_the_limit_says(
+    emulated: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = texts_built("cuda:0")
+    assert index.stats()["host_rates"] is None
+    monkeypatch.setenv(LIMIT, "1000000000")
+    assert launches(emulated, lambda: index.recall(**ASKED)) > 0
+
+
+@pytest.mark.usefixtures("eager")
+def test_stats_tell_the_rates_that_were_measured_and_they_decide(
+    emulated: Emulator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    index = texts_built("auto")
+    rates = index.stats()["host_rates"]
+    assert rates["launch_ms"] > 0
+    assert rates["postings_per_second"] > 0
+    assert rates["most_postings"] == int(rates["launch_ms"] / 1e3 * rates["postings_per_second"])
+    assert texts_built("cpu").stats()["host_rates"] is None
+    measure = partial(HostRates, postings_per_second=1e9)
+    index.save(tmp_path / "index")
+    for launch_seconds, is_launched in ((1.0, False), (1e-9, True)):
+        monkeypatch.setattr(
+            device_placement,
+            "measure_rates",
+            lambda device, threads: measure(launch_seconds),  # noqa: B023
+        )
+        for opened in (texts_built("auto"), hr.Index.open(tmp_path / "index")):
+            assert opened.device == "cuda:0"
+            assert (launches(emulated, lambda: opened.recall(**ASKED)) > 0) == is_launched  # noqa: B023
+            opened.add(
+                pa.table({"id": [9000], "text": ["tea"]}),
+                vectors={"v": np.ones((1, 4), np.float32)},
+            )
+            assert (launches(emulated, lambda: opened.recall(**ASKED)) > 0) == is_launched  # noqa: B023
+
+
+def test_rates_are_measured_on_the_device_and_leave_nothing_there(emulated: Emulator) -> None:
+    held = device_placement.measure_rates("cuda:0", 1)  # what an idle search keeps is taken once
+    before = emulated.allocated_bytes()
+    n = emulated.n_launches()
+    again = device_placement.measure_rates("cuda:0", 1)
+    assert emulated.n_launches() > n
+    assert emulated.allocated_bytes() == before
+    assert again.launch_seconds > 0
+    assert held.postings_per_second > 0

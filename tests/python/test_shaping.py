@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +12,11 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from explained import check_equations
 from oracle import shaping as oracle
 from shaped_corpus import NOW, WEIGHTS, corpus
+
+# ---- the stages ----
 
 STAGES: list[Any] = [
     hr.Provenance("source", WEIGHTS, default=0.7),
@@ -238,3 +241,64 @@ def test_a_value_is_the_same_to_a_stage_and_to_its_explanation(
         found = {hit.key: hit.explain().steps[-1].factors[factor] for hit in hits}
         assert found == {"a": first, "b": second, "c": other, "d": other}
         assert [hit.explain().score for hit in hits] == [hit.score for hit in hits]
+
+
+# ---- what they did is told: by explain(), to the last bit, and in the table of hits ----
+
+
+def explained_longest(query: str, texts: list[str]) -> list[float]:
+    return [float(len(text)) for text in texts]
+
+
+@pytest.mark.plain_cases(1)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_explain_recomputes_every_stage_to_the_last_bit(*, normalize: bool) -> None:
+    stages = [
+        hr.Provenance("source", WEIGHTS, default=0.7),
+        hr.Dedup(0.9, scale="unit", keep="source", prefer=("session", "memory")),
+        hr.Recency("at", half_life=timedelta(hours=10), exponent=0.5),
+        hr.Composite(time="at", half_life="10h", rating="rating", recency=3, relevance=0.5),
+        hr.Budget(40),
+        *(hr.MMR(0.3, relevance=scale) for scale in ("raw", "max", "minmax")),
+        hr.Rerank(7),
+        hr.RerankBy(explained_longest, window=6, timeout="30s"),
+        hr.Recency("at", half_life="30d", by="source", half_lives={"session": "10h"}),
+        (
+            hr.Provenance("source", WEIGHTS),
+            hr.Rerank(20),
+            hr.Dedup(0.9),
+            hr.Recency("at", half_life="5d"),
+            hr.Budget(200),
+            hr.MMR(0.7),
+            hr.Gate(-0.5),
+        ),
+    ]
+    explained = 0
+    for seed, stage in enumerate(stages):
+        hits = corpus(seed).ask(stage, limit=8, offset=seed % 3, normalize=normalize)
+        for hit in (hit for one in hits for hit in one):
+            made = hit.explain()
+            assert made.score == hit.score, (stage, hit, str(made))
+            assert [step.stage for step in made.steps] == [t.stage for t in hits.trace.stages]
+            assert f"{made.steps[-1].stage}: score {hit.score:.6g}" in str(made)
+            check_equations(made)
+            explained += 1
+    assert explained > 150
+
+
+def test_the_table_of_hits_shows_what_the_stages_found_out() -> None:
+    case = corpus(4)
+    table = case.ask((hr.Rerank(3), hr.Dedup(0.8), hr.Budget(60), hr.MMR(0.7))).to_arrow()
+    assert table.column_names[-6:] == [
+        *(
+            "fused_score",
+            "rerank_score",
+            "n_duplicates",
+            "token_estimate",
+            "mmr_relevance",
+            "mmr_similarity",
+        )
+    ]
+    assert table["n_duplicates"].to_numpy().sum() > 0
+    assert table["rerank_score"].null_count > 0
+    assert "fused_score" not in case.ask(()).to_arrow().column_names

@@ -349,7 +349,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "H10": ("engine/test_files.py::test_replies_are_bit_equal_in_every_mode",),
     "H12": (
         "python/test_explain.py::test_every_explanation_has_the_bits_of_its_hit",
-        "python/test_shaping_explained.py::test_explain_recomputes_every_stage_to_the_last_bit",
+        "python/test_shaping.py::test_explain_recomputes_every_stage_to_the_last_bit",
     ),
 }
 assert ALSO.keys() <= BY_NAME.keys()

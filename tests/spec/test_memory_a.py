@@ -1,10 +1,8 @@
-"""Part A of the acceptance rows (Loom), through a store: types, users, scores, erasing."""
+"""Part A of the acceptance rows (Loom), through a store: types, users, scores, erasing, facts."""
 
 import asyncio
 import inspect
-import io
 import random
-import string
 import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
@@ -20,19 +18,22 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import (
     ANONYMOUS,
-    EVERYONE,
     Agent,
+    DegradedReason,
     Episode,
     EpisodeMatch,
+    Fact,
+    Facts,
     IsolationWarning,
     Memory,
     MemorySync,
     VectorStore,
 )
 from laws.effort import Effort
-from memory.stores import DIM, NOON, FixedEmbedder, episode, folder, open_store
+from memory.stores import DIM, NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
+from seams import Follower, IndexNotReadyError
 
-ALPHABET = string.printable + "äöüßéñ漢字かな🐘\u200d\u0301"
+# ---- types, users, scores, erasing ----
 
 
 def test_A01_the_signature_of_recall_scored() -> None:
@@ -55,44 +56,6 @@ def test_A01_the_signature_of_recall_scored() -> None:
     matches = asyncio.run(run())
     assert isinstance(matches, list)
     assert [type(match) for match in matches] == [EpisodeMatch]
-
-
-def drawn(rng: random.Random, at: int) -> Episode:
-    def text(most: int) -> str:
-        return "".join(rng.choices(ALPHABET, k=rng.randrange(most)))
-
-    return Episode(
-        user_id=rng.choice(["alice", "bob", "", None]),
-        visibility=rng.choice(["private", "global"]),
-        org=rng.choice([None, "acme"]),
-        input=text(40),
-        output=text(200),
-        kind=rng.choice(["episodic", "semantic"]),
-        source=rng.choice([None, "session"]),
-        session_id=rng.choice([None, "s1"]),
-        occurred_at=NOON + timedelta(microseconds=rng.randrange(-(10**15), 10**15)),
-        importance=rng.choice([None, rng.uniform(0, 10)]),
-        pinned=rng.random() < 0.2,
-        tags=tuple(f"t{n}" for n in range(rng.randrange(4))),
-        metadata={"n": rng.random(), "deep": [{"a": None}, text(5)], "big": 2**60, "at": at},
-    )
-
-
-@pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
-def test_A05_comes_back_as_it_was_stored() -> None:
-    rng = random.Random(5)
-    episodes = [drawn(rng, at) for at in range(200)]
-    path = folder()
-    with open_store(path, recipe=recipes.loom) as memory:
-        memory.remember_batch(episodes)
-    with open_store(path, read_only=True, recipe=recipes.loom) as memory:
-        for one in episodes:
-            partition = {"user_id": one.user_id, "org": one.org}
-            got = memory.get(one.id, visibility=one.visibility, **partition)
-            assert got == one
-        listed = memory.list(user_id=EVERYONE, limit=1_000)
-        listed += memory.list(user_id=EVERYONE, org="acme", limit=1_000)
-        assert sorted(listed, key=lambda e: e.id) == sorted(episodes, key=lambda e: e.id)
 
 
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
@@ -152,42 +115,6 @@ def test_A31_recall_gives_the_episodes_of_recall_scored() -> None:
             }
             scored = memory.recall_scored(query, **options)
             assert memory.recall(query, **options) == [match.episode for match in scored]
-
-
-def exported(memory: MemorySync, user: str, *, history: bool = False) -> str:
-    out = io.StringIO()
-    memory.export(out, user_id=user, history=history)
-    return out.getvalue()
-
-
-def test_A44_forget_and_export_leave_nothing() -> None:
-    path = folder()
-    with open_store(path, recipe=recipes.loom) as memory:
-        memory.remember_batch([episode(at) for at in range(10)])
-        memory.remember("note of bob", user_id="bob")
-        memory.snapshot()
-        kept, of_bob = exported(memory, "alice"), exported(memory, "bob")
-        assert [f"note {at}" in kept for at in range(11)] == [True] * 10 + [False]
-        assert "note of bob" in of_bob
-        assert memory.forget(user_id="alice", everything=True) == 10
-        assert memory.forget(user_id="alice", everything=True) == 0
-        assert "note" not in exported(memory, "alice")
-        assert exported(memory, "bob") == of_bob
-        assert memory.recall("note", user_id="alice", limit=20) == []
-        assert memory.search("note 3", user_id="alice") == []
-        assert memory.list(user_id="alice") == []
-        assert memory.get("e3", user_id="alice") is None
-    with open_store(path, recipe=recipes.loom) as memory:
-        assert memory.recall("note", user_id="alice", limit=20) == []
-        assert len(memory.recall("note", user_id="bob")) == 1
-        assert "note 3" in exported(memory, "alice", history=True)
-        assert memory.forget(user_id="alice", everything=True, erase=True) == 10
-        assert "note" not in exported(memory, "alice", history=True)
-        assert exported(memory, "bob") == of_bob
-        assert memory.history("e3", user_id="alice") == []
-        for nothing in ({}, {"reason": "why"}, {"user_id": "alice", "erase": True}):
-            with pytest.raises(hr.OptionError, match="id: expected an id"):
-                memory.forget(**nothing)
 
 
 def test_A45_the_agent_holds_its_memory() -> None:
@@ -622,3 +549,85 @@ def test_A47_two_second_places_beat_one_first() -> None:
         by_score = dict(scored(memory))
         assert by_score["e1"] == pytest.approx(2 / 62, abs=1e-15)
         assert by_score["e1"] > by_score["e0"] == pytest.approx(1 / 61, abs=1e-15)
+
+
+# ---- facts that hold for a time ----
+
+
+def day(n: int) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=n)
+
+
+def a_fact(object_: str, begin: int, user: str = "alice", end: int | None = None) -> Fact:
+    until = None if end is None else day(end)
+    return Fact(user_id=user, subject="alice", predicate="lives in", object=object_,
+                valid_from=day(begin), valid_to=until)  # fmt: skip
+
+
+def found(memory: MemorySync, at: int, user: str = "alice") -> list[str]:
+    facts = memory.recall_facts("where alice lives", valid_at=day(at), user_id=user)
+    return [fact.object for fact in facts]
+
+
+def test_A43_a_new_object_ends_the_old_one_and_the_history_stays() -> None:
+    path = folder()
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
+        oslo = memory.remember_fact(a_fact("Oslo", 3))
+        memory.remember_fact(a_fact("Rome", 6))
+        memory.remember_fact(a_fact("Bonn", 4, user="bob"))
+        assert [found(memory, at) for at in (2, 3, 5, 6, 9)] == [
+            [], ["Oslo"], ["Oslo"], ["Rome"], ["Rome"],
+        ]  # fmt: skip
+        versions = memory.history(oslo.id, user_id="alice")
+        assert [version.version for version in versions] == [1, 2]
+        assert {version.status for version in versions} == {"live"}
+    with open_store(path, embedder=None, recipe=recipes.loom) as memory:
+        assert found(memory, 5) == ["Oslo"]
+        assert found(memory, 5, "bob") == ["Bonn"]
+        assert memory.remember_fact(a_fact("Rome", 7)).id != oslo.id
+        assert found(memory, 8) == ["Rome"]
+        memory.forget(oslo.id, user_id="alice")
+        assert found(memory, 5) == []
+
+
+def _cannot(*args: Any, **options: Any) -> Any:
+    raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")
+
+
+def test_A43_without_an_index_facts_come_from_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(embedder=None, recipe=recipes.loom) as memory:
+        for fact in (a_fact("Oslo", 3), a_fact("Rome", 6), a_fact("Bonn", 4, user="bob")):
+            memory.remember_fact(fact)
+        for at, name in enumerate(("tea", "milk", "tea with milk")):
+            fact = Fact(user_id="alice", subject="alice", predicate=f"drinks {at}", object=name,
+                        valid_from=day(at), valid_to=day(9))  # fmt: skip
+            memory.remember_fact(fact)
+        memory.remember("alice drinks tea, an episode", user_id="alice")
+        assert not memory.recall_facts("tea", user_id="alice", valid_at=day(3)).degraded
+        monkeypatch.setattr(Follower, "ready", _cannot)
+
+        def held(query: str, at: int, **options: Any) -> list[str]:
+            facts = memory.recall_facts(query, user_id="alice", valid_at=day(at), **options)
+            assert isinstance(facts, Facts)
+            assert [str(reason) for reason in facts.reasons] == ["index_not_ready (being built)"]
+            assert facts.degraded
+            return [fact.object for fact in facts]
+
+        # Valid in [valid_from, valid_to), newest first, cut at the limit.
+        assert [held("lives", at) for at in (2, 3, 5, 6, 9)] == [
+            [], ["Oslo"], ["Oslo"], ["Rome"], ["Rome"],
+        ]  # fmt: skip
+        assert held("TEA", 3) == ["tea with milk", "tea"]
+        assert held("tea milk", 8) == ["tea with milk"]
+        assert held("tea", 9) == []
+        assert held("drinks", 8, limit=2) == ["tea with milk", "milk"]
+        assert "index_not_ready" in repr(memory.recall_facts("tea", user_id="alice"))
+
+
+def test_A43_facts_say_when_no_vectors_were_to_be_had() -> None:
+    with open_store(embedder=BrokenEmbedder(), recipe=recipes.loom) as memory:
+        memory.remember_fact(a_fact("Oslo", 3))
+        facts = memory.recall_facts("Oslo", user_id="alice", valid_at=day(5))
+        assert [fact.object for fact in facts] == ["Oslo"]
+        assert [reason.reason for reason in facts.reasons] == ["embed_unavailable"]
+        assert memory.recall_facts("", user_id="alice", valid_at=day(5)).degraded is False

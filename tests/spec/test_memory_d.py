@@ -431,32 +431,9 @@ def test_D17_a_row_that_fails_is_named_and_the_others_are_kept() -> None:
 # ---- the index of a store follows it, and may be lost ----
 
 
-def ids(memory: MemorySync, query: str, user: str = "alice") -> list[str]:
-    return [one.episode.id for one in memory.search(query, user_id=user, recipe=recipes.l0)]
-
-
 @pytest.fixture
 def path() -> Path:
     return folder()
-
-
-def test_D30_the_index_follows_an_update_a_deletion_and_a_rename(path: Path) -> None:
-    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
-        memory.remember("the deploy key rotates monthly", id="keys", user_id="alice")
-        memory.remember("coffee is downstairs", id="coffee", user_id="alice")
-        assert ids(memory, "deploy") == ["keys"]
-        memory.update("keys", user_id="alice", text="the signing cert rotates yearly")
-        assert ids(memory, "deploy") == []
-        assert ids(memory, "cert") == ["keys"]
-        # A memory is renamed by one that takes its place; the id is searched, too.
-        kept = memory.get("keys", user_id="alice")
-        assert kept is not None
-        memory.supersede("keys", kept.model_copy(update={"id": "certs"}), user_id="alice")
-        assert ids(memory, "cert") == ["certs"]
-        assert ids(memory, "keys") == []
-        memory.forget("coffee", user_id="alice")
-        assert ids(memory, "coffee") == []
-        assert ids(memory, "cert", user="bob") == []
 
 
 @pytest.mark.parametrize("lost", ["index", "index/HEADER", "index/nodes", "index/nodes/MANIFEST"])

@@ -49,17 +49,6 @@ def hebb_store(**options: Any) -> Any:
     return memory
 
 
-def test_F02_off_by_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LTM_EMBED_DISABLE", "1")
-    with hebb_store(embedder="http://127.0.0.1:9/v1") as memory:
-        matches = memory.search("deploy", user_id="alice")
-        assert [reason.reason for reason in matches.reasons] == ["embeddings_off"]
-        assert matches.degraded
-        assert {match.episode.id for match in matches} == {"e0", "e1", "e2"}
-        assert {match.vector_score for match in matches} == {None}
-        assert memory._store.guard.state()["calls"] == 0
-
-
 def test_F03_keywords_whatever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def cannot(*args: Any, **options: Any) -> Any:
         raise IndexNotReadyError(DegradedReason.INDEX_NOT_READY, "being built")

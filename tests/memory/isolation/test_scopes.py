@@ -1,6 +1,5 @@
 """Agents see by policy and visibility what they should, by every method; in doubt less."""
 
-import itertools
 import logging
 import random
 from collections.abc import Iterator
@@ -121,19 +120,6 @@ def test_E35_a_group_without_members_or_name_is_own_only(memory: MemorySync) -> 
         matches = memory.agent("ann", **PLACE).search("note", kind="note")
         assert {match.episode.id for match in matches} == OWN
         assert matches.faults == ()
-
-
-BLANK: tuple[Any, ...] = (None, "", "  ", 5)
-
-
-@pytest.mark.plain_cases(6)
-@pytest.mark.parametrize(("org", "workspace"), list(itertools.product((*BLANK, "acme"), BLANK)))
-def test_E33_a_missing_org_or_workspace_is_an_error(
-    memory: MemorySync, org: Any, workspace: Any
-) -> None:
-    for left, right in ((org, workspace), (workspace, org)):
-        with pytest.raises(ScopeError, match="an agent has an org and a workspace"):
-            memory.agent("ann", org=left, workspace=right)
 
 
 def test_E33_no_filter_crosses_the_partition(memory: MemorySync) -> None:
