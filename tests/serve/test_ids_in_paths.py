@@ -46,7 +46,7 @@ async def test_an_id_with_an_encoded_slash_is_an_id_and_a_plain_one_separates(
         edge = {"participants": ["a", "100%"], "relationship": "r", "id": "e/100%", **USER}
         assert (await client.post("/v1/links", json=edge)).status_code == 201
         gone = await client.delete("/v1/links/e%2F100%25", params=USER)
-        assert gone.json() == {"removed": True}
+        assert gone.json() == {"unlinked": True}
         for key in ("a", *HARD):
             gone = await client.delete(f"/v1/memories/{one(key)}", params=USER)
             assert gone.json() == {"forgotten": 1}

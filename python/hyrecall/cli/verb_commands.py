@@ -73,9 +73,7 @@ _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
 def _words(op: Op) -> tuple[str, ...]:
-    given = inspect.signature(op.method).parameters.values()
-    by_place = tuple(one.name for one in given if one.kind is not _KEYWORD and one.name != "self")
-    return _WORDS.get(op.name, by_place)
+    return _WORDS.get(op.name, op.positional)
 
 
 def _parameter(name: str, kind: Any, told: Any, default: Any) -> inspect.Parameter:
@@ -194,7 +192,9 @@ def _command(op: Op) -> Callable[..., None]:
                 asked["filter"] = read_store_filter(told["filter"])
             writes = op.effect != "reads"
             with opened(path, read_only=not writes, makes=op.effect == "adds") as memory:
-                ready = now_ready(memory) if "embed_timeout" in _all(op) or not writes else memory
+                ready = (
+                    now_ready(memory) if "embed_timeout" in op.parameters or not writes else memory
+                )
                 found = op.method(ready, **as_call(op, asked, scope))
                 if op.name == "get" and found is None:
                     raise error(NotFoundError, "id", op.missing, repr(told["id"]))
@@ -210,10 +210,6 @@ def _command(op: Op) -> Callable[..., None]:
     vars(command)["__signature__"] = inspect.Signature(list(_parameters(op)))
     command.__doc__ = words_of(op)
     return command
-
-
-def _all(op: Op) -> Mapping[str, Any]:
-    return inspect.signature(op.method).parameters
 
 
 # ---- What is printed ----

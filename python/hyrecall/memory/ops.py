@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cache
+from functools import cache, cached_property
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import (
@@ -192,8 +192,9 @@ class Op:
         Arguments of a call.
     made_of : type, optional
         The model whose fields are arguments, in place of the first one.
-    shows : bool
-        Whether the reply of a verb that writes shows what the store holds.
+    shows : str
+        The arguments with which the reply of a verb that writes shows what the store holds; "*":
+        it always does.
     is_repeatable : bool
         Whether a second call changes no more.
     missing : str
@@ -209,7 +210,7 @@ class Op:
     needed: Mapping[Door, str] = field(default_factory=dict)
     example: Mapping[str, Any] = field(default_factory=dict)
     made_of: type[BaseModel] | None = None
-    shows: bool = False
+    shows: str = ""
     is_repeatable: bool = False
     missing: str = ""
 
@@ -219,17 +220,29 @@ class Op:
         found: Callable[..., Any] = getattr(MemorySync, self.name)
         return found
 
-    @property
+    @cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of the method."""
+        return inspect.signature(self.method).parameters
+
+    @cached_property
+    def positional(self) -> tuple[str, ...]:
+        """The parameters that may be given by position."""
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        return tuple(
+            name for name, one in self.parameters.items() if one.kind != keyword and name != "self"
+        )
+
+    @cached_property
     def scope(self) -> tuple[str, ...]:
         """The part of the scope that it takes."""
-        known = inspect.signature(self.method).parameters
-        return SCOPE if self.made_of else tuple(name for name in SCOPE if name in known)
+        return SCOPE if self.made_of else tuple(name for name in SCOPE if name in self.parameters)
 
-    @property
-    def rights(self) -> frozenset[Right]:
-        """What a caller has to be allowed."""
+    def rights(self, given: Iterable[str] = ()) -> frozenset[Right]:
+        """Return what a caller has to be allowed that gives these arguments."""
         writes = self.effect != "reads"
-        needed: dict[Right, bool] = {"write": writes, "read": self.shows or not writes}
+        shows = self.shows == "*" or not set(given).isdisjoint(self.shows.split())
+        needed: dict[Right, bool] = {"write": writes, "read": shows or not writes}
         return frozenset(right for right, is_needed in needed.items() if is_needed)
 
     def is_at(self, door: Door) -> bool:
@@ -259,7 +272,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="update", effect="changes", rest=f"PATCH {ID}", title="Change a memory",
-            needed={"agent": "reason"}, shows=True,
+            needed={"agent": "reason"}, shows="valid_to",
             example={"text": "The replica lags by 2 s", "reason": "measured again"},
         ),
         Op(
@@ -299,12 +312,12 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="remember_fact", effect="adds", rest="POST /facts", title="Keep a fact",
-            out={"agent": "*"}, made_of=Fact, shows=True,
+            out={"agent": "*"}, made_of=Fact, shows="*",
             example={"subject": "replica", "predicate": "runs in", "object": "Oslo"},
         ),
         Op(
             name="end_fact", effect="changes", rest="POST /facts/{id}/end", title="End a fact",
-            needed={"agent": "reason"}, shows=True, is_repeatable=True,
+            needed={"agent": "reason"}, shows="*", is_repeatable=True,
             example={"at": "2026-01-01T00:00:00Z", "reason": "moved"},
         ),
         Op(
@@ -316,7 +329,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="feedback", effect="adds", rest="POST /feedback",
-            title="Say which memories helped", shows=True, is_repeatable=True,
+            title="Say which memories helped", shows="*", is_repeatable=True,
             example={"query": "replication lag", "used": ["m1"]},
         ),
         Op(
@@ -394,10 +407,10 @@ def arguments(op: Op, door: Door) -> dict[str, Argument]:
 
 def _parameters(op: Op) -> dict[str, inspect.Parameter]:
     """Return the parameters of a verb's method; those of a model in place of the model."""
-    known = dict(inspect.signature(op.method).parameters)
+    known = dict(op.parameters)
     if op.made_of is None:
         return known
-    first = _positional(op)[0]
+    first = op.positional[0]
     fields = {
         name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=...)
         for name in op.made_of.model_fields
@@ -469,7 +482,7 @@ def as_call(op: Op, given: Mapping[str, Any], scope: Mapping[str, Any]) -> dict[
     }
     if op.made_of is None:
         return {**read, **scope}
-    return {_positional(op)[0]: checked(op.made_of, {**read, **scope})}
+    return {op.positional[0]: checked(op.made_of, {**read, **scope})}
 
 
 def with_needed(op: Op, door: Door, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -482,12 +495,3 @@ def with_needed(op: Op, door: Door, given: Mapping[str, Any]) -> Mapping[str, An
         if one.is_needed and given.get(name) is None:
             raise error(OptionError, name, "a value", "none")
     return given
-
-
-def _positional(op: Op) -> list[str]:
-    parameters = inspect.signature(op.method).parameters.values()
-    return [
-        one.name
-        for one in parameters
-        if one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and one.name != "self"
-    ]

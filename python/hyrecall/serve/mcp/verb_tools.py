@@ -73,6 +73,8 @@ def _tool(op: Op) -> Tool:
 
     async def reply(session: CallerSession, given: Arguments) -> ToolReply:
         asked = {name: getattr(given, name) for name in given.model_fields_set}
+        for right in sorted(op.rights(asked)):
+            session.check_right(right)
         store = CallersStore(session.memory._sync, session.caller)
         data = await session.memory._run(
             lambda: to_jsonable_python(answer(op, asked, store), inf_nan_mode="null")
@@ -83,7 +85,7 @@ def _tool(op: Op) -> Tool:
 
     return Tool(
         op.name, op.title, words_of(op), model_of(op, "mcp", Arguments), returns, op.effect,
-        reply, op.is_repeatable, op.shows,
+        reply, op.is_repeatable, op.shows == "*",
     )  # fmt: skip
 
 

@@ -69,10 +69,10 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
     """Return the function of a route: it takes what its signature shows to FastAPI."""
 
     async def route(request: Request, asked: BaseModel, who: Caller, **given: Any) -> Response:
-        for right in sorted(op.rights):
-            require(who, right)
         options = options_of(request)
         given |= {name: getattr(asked, name) for name in asked.model_fields_set}
+        for right in sorted(op.rights(given)):
+            require(who, right)
         names = narrow(who, {name: given.pop(name, None) for name in op.scope})
         _check_sizes(options, op, given)
         memory = memory_of(request)
