@@ -36,23 +36,16 @@ MODULES = {
     "report": "hyrecall.cli.info_command",
     "serve_command": "hyrecall.cli.serve_command",
     "settings": "hyrecall.cli.settings",
-    "asking": "hyrecall.distributed.asking",
     "part_answers": "hyrecall.distributed.batch_recall",
     "query_parts": "hyrecall.distributed.batch_recall",
     "slices": "hyrecall.distributed.batch_recall",
-    "build_worker": "hyrecall.distributed.build_worker",
     "building": "hyrecall.distributed.building",
-    "crew": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
-    "routing": "hyrecall.distributed.generations",
-    "distributed_opening_module": "hyrecall.distributed.opening",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
-    "ray_shards": "hyrecall.distributed.ray_shards",
     "rebalancing": "hyrecall.distributed.rebalancing",
     "row_places": "hyrecall.distributed.row_places",
     "saved": "hyrecall.distributed.saved",
     "newer_versions": "hyrecall.distributed.sharded",
-    "turns": "hyrecall.distributed.shards",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
     "minilm": "hyrecall.embed.transformer",
@@ -97,11 +90,8 @@ MODULES = {
     "writing": "hyrecall.memory.sql.writing",
     "upkeep": "hyrecall.memory.upkeep",
     "view": "hyrecall.memory.view",
-    "counts_module": "hyrecall.parts.counts",
-    "parts_frames_module": "hyrecall.parts.frames",
-    "plain": "hyrecall.parts.frames",
     "merging": "hyrecall.parts.merging",
-    "part": "hyrecall.parts.part",
+    "manifest_module": "hyrecall.segments.manifest",
     "request": "hyrecall.parts.request",
     "regex": "hyrecall.arm.regex",
     "recall_batch_module": "hyrecall.recall.batch",
@@ -181,30 +171,16 @@ NAMES = {
     "hyrecall.cli.show": "Snippets print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
     "hyrecall.distributed.batch_recall": "QueryPart query_files",
-    "hyrecall.distributed.build_worker": "do_task",
-    "hyrecall.distributed.channel": (
-        "Channel Ended Late Messages Pending PipeClosed START_SECONDS message plain_error "
-        "rebuild system_error"
-    ),
-    "hyrecall.distributed.generations": "Generations ShardRouter ShardGeneration",
-    "hyrecall.distributed.opening": "_seal",
-    "hyrecall.distributed.ray_cluster": (
-        "RayNode Reserved UNITS check_room default_gpus most_actors read_reserved"
-    ),
-    "hyrecall.distributed.ray_shards": "RayShard",
-    "hyrecall.distributed.replicated": "Replica ReplicatedShard",
+    "hyrecall.distributed.ray_cluster": "RayShard default_gpus read_reserved room",
     "hyrecall.distributed.row_places": (
-        "RowCounts cell_kinds distributed_pack=pack heavy_slots large_cells most_rows rows_of"
+        "RowCounts cell_kinds distributed_pack=pack place_counts rows_of"
     ),
     "hyrecall.distributed.sharded": "NewerVersions",
-    "hyrecall.distributed.shards": (
-        "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening Question"
-    ),
+    "hyrecall.distributed.shards": "LocalShard OpenShards SavedShard ShardOpening ShardRouter",
     "hyrecall.distributed.shards_file": (
         "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
     ),
     "hyrecall.distributed.source_files": "source_files",
-    "hyrecall.distributed.worker": "IndexAnswerer MOST_RECENT",
     "hyrecall.embed.choose": "duration timeout_of",
     "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
     "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
@@ -297,7 +273,6 @@ NAMES = {
     "hyrecall.migrate.qdrant": "API_KEY",
     "hyrecall.migrate.records": "as_vector",
     "hyrecall.parts.counts": "parts_Counts=Counts",
-    "hyrecall.parts.spreading": "Share joined_alone sum_shares widest_runs",
     "hyrecall.recall.arms": "newest_rows",
     "hyrecall.recall.batch": "RecallSource Steps",
     "hyrecall.recall.grouping": "shown_threads",

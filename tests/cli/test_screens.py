@@ -40,7 +40,7 @@ INDEX = (
 )
 SHARDS = (
     "shards build notes.parquet notes.shards --key id --cell tenant --text body=title+text "
-    "--shards 2 --workers 1"
+    "--shards 2"
 )
 STORE = (
     "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "

@@ -22,8 +22,7 @@ from laws.engine import EngineSubject, table
 from oracle.corpus import Draw, draw_mix, draw_rows, draw_shape
 from seams import (
     LocalShard,
-    ProcessShard,
-    build_worker,
+    building,
     encode_cell,
     parts,
     rebalancing,
@@ -31,9 +30,7 @@ from seams import (
 )
 
 
-def worlds(
-    seeds: range, folder: Path, patch: pytest.MonkeyPatch, subject: type[EngineSubject]
-) -> int:
+def worlds(seeds: range, folder: Path, subject: type[EngineSubject]) -> int:
     """Build and rebalance the shards of random tables; return the calls that were answered."""
     answered = 0
     for seed in seeds:
@@ -47,7 +44,7 @@ def worlds(
         source = write_files(folder / f"{seed}", whole, chance)
         output = folder / f"{seed}-shards"
         n = SHARDS[seed % len(SHARDS)]
-        made = built(patch, source, schema, output, shards=n, analyzer=analyzer)
+        made = built(source, schema, output, shards=n, analyzer=analyzer)
         assert len(made.shards) == n
         assert made.rows == whole.num_rows
         answered += same_calls(subject, shape, rows, one, output, draw)
@@ -63,21 +60,21 @@ def test_random_tables(
     subject: type[EngineSubject], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: Effort
 ) -> None:
     n = effort.cases(quick=8, full=200)
-    assert worlds(range(n), tmp_path, monkeypatch, subject) > 3 * n
+    assert worlds(range(n), tmp_path, subject) > 3 * n
 
 
 def test_planted_numbers_of_each_file_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each unit numbers its rows from 0, so ties come in another order."""
-    spill = build_worker.spill_unit
+    spill = building.spill_unit
 
     def planted(number: int, unit: Any, *rest: Any) -> None:
         spill(number, type(unit)(**{**vars(unit), "first_seq": 0}), *rest)
 
-    monkeypatch.setattr(build_worker, "spill_unit", planted)
+    monkeypatch.setattr(building, "spill_unit", planted)
     with pytest.raises((LawBroken, hr.HyrecallError)):
-        worlds(range(20), tmp_path, monkeypatch, EngineSubject)
+        worlds(range(20), tmp_path, EngineSubject)
 
 
 def test_planted_rows_that_stay_behind_are_seen(
@@ -91,7 +88,7 @@ def test_planted_rows_that_stay_behind_are_seen(
 
     monkeypatch.setattr(rebalancing._Move, "_write", planted)
     with pytest.raises((LawBroken, hr.HyrecallError, AssertionError)):
-        worlds(range(8), tmp_path, monkeypatch, EngineSubject)
+        worlds(range(8), tmp_path, EngineSubject)
 
 
 def test_planted_hash_of_text_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +99,7 @@ def test_planted_hash_of_text_is_seen(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(row_places, "encode_cell", planted)
     with pytest.raises((LawBroken, hr.HyrecallError)):
-        worlds(range(20), tmp_path, monkeypatch, EngineSubject)
+        worlds(range(20), tmp_path, EngineSubject)
 
 
 ODD = ("", " ", "1", "None", "null", "('a', 'b')", "a", "\u00e9", "e\u0301", "\U0001f375", "a\0b",
@@ -125,7 +122,7 @@ def test_cells_that_look_alike_are_told_apart(
     )
     schema = hr.Schema(key="id", cell=("a", "b"), text="text")
     source = write_files(tmp_path / "in", rows, random.Random(1))
-    built(monkeypatch, source, schema, tmp_path / "out", shards=7)
+    built(source, schema, tmp_path / "out", shards=7)
     one = hr.Index.build(rows, schema, device="cpu")
     scope = [hr.Scope([cell]) for cell in cells]
     scope += [hr.Scope.matching(a="a", b=hr.ANY), hr.Scope.matching(a="", b=0), hr.Scope([])]
@@ -157,7 +154,7 @@ def test_a_cell_larger_than_a_shard(
     rows = large(400, thread is not None)
     schema = hr.Schema(key="id", cell="user", text="text", thread=thread)
     source = write_files(tmp_path / "in", rows, random.Random(1))
-    made = built(monkeypatch, source, schema, tmp_path / "out", shards=5)
+    made = built(source, schema, tmp_path / "out", shards=5)
     assert [cell for cell, _ in made.placement.split] == [("big",)]
     assert len(made.placement.shards_of("big")) == 5
     assert max(one.rows for one in made.shards) < 1.5 * 400 / 5
@@ -186,7 +183,7 @@ def test_a_key_twice_in_a_cell_is_refused_also_over_shards(
         schema = hr.Schema(key="id", cell="user", text="text", thread=thread)
         source = write_files(tmp_path / f"in-{thread}", twice, random.Random(1))
         with pytest.raises(hr.KeyConflictError, match=r"unique within a cell|hold yet"):
-            built(monkeypatch, source, schema, tmp_path / f"out-{thread}", shards=5)
+            built(source, schema, tmp_path / f"out-{thread}", shards=5)
 
 
 def test_a_table_without_rows_and_shards_without_rows(
@@ -198,7 +195,7 @@ def test_a_table_without_rows_and_shards_without_rows(
         pq.write_table(
             pa.table({"id": ["a"], "user": ["ann"], "text": ["tea"]}).slice(0, n), source
         )
-        made = built(monkeypatch, source, schema, tmp_path / f"out-{n}", shards=3)
+        made = built(source, schema, tmp_path / f"out-{n}", shards=3)
         assert sum(one.rows for one in made.shards) == n
         moved = rebalance(tmp_path / f"out-{n}", shards=2, threads=1)
         assert [one.rows for one in moved.shards].count(0) == 2 - n
@@ -225,7 +222,7 @@ def test_the_parts_of_a_shard_are_joined_by_cell(
         add(build, folder, part)
 
     monkeypatch.setattr(parts.PartsBuild, "_add", counted)
-    made = built(monkeypatch, tmp_path / "in", schema, tmp_path / "out", shards=2)
+    made = built(tmp_path / "in", schema, tmp_path / "out", shards=2)
     asked: dict[str, Any] = {"text": ["tea"] * 6, "scope": users[:6], "limit": 20}
     want = hr.Index.build(rows, schema, device="cpu").recall(**asked)
     with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
@@ -239,14 +236,13 @@ def test_the_parts_of_a_shard_are_joined_by_cell(
     assert left == {"LOCK", "shards.json", *(one.folder for one in made.shards)}
 
 
-@pytest.mark.slow
-def test_real_workers_of_real_files(tmp_path: Path) -> None:
+def test_progress_a_limit_of_memory_and_a_build_that_is_complete(tmp_path: Path) -> None:
     rows = large(600, False)
     schema = hr.Schema(key="id", cell="user", text=hr.Text("text", analyzer=hr.Analyzer("word")))
     source = write_files(tmp_path / "in", rows, random.Random(2))
     told: list[tuple[int, int]] = []
     made = build_shards(
-        source, schema, tmp_path / "out", shard_rows=200, workers=2, memory_limit=2**29,
+        source, schema, tmp_path / "out", shard_rows=200, memory_limit=2**28,
         bm25=hr.BM25("okapi"), progress=lambda *now: told.append(now),
     )  # fmt: skip
     assert len(made.shards) == 3
@@ -256,12 +252,9 @@ def test_real_workers_of_real_files(tmp_path: Path) -> None:
     assert left == {"LOCK", "shards.json", *(one.folder for one in made.shards)}
     one = hr.Index.build(rows, schema, bm25=hr.BM25("okapi"), device="cpu")
     asked = {"text": ["oak", "elm"], "scope": ["big", "ann"]}
-    with ShardedIndex.open(tmp_path / "out", processes=True, device="cpu", threads=1) as index:
-        assert index.recall_one(text="oak", scope="ann").keys
-        begun = [one.pid for one in index.shards if isinstance(one, ProcessShard)]
-        assert begun.count(None) == 2, "only the process that is asked begins"
+    with ShardedIndex.open(tmp_path / "out", device="cpu", threads=1) as index:
         assert index.recall(**asked).to_arrow().equals(one.recall(**asked).to_arrow())
-        # The folder is rebalanced beneath the processes, which keep what they have opened.
+        # The folder is rebalanced beneath the index, which keeps what it has opened.
         rebalance(tmp_path / "out", shards=2)
         hits = index.recall(**asked)
         assert not hits.degraded

@@ -97,7 +97,7 @@ def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.Monk
         "filter": hr.Filter(tags="a"), "shaping": (hr.MMR(0.5, vector="half"),),
     }  # fmt: skip
     want = one.recall(**asked).to_arrow()
-    built(monkeypatch, source, schema, tmp_path / "out", shards=3)
+    built(source, schema, tmp_path / "out", shards=3)
     for n_shards in (3, 7, 2):
         rebalance(tmp_path / "out", shards=n_shards, threads=1)
         with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
@@ -113,7 +113,7 @@ def test_a_shard_whose_rows_have_no_vectors(
     rows = pa.table({"id": list(range(40)), "user": users, "v": pa.array(listed, kind)})
     schema = hr.Schema(key="id", cell="user", vector="v")
     source = write_files(tmp_path / "in", rows, random.Random(1))
-    made = built(monkeypatch, source, schema, tmp_path / "out", shards=4)
+    made = built(source, schema, tmp_path / "out", shards=4)
     assert sum(one.rows > 0 for one in made.shards) > 1
     asked: dict[str, Any] = {"vectors": [[1.0, 9.0]] * 2, "scope": ["u3", "u4"], "limit": 40}
     want = hr.Index.build(rows, schema, device="cpu").recall(**asked)
@@ -138,7 +138,7 @@ def test_files_of_other_types_or_dimensions_are_refused(
         at = first.schema.get_field_index(name)
         pq.write_table(first.set_column(at, name, values), source / "1.parquet")
         with pytest.raises(hr.OptionError, match=rf"^{name}: expected .* in .*1\.parquet, as in"):
-            built(monkeypatch, source, schema, tmp_path / f"{name}-out", shards=2)
+            built(source, schema, tmp_path / f"{name}-out", shards=2)
     source = tmp_path / "dimensions"
     source.mkdir()
     for at, vector in enumerate(([1.0, 0.0], [1.0, 0.0, 0.0])):
@@ -147,7 +147,7 @@ def test_files_of_other_types_or_dimensions_are_refused(
         rows["user"] = [f"{at}{one}" for one in users]
         pq.write_table(pa.table(rows), source / f"{at}.parquet")
     with pytest.raises(hr.HyrecallError):
-        built(monkeypatch, source, schema, tmp_path / "dimensions-out", shards=2)
+        built(source, schema, tmp_path / "dimensions-out", shards=2)
     (tmp_path / "text.parquet").write_text("tea")
     with pytest.raises(hr.DTypeError, match=r"text\.parquet: expected a parquet file"):
-        built(monkeypatch, tmp_path / "text.parquet", schema, tmp_path / "text-out", shards=2)
+        built(tmp_path / "text.parquet", schema, tmp_path / "text-out", shards=2)

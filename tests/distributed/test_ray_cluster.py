@@ -1,4 +1,4 @@
-"""Shards on the nodes of a Ray cluster: room for actors, their GPUs, and where replicas lie.
+"""Shards on the nodes of a Ray cluster: room for actors, their GPUs, and where they lie.
 
 The cluster has two nodes on this machine. Ray counts resources and does not look at the machine, so
 cores and GPUs are numbers here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import hyrecall as hr
 from distributed.saved import asked, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
-from seams import OpenShard, RayShard, ReplicatedShard, Shard, ray_cluster
+from seams import RayShard, ray_cluster
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 
@@ -61,7 +61,7 @@ def wait_until_free(cpus: float) -> None:
         time.sleep(0.1)
 
 
-def actors(shards: tuple[Shard, ...] | tuple[OpenShard, ...]) -> list[Any]:
+def actors(shards: Sequence[object]) -> list[Any]:
     out = []
     for one in shards:
         assert isinstance(one, RayShard)
@@ -77,24 +77,23 @@ def told_by(actor: Any, what: str) -> Any:
 
 @pytest.mark.usefixtures("free")
 def test_more_actors_than_cores_are_refused_and_none_is_left(paths: list[Path]) -> None:
-    with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, replicas=2)
-    assert str(fault.value).startswith(
-        "num_cpus: expected at most 0.6666 for each of 6 actors (the cluster has 4 on 2 nodes), "
-        "got 1; start_timeout="
-    )
-    with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, device="cuda:0")
-    assert str(fault.value).startswith(
-        "num_gpus: expected at most 0.5 for each of 3 actors (the cluster has 2 on 2 nodes), got 1"
-    )
-    with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, start_timeout=0)
-    assert fault.value.argument == "start_timeout"
+    for how, told in (
+        ({"num_cpus": 1.5}, "num_cpus: expected room for 3 actors of 1.5 cores and 0 GPUs, got 2 "),
+        ({"device": "cuda:0"}, "num_gpus: expected room for 3 actors of 1 cores and 1 GPUs, got 2"),
+        ({"start_timeout": 0}, "start_timeout: expected seconds above 0"),
+        ({"timeout": 0}, "timeout: expected seconds above 0"),
+    ):
+        with pytest.raises(hr.OptionError) as fault:
+            ShardedIndex.on_ray(paths, **how)  # type: ignore[arg-type]
+        assert str(fault.value).startswith(told)
+    assert "on 2 nodes with 4 cores, 2 GPUs; " in str(_refused(paths))
     assert ray.available_resources()["CPU"] == 4
-    want = whole().recall(**asked()).to_arrow()
-    with ShardedIndex.on_ray(paths, replicas=2, num_cpus=0.6666, device="cpu") as index:
-        assert index.recall(**asked()).to_arrow().equals(want)
+
+
+def _refused(paths: list[Path]) -> hr.OptionError:
+    with pytest.raises(hr.OptionError) as fault:
+        ShardedIndex.on_ray(paths, num_cpus=2)
+    return fault.value
 
 
 @pytest.mark.usefixtures("free")
@@ -122,12 +121,9 @@ def test_each_actor_has_a_gpu_where_there_are_enough(
 
 
 @pytest.mark.usefixtures("free")
-def test_replicas_of_a_shard_lie_on_different_nodes(paths: list[Path]) -> None:
-    with ShardedIndex.on_ray(paths, replicas=2, num_cpus=0.1, device="cpu", threads=1) as index:
-        for shard in index.shards:
-            assert isinstance(shard, ReplicatedShard)
-            nodes = {told_by(one, "get_node_id") for one in actors(shard.replicas)}
-            assert len(nodes) == 2, shard.name
+def test_actors_are_spread_over_the_nodes(paths: list[Path]) -> None:
+    with ShardedIndex.on_ray(paths, num_cpus=0.1, device="cpu", threads=1) as index:
+        assert len({told_by(one, "get_node_id") for one in actors(index.shards)}) == 2
 
 
 @pytest.mark.usefixtures("free")

@@ -7,37 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyrecall as hr
-from seams import (
-    UNITS,
-    RayNode,
-    Reserved,
-    check_room,
-    default_gpus,
-    most_actors,
-    ray_cluster,
-    read_reserved,
-)
+from seams import default_gpus, read_reserved, room
+
+UNITS = 10_000  # in which Ray counts
 
 
-def nodes(*sizes: tuple[float, float]) -> list[RayNode]:
-    return [RayNode(round(cpus * UNITS), round(gpus * UNITS)) for cpus, gpus in sizes]
+def nodes(*sizes: tuple[float, float]) -> list[dict[str, float]]:
+    return [{"CPU": cpus, "GPU": gpus} for cpus, gpus in sizes]
 
 
-def fit_by_hand(given: list[RayNode], n: int, reserved: Reserved) -> bool:
+def fit_by_hand(sizes: list[tuple[float, float]], n: int, wanted: tuple[float, float]) -> bool:
     """Whether actors fit, placed one after another, each with its GPUs named."""
-    cpus, gpus = (round(one * UNITS) for one in reserved)
-    left = [(one.cpus, [UNITS] * (one.gpus // UNITS)) for one in given]
+    cpus, gpus = (round(one * UNITS) for one in wanted)
+    left = [(round(own * UNITS), [UNITS] * int(cards)) for own, cards in sizes]
     for _ in range(n):
         for at, (free, cards) in enumerate(left):
             if free < cpus:
                 continue
-            wanted, taken = gpus, list(cards)
+            still, taken = gpus, list(cards)
             for card in range(len(cards)):
-                part = min(wanted, UNITS)
-                if wanted and taken[card] >= part:
+                part = min(still, UNITS)
+                if still and taken[card] >= part:
                     taken[card] -= part
-                    wanted -= part
-            if not wanted:
+                    still -= part
+            if not still:
                 left[at] = (free - cpus, taken)
                 break
         else:
@@ -53,67 +46,18 @@ WANTED = st.tuples(
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=3), st.integers(1, 9), WANTED)
-def test_actors_are_refused_where_they_cannot_all_be_placed(
+def test_actors_have_room_where_they_can_all_be_placed(
     sizes: list[tuple[float, float]], n: int, wanted: tuple[float, float]
 ) -> None:
-    given, reserved = nodes(*sizes), Reserved(*wanted)
-    assert (most_actors(given, reserved) >= n) is fit_by_hand(given, n, reserved)
-    if fit_by_hand(given, n, reserved):
-        check_room(given, n, reserved)
-        return
-    with pytest.raises(hr.OptionError) as fault:
-        check_room(given, n, reserved)
-    name = str(fault.value.argument)
-    most = float(str(fault.value).split("at most ")[1].split(" ")[0])
-    assert most < getattr(reserved, name)
-    # What the message allows fits, where the other number is no reason too, and more does not.
-    other = "num_gpus" if name == "num_cpus" else "num_cpus"
-    if not fit_by_hand(given, n, reserved._replace(**{name: 0})):
-        reserved = reserved._replace(**{other: 0})
-    if name == "num_gpus":
-        reserved = reserved._replace(num_cpus=0)
-    assert fit_by_hand(given, n, reserved._replace(**{name: most}))
-    if name == "num_cpus":
-        assert not fit_by_hand(given, n, reserved._replace(num_cpus=most + 1 / UNITS))
+    assert (room(nodes(*sizes), *wanted) >= n) is fit_by_hand(sizes, n, wanted)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "n", "wanted", "told"),
-    [
-        ([(2, 0)], 3, (1, 0), "num_cpus: expected at most 0.6666 for each of 3 actors (the cluster "
-         "has 2), got 1"),
-        ([(0, 0)], 1, (1, 0), "num_cpus: expected at most 0 for the actor (the cluster has 0)"),
-        ([(1.5, 0), (1.5, 0)], 3, (1, 0), "num_cpus: expected at most 0.75 for each of 3 actors "
-         "(the cluster has 3 on 2 nodes), got 1"),
-        ([(8, 2)], 3, (1, 1), "num_gpus: expected at most 0.5 for each of 3 actors (the cluster "
-         "has 2), got 1"),
-        ([(8, 0)], 3, (1, 1), "num_gpus: expected at most 0 for each of 3 actors (the cluster has "
-         "0), got 1"),
-        ([(8, 5)], 2, (1, 3), "num_gpus: expected at most 2 for each of 2 actors (the cluster has "
-         "5), got 3"),
-        ([(8, 0), (1, 8)], 4, (1, 1), "num_cpus: expected at most 0.25 for each of 4 actors beside "
-         "num_gpus=1 (the cluster has 9 on 2 nodes), got 1"),
-    ],
-)  # fmt: skip
-def test_the_refusal_says_what_would_fit(
-    sizes: list[tuple[float, float]], n: int, wanted: tuple[float, float], told: str
-) -> None:
-    with pytest.raises(hr.OptionError) as fault:
-        check_room(nodes(*sizes), n, Reserved(*wanted))
-    assert str(fault.value).startswith(told)
-    assert "start_timeout= waits for a cluster that grows" in str(fault.value)
-
-
-def test_a_planted_sum_over_nodes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_sum_over_nodes_is_seen() -> None:
     """An actor lies on one node: what two nodes have left together is no room for it."""
-    given, reserved = nodes((1.5, 0), (1.5, 0)), Reserved(1, 0)
-
-    def summed(given: list[RayNode], reserved: Reserved) -> int:
-        return int(sum(one.cpus for one in given) // (reserved.num_cpus * UNITS))
-
-    monkeypatch.setattr(ray_cluster, "most_actors", summed)
-    check_room(given, 3, reserved)
-    assert not fit_by_hand(given, 3, reserved)
+    sizes = [(1.5, 0.0), (1.5, 0.0)]
+    assert sum(cpus for cpus, _ in sizes) // 1 == 3
+    assert not fit_by_hand(sizes, 3, (1, 0))
+    assert room(nodes(*sizes), 1, 0) == 2
 
 
 def test_gpus_by_default() -> None:

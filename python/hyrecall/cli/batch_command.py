@@ -6,7 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -83,14 +82,13 @@ from hyrecall.distributed.saved import (
     seals_of,
     with_reasons,
 )
-from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts
 
-# ---- Who answers the slices of a batch: this process, threads that await shards, or Ray actors
+# ---- Who answers the slices of a batch: this process, or Ray actors
 
 Answer = Callable[[pa.Table, int], pa.Table]
 """Returns the hits of some queries, of which the first has that number."""
@@ -118,27 +116,6 @@ class Here:
     def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
         """Return what answers the rows."""
         return lambda: self._answer(rows.table(), first)
-
-
-class InThreads:
-    """Answers in threads: shards of other processes search one slice while another is merged."""
-
-    n_ahead = 1
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self._pool = ThreadPoolExecutor(self.n_ahead + 1, "hyrecall-batch")
-
-    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
-        """Begin to answer the rows."""
-        table = _parsed(rows)
-        if not isinstance(table, pa.Table):
-            return table
-        return self._pool.submit(self._answer, table, first).result
-
-    def close(self) -> None:
-        """End the threads; what no thread has begun is dropped."""
-        self._pool.shutdown(cancel_futures=True)
 
 
 class OnRay:
@@ -402,11 +379,6 @@ def crew_of(
             ray = OnRay(make, **actors)
             ended.callback(ray.close)
             yield ray
-        elif isinstance(job.index, ShardedIndex):
-            crew = InThreads(job.answer)
-            ended.callback(job.index.close)  # last
-            ended.callback(crew.close)
-            yield crew
         else:
             yield Here(job.answer)
 
@@ -656,8 +628,7 @@ def batch(
 ) -> None:
     """Answer a file of queries, each within its own scope.
 
-    With several folders, each is a shard in a process of its own; the hits are those of one index
-    with all documents.
+    With several folders, each is a shard; the hits are those of one index with all documents.
 
     The file is read, answered and written in slices. The output has the columns of
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, followed by
@@ -682,7 +653,7 @@ def batch(
         if value is not None and not ray:
             raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
     opening = opening_of(threads, memory, verify, pin)
-    index = open_saved(folders, opening, processes=not ray)
+    index = open_saved(folders, opening)
     facts, seals = facts_of(index), seals_of(folders)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,

@@ -1,8 +1,8 @@
 """An index split into shards: the same replies as a single index, bit for bit.
 
 :func:`build_shards` builds the shards of a large table, :func:`rebalance` changes their number.
-:class:`ShardedIndex` queries shards in this process, or each in its own process. Any engine can
-make the same calls for a :class:`Request`: :meth:`Index.statistics` of each shard,
+:class:`ShardedIndex` queries shards in this process, or each in a Ray actor. Any engine can make
+the same calls for a :class:`Request`: :meth:`Index.statistics` of each shard,
 :meth:`Statistics.sum`, :meth:`Index.candidates` of each shard, and :func:`merge`.
 
 :class:`BatchRecall` is a function from a table of queries to a table of hits, for engines such as
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hyrecall.base.lazily import lazily
 from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.dataset import DatasetHits, recall_dataset
-from hyrecall.distributed.sharded import ShardedIndex, ShardHealth
+from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards_file import Placement, ShardEntry, Shards
 from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
@@ -36,7 +36,6 @@ __all__ = [
     "Placement",
     "Request",
     "ShardEntry",
-    "ShardHealth",
     "ShardedIndex",
     "Shards",
     "Statistics",

@@ -25,6 +25,7 @@ from hyrecall.distributed.saved import (
     DEGRADED,
     Opened,
     check_seals,
+    encode,
     facts_of,
     n_shards,
     open_saved,
@@ -39,7 +40,6 @@ from hyrecall.distributed.source_files import PARQUET, ending, has_rows
 from hyrecall.embed import StaticEmbedder
 from hyrecall.embed.protocol import composed
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ScopeError, ShapeError, error
-from hyrecall.parts.frames import decode, encode
 from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts
 
@@ -366,7 +366,8 @@ class BatchRecall:
             equals=_by_arm("equals", {} if equals is None else equals),
         )
         self._data = {name: encode(name, one) for name, one in given.items()}
-        self._scope = encode("scope", fixed)
+        self._options = {name: _own(one) for name, one in given.items()}
+        self._scope = fixed
         self._marks_errors = on_error == "column"
         self._opening = ShardOpening(device, threads, memory, verify, pin)
         self._index: Opened | None = open_saved(folders, self._opening)
@@ -401,7 +402,7 @@ class BatchRecall:
         """
         table = _read_table(queries, self.columns)
         index = self._opened()
-        size = slice_size(facts_of(index), self._options(), n_shards(index))
+        size = slice_size(facts_of(index), self._options, n_shards(index))
         made = [self._slice(table.slice(first, size), first)
                 for first in range(0, max(table.num_rows, 1), size)]  # fmt: skip
         return with_reasons(pa.concat_tables(made), reasons_in(made))
@@ -441,7 +442,7 @@ class BatchRecall:
         asked = self._asked
         return {
             "index": list(self._seals), "text": asked.text, "vectors": asked.vectors,
-            "scope": list(asked.scope) or self._scope, "key": asked.key,
+            "scope": list(asked.scope) or encode("scope", self._scope), "key": asked.key,
             "equals": dict(asked.equals), "errors in a column": self._marks_errors,
             "options": {name: one for name, one in self._data.items() if name != "now"},
             "hyrecall": __version__,
@@ -450,12 +451,12 @@ class BatchRecall:
     @property
     def now(self) -> datetime:
         """The time from which ages count."""
-        now: datetime = decode("now", self._data["now"])
+        now: datetime = self._options["now"]
         return now
 
     def at(self, now: datetime) -> BatchRecall:
         """Return a copy with another time from which ages count."""
-        return self._but(_data={**self._data, "now": encode("now", call_time(now))})
+        return self._but(_options={**self._options, "now": call_time(now)})
 
     @check_objects
     def for_cpus(self, n: float) -> BatchRecall:
@@ -497,9 +498,6 @@ class BatchRecall:
             self._index, self._embedders = index, embedders_at_open(None, facts_of(index))
         return self._index
 
-    def _options(self) -> dict[str, Any]:
-        return {name: decode(name, one) for name, one in self._data.items()}
-
     def _nothing(self) -> pa.Table:
         """Return a table of no queries."""
         vectors = pa.list_(pa.float32())
@@ -534,13 +532,13 @@ class BatchRecall:
         return with_reasons(pa.concat_tables(rows), reasons_in(rows))
 
     def _answer(self, queries: pa.Table) -> pa.Table:
-        index, options = self._opened(), self._options()
+        index, options = self._opened(), dict(self._options)
         key = self._asked.key
         assert key is not None
         given = self._asked.arguments(
             queries,
             has_texts=bool(facts_of(index).text_arms),
-            scope=decode("scope", self._scope),
+            scope=self._scope,
         )
         filters = self._asked.filters(queries, options.get("filter"))
         if filters is not None:
@@ -581,6 +579,11 @@ def _read_table(queries: object, columns: Sequence[str]) -> pa.Table:
         got = f"{queries.column_names}"[:120]
         raise error(OptionError, "queries", f"a column {missing[0]!r}", got)
     return queries.select(list(columns))
+
+
+def _own(value: Any) -> Any:
+    """Return a value with a copy of a list or dict: the caller may change its own."""
+    return type(value)(value) if type(value) in (list, dict) else value
 
 
 def _name(argument: str, value: object) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from hyrecall.distributed.batch_recall import (
     parts_of,
     query_files,
 )
+from hyrecall.distributed.ray_cluster import map_on_ray
 from hyrecall.distributed.shards_file import read_folders
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
 
@@ -136,28 +138,25 @@ def recall_dataset(
             recall = recall.at(_begin(folder, job, recall.now, is_resumed=resume))
             left = [one for one in parts if not (folder / one.output).exists()]
             done = _Done(parts, left, tell)
-            run = _on_ray(concurrency, num_cpus, num_gpus) if on_ray else _here
-            for number, counts, fault in run(recall, left, folder):
+            answers: Iterator[Answer]
+            if on_ray:
+                answers = map_on_ray(
+                    partial(_answer, recall.for_cpus(num_cpus), folder),
+                    [one._asdict() for one in left],
+                    device=recall._opening.device, concurrency=concurrency,
+                    num_cpus=num_cpus, num_gpus=num_gpus,
+                )  # fmt: skip
+            else:
+                answers = (answer_part(recall, one, folder) for one in left)
+            for number, counts, fault in answers:
                 done.add(parts[number], counts, fault)
             return _end(folder, parts, recall, done, len(parts) - len(left))
     except WriterBusyError:
         raise error(WriterBusyError, "output", "no other run to it", "an active one") from None
 
 
-def _here(recall: BatchRecall, parts: Iterable[QueryPart], folder: Path) -> Iterator[Answer]:
-    for part in parts:
-        yield answer_part(recall, part, folder)
-
-
-def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float | None) -> Any:
-    from hyrecall.distributed.ray_dataset import ray_answers
-
-    def run(recall: BatchRecall, parts: list[QueryPart], folder: Path) -> Iterator[Answer]:
-        return ray_answers(
-            recall, parts, folder, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus
-        )
-
-    return run
+def _answer(recall: BatchRecall, folder: Path, **part: Any) -> Answer:
+    return answer_part(recall, QueryPart(**part), folder)
 
 
 class _Done:

@@ -17,11 +17,11 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import check_keywords, same_options
 from hyrecall.base.joining import Joiner
+from hyrecall.distributed.saved import encode
 from hyrecall.distributed.sharded import NewerVersions, ShardedIndex
 from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits, QueryHits, single_query
 from hyrecall.index import Index
-from hyrecall.parts.frames import encode
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -96,18 +96,6 @@ class IndexReplica:
     def counts(self) -> dict[str, int]:
         """Return the number of single queries and the number of batches that answered them."""
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
-
-    def check_health(self) -> None:
-        """Raise if no shard answers, so that Ray Serve replaces the replica.
-
-        Raises
-        ------
-        ShardLostError
-        """
-        if isinstance(self._index, ShardedIndex):
-            health = self._index.health()
-            if all(one.is_lost for one in health.values()):
-                raise error(ShardLostError, "shards", "an answer of at least one", "none")
 
     def _answer(self, queries: Sequence[dict[str, Any]]) -> list[QueryHits]:
         """Answer queries with equal keys as a batch."""

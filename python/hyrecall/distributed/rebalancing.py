@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,16 +13,14 @@ import pyarrow as pa
 
 from hyrecall import _core
 from hyrecall.base import disk
-from hyrecall.base.arguments import as_int, check_keywords, read_path
+from hyrecall.base.arguments import check_keywords, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
-from hyrecall.distributed.building import read_sizes
+from hyrecall.distributed.building import read_memory, read_sizes
 from hyrecall.distributed.row_places import (
     RowCounts,
-    heavy_slots,
-    large_cells,
-    most_rows,
     pack,
+    place_counts,
     rows_of,
 )
 from hyrecall.distributed.shards_file import (
@@ -38,16 +36,12 @@ from hyrecall.distributed.shards_file import (
     remove_unused,
     write_shards,
 )
-from hyrecall.errors import OptionError, error
 from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import OpenOptions, open_index
-from hyrecall.segments.parts import LEAST_MEMORY, unfinished_folder
+from hyrecall.segments.parts import unfinished_folder
 from hyrecall.segments.saving import save_index
 from hyrecall.segments.segments import IndexFacts, Segment, State, seqs_of
 from hyrecall.segments.writer import merge_order, take_rows
-
-MEMORY = 2 * 2**30
-"""Bytes that a rebalancing may use, unless ``memory_limit`` is given."""
 
 _BASE_BYTES = 160 * 2**20
 _PEAK_PER_SAVED_BYTE = 3.0  # the rows of a segment during a merge, and the memory of sorting
@@ -117,17 +111,14 @@ def rebalance(
     >>> rows = {"id": [1, 2, 3], "user": ["ann", "bob", "cyd"], "text": ["tea", "milk", "hot tea"]}
     >>> pq.write_table(pa.table(rows), folder / "rows.parquet")
     >>> schema = hr.Schema(key="id", cell="user", text="text")
-    >>> build_shards(folder, schema, folder / "shards", shards=1, workers=1).generation
+    >>> build_shards(folder, schema, folder / "shards", shards=1).generation
     1
     >>> moved = rebalance(folder / "shards", shards=3)
     >>> moved.generation, sorted(one.rows for one in moved.shards)
     (2, [1, 1, 1])
     """
     read_sizes(shards, shard_rows)
-    limit = MEMORY if memory_limit is None else as_int(memory_limit)
-    if limit is None or limit < LEAST_MEMORY:
-        wish = f"an int of at least {LEAST_MEMORY} bytes"
-        raise error(OptionError, "memory_limit", wish, repr(memory_limit))
+    limit = read_memory(memory_limit)
     count, tell = choose_threads(threads), read_progress(progress)
     path = read_path(folder)
     PlacedShards.read(path)  # first: no lock file is made in a folder without shards
@@ -198,23 +189,15 @@ class _Move:
 
     def _place(self, before: Placement) -> Placement:
         """Choose the shard of each slot and part by counts of rows."""
-        most = most_rows(self._placed.shards.rows, self._n)
-        counts = self._counted()
-        heavy = heavy_slots(counts, most) if self._n > 1 else set()
-        large = set(before.parts)
-        if heavy:
-            large |= large_cells(self._counted(heavy), most)
-        if large:
-            counts = self._counted((), large)
+        n_rows = self._placed.shards.rows
+        counts = place_counts(self._counted, n_rows, self._n, before.parts)
         for cell, values in ((before.encode(one), one) for one, _ in before.split):
             if cell not in counts.parts:  # all of its documents were deleted
                 counts.parts[cell] = np.zeros(N_PARTS, np.int64)
                 counts.values[cell] = values
         return pack(before.columns, counts, self._n, before)
 
-    def _counted(
-        self, heavy: Sequence[int] | set[int] = (), large: Sequence[bytes] | set[bytes] = ()
-    ) -> RowCounts:
+    def _counted(self, heavy: Collection[int], large: Collection[bytes]) -> RowCounts:
         counts = RowCounts()
         for facts, state in self._opened:
             for segment in state.segments:

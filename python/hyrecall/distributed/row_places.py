@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 
 Numbers = npt.NDArray[np.int64]
-Kinds = Sequence[tuple[str, str]]
 
 
 @dataclass
@@ -50,37 +49,6 @@ class RowCounts:
             elif slot in heavy:
                 self.cells[cell] = self.cells.get(cell, 0) + int(sizes[at])
                 self.values[cell] = rows.values[at]
-
-    def plus(self, other: RowCounts) -> RowCounts:
-        """Return the sum of both."""
-        made = RowCounts(self.slots + other.slots, dict(self.cells), dict(self.parts))
-        made.values = self.values | other.values
-        for cell, n_rows in other.cells.items():
-            made.cells[cell] = made.cells.get(cell, 0) + n_rows
-        for cell, own in other.parts.items():
-            made.parts[cell] = made.parts.get(cell, 0) + own
-        return made
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        cells = [[list(self.values[one]), n] for one, n in self.cells.items()]
-        parts = [[list(self.values[one]), own.tolist()] for one, own in self.parts.items()]
-        return {"slots": self.slots.tolist(), "cells": cells, "parts": parts}
-
-    @staticmethod
-    def from_dict(data: Mapping[str, Any], kinds: Kinds) -> RowCounts:
-        """Make counts from the result of :meth:`to_dict`."""
-        made = RowCounts(np.array(data["slots"], np.int64))
-        for values, n_rows in data["cells"]:
-            made.cells[made._named(values, kinds)] = n_rows
-        for values, own in data["parts"]:
-            made.parts[made._named(values, kinds)] = np.array(own, np.int64)
-        return made
-
-    def _named(self, values: Sequence[object], kinds: Kinds) -> bytes:
-        cell = encode_cell(values, kinds)
-        self.values[cell] = tuple(values)
-        return cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +168,21 @@ def heavy_slots(counts: RowCounts, most: int) -> set[int]:
 def large_cells(counts: RowCounts, most: int) -> set[bytes]:
     """Return the cells that have more than ``most`` rows."""
     return {cell for cell, n_rows in counts.cells.items() if n_rows > most}
+
+
+def place_counts(
+    counted: Callable[[Collection[int], Collection[bytes]], RowCounts],
+    n_rows: int,
+    n_shards: int,
+    split: Iterable[bytes] = (),
+) -> RowCounts:
+    """Count rows by slot, and by part those of cells that are or become split."""
+    # ``counted`` counts all rows, by cell in heavy slots, and by part in large cells.
+    most = most_rows(n_rows, n_shards)
+    counts, large = counted((), ()), set(split)
+    if n_shards > 1 and (heavy := heavy_slots(counts, most)):
+        large |= large_cells(counted(heavy, ()), most)
+    return counted((), large) if large else counts
 
 
 def pack(

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from hyrecall.ask.filters import Filter
+from hyrecall.ask.predicates import AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull
+from hyrecall.ask.queries import All, Boost, Phrase, Prefix
+from hyrecall.ask.queries import Any as Any_
+from hyrecall.ask.recipe import known_parts, to_data
 from hyrecall.ask.request import CallOptions, Search
+from hyrecall.ask.scope import ANY, Scope, ScopePattern
+from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
+from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.distributed.shards_file import find_folders
-from hyrecall.errors import IndexMismatchError, ShardLostError, error
+from hyrecall.errors import DTypeError, IndexMismatchError, ShardLostError, error
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders
@@ -26,22 +37,16 @@ Opened = Index | ShardedIndex
 def open_saved(
     folders: Sequence[Path],
     opening: ShardOpening,
-    *,
-    processes: bool = False,
 ) -> Opened:
-    """Open the folders as an index, or as shards, each in its own process if ``processes``."""
+    """Open the folders as an index, or as shards of one."""
     if find_folders(folders).is_index:
         return opening.open(folders[0])
-    return ShardedIndex.open(folders, processes=processes, **opening.options)
+    return ShardedIndex.open(folders, **opening.options)
 
 
 def facts_of(index: Opened) -> IndexFacts:
     """Return the facts of an index, which all of its shards share."""
-    if isinstance(index, Index):
-        return index._facts
-    shard: Any = index.shards[0]
-    facts: IndexFacts = shard.facts
-    return facts
+    return index._facts
 
 
 def n_shards(index: Opened) -> int:
@@ -118,3 +123,51 @@ def reasons_in(tables: Iterable[pa.Table]) -> dict[str, list[str]]:
     for table in tables:
         out |= json.loads((table.schema.metadata or {}).get(DEGRADED, b"{}"))
     return out
+
+
+# ---- The arguments of a call as plain data for JSON, by which a job is recognised ----
+
+_PLAIN = (bool, int, float, str)
+_SCALARS = frozenset((*_PLAIN, type(None)))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+
+
+_CODES: dict[type, Callable[[Any], Any]] = {
+    tuple: list,
+    dict: lambda value: [list(pair) for pair in value.items()],
+    Scope: lambda value: list(value.cells),
+    ScopePattern: lambda value: list(value.parts),
+    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    Filter: lambda value: [value.op, list(value.predicates), list(value.parts)],
+    **dict.fromkeys((RRF, WeightedSum, Max, DBSF, Phrase, Prefix, Boost), _fields),
+    **dict.fromkeys((datetime, date, time), lambda value: value.isoformat()),
+    **dict.fromkeys(
+        (AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull), lambda value: list(value.values)
+    ),
+    **dict.fromkeys((All, Any_), lambda value: list(value.queries)),
+}  # fmt: skip
+
+
+def encode(argument: str, value: Any) -> Any:
+    """Return an argument of a call as plain data; what cannot be compared so is refused."""
+    value = python_scalar(as_list(value))
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        value = value.tolist()
+    if value is None or isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, list):
+        if _SCALARS.issuperset(map(type, value)):
+            return value
+        return [encode(argument, one) for one in value]
+    if value is ANY:
+        return {"kind": "ANY"}
+    kind = dict if isinstance(value, Mapping) else type(value)
+    if kind in _CODES:
+        return {"kind": kind.__name__, "of": encode(argument, _CODES[kind](value))}
+    if kind in known_parts().values():
+        return {"kind": "part", "of": to_data(value)}
+    wish = "plain data that another process can read (no function, no graph)"
+    raise error(DTypeError, argument, wish, repr(value)[:80])

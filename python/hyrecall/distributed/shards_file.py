@@ -558,11 +558,6 @@ class PlacedShards(NamedTuple):
         """The saved indexes, in the order of the placement's numbers."""
         return [self.folder / one.folder for one in self.shards.shards]
 
-    @property
-    def seals(self) -> list[str | None]:
-        """The version of each saved index: later versions may have cells of other shards."""
-        return [one.manifest for one in self.shards.shards]
-
     def check(
         self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
     ) -> None:
@@ -615,7 +610,9 @@ class SavedFolders(NamedTuple):
 
     @property
     def seals(self) -> tuple[str, ...]:
-        """The seal of each saved version, as its folder holds it now."""
+        """The seal of each saved version: the one to open, or else the one that is there now."""
+        if self.placed is not None:
+            return tuple(one.manifest for one in self.placed.shards.shards)
         return tuple(read_seal(one / MANIFEST) for one in self.folders)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,17 +59,13 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Unit:
-    """Row groups of one file, which a worker reads in one task."""
+    """Row groups of one file, which are read in one step."""
 
     path: str
     first_group: int
     end_group: int
     first_seq: int
     rows: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
 
 
 def columns_of(schema: Schema) -> tuple[str, ...]:

@@ -3,47 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall import _core
-from hyrecall.base.arguments import check_keywords, set_fields
+from hyrecall.base.arguments import check_keywords
 from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import pack, reading, unpack
 
-# ---- Checks arrays that came from another process, before their sizes are used for allocations
-
-Kinds = Mapping[str, Any]
-"""The dtype of each array, by its name."""
-
-
-def check_arrays(argument: str, arrays: Mapping[str, Any], kinds: Kinds) -> None:
-    """Refuse missing arrays and wrong dtypes or dimensions; further arrays are allowed."""
-    for name, kind in kinds.items():
-        array = arrays.get(name)
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype != kind:
-            got = "none" if array is None else str(getattr(array, "dtype", type(array).__name__))
-            raise error(OptionError, argument, f"{name} of {np.dtype(kind)}", got)
-
-
-def are_ends(ends: np.ndarray, n_lists: int, n_entries: int) -> bool:
-    """Whether an array has valid end offsets of ``n_lists`` lists in ``n_entries`` entries."""
-    if n_lists < 0 or len(ends) != n_lists + 1 or ends[0] != 0 or ends[-1] != n_entries:
-        return False
-    return bool((ends[1:] >= ends[:-1]).all())
-
-
-# ---- The integers that BM25 counts for a request, of one index or summed over its shards ----
-
-KIND = "hyrecall statistics"
-
-_COUNTS = ("numbers", "freqs", "thread_freqs")
-MOST_COUNT = 2**62
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
-_KINDS = dict.fromkeys((*_ARRAYS, "queries"), np.int64)
 N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
 
 Array = npt.NDArray[Any]
@@ -61,21 +31,6 @@ class Counts(NamedTuple):
         """Make counts from those of the engine."""
         return Counts(queries, tuple(arms), native.arrays())
 
-    def check(self) -> None:
-        """Refuse arrays that do not fit together; they may come from another process."""
-        queries, arrays = self.queries, self.arrays
-        check_arrays("statistics", {**arrays, "queries": queries}, _KINDS)
-        n = len(queries) * len(self.arms)
-        fits = len(arrays["numbers"]) == n * N_NUMBERS and self.refusals.max(initial=0) <= 3
-        fits &= bool((np.diff(queries) > 0).all())
-        fits &= are_ends(arrays["freq_ends"], n, len(arrays["freqs"]))
-        fits &= are_ends(arrays["thread_ends"], n, len(arrays["thread_freqs"]))
-        if not fits or len(set(self.arms)) < len(self.arms):
-            raise error(OptionError, "statistics", "arrays that fit each other", "others")
-        for name in _COUNTS:
-            if not ((arrays[name] >= 0) & (arrays[name] < MOST_COUNT)).all():
-                raise error(OptionError, "statistics", f"{name} in [0, 2^62)", "others")
-
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both counts, which must be of one request."""
         ends = ("freq_ends", "thread_ends")
@@ -88,9 +43,7 @@ class Counts(NamedTuple):
             raise error(ShapeError, "statistics", "those of one request", "others")
         summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
         summed["numbers"].reshape(-1, N_NUMBERS)[:, -1] = reasons
-        both = Counts(self.queries, self.arms, summed)
-        both.check()  # of counts below 2^62, no sum has wrapped
-        return both
+        return Counts(self.queries, self.arms, summed)
 
     @property
     def refusals(self) -> Array:
@@ -125,10 +78,6 @@ class Counts(NamedTuple):
         kept = None if asked is None else np.tile(asked, len(arms))
         made = self._picked(self._entries(queries, arms), kept)
         return _core.Statistics.from_arrays(made, len(arms), len(queries))
-
-    def picked(self, queries: Array, arms: Sequence[str]) -> dict[str, Array]:
-        """Return the arrays of some queries in some arms."""
-        return self._picked(self._entries(queries, arms), None)
 
     def _picked(self, entries: Array, kept: npt.NDArray[np.bool_] | None) -> dict[str, Array]:
         """Return the arrays of some entries; those that are not kept have no counts."""
@@ -173,7 +122,6 @@ class Statistics:
     versions: tuple[str, ...]
     sees_threads: npt.NDArray[np.bool_]
     runs: Mapping[str, Counts]
-    _bytes: bytes | None = field(init=False, default=None)  # made once for all shards
 
     @staticmethod
     def sum(parts: Sequence[Statistics]) -> Statistics:
@@ -203,53 +151,6 @@ class Statistics:
             sees = _either(sees, one.sees_threads)
         versions = tuple(version for one in parts for version in one.versions)
         return Statistics(first.request, first.index, versions, sees, runs)
-
-    def to_bytes(self) -> bytes:
-        """Return the statistics as bytes for another process: Arrow and JSON, with a checksum."""
-        if self._bytes is None:
-            set_fields(self, _bytes=self._packed())
-        assert self._bytes is not None
-        return self._bytes
-
-    def _packed(self) -> bytes:
-        arrays: dict[str, Array] = {"sees_threads": self.sees_threads.view(np.uint8)}
-        runs = []
-        for at, (name, counts) in enumerate(self.runs.items()):
-            runs.append([name, list(counts.arms)])
-            arrays[f"{at}.queries"] = counts.queries
-            arrays |= {f"{at}.{part}": counts.arrays[part] for part in _ARRAYS}
-        versions = list(self.versions)
-        header = {
-            "request": self.request, "index": self.index, "versions": versions, "runs": runs,
-        }  # fmt: skip
-        return pack(KIND, header, arrays)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Statistics:
-        """Make statistics from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not statistics, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
-        header, arrays = unpack(KIND, data)
-        with reading("the bytes of statistics"):
-            runs = {}
-            for at, (name, arms) in enumerate(header["runs"]):
-                own = {part: arrays[f"{at}.{part}"] for part in _ARRAYS}
-                counts = Counts(arrays[f"{at}.queries"], tuple(map(str, arms)), own)
-                counts.check()
-                runs[str(name)] = counts
-            check_arrays("data", arrays, {"sees_threads": np.uint8})
-            if (arrays["sees_threads"] > 1).any() or not len(arrays["sees_threads"]):
-                raise ValueError("not bools")
-            return cls(
-                str(header["request"]), str(header["index"]), tuple(map(str, header["versions"])),
-                arrays["sees_threads"].view(np.bool_), runs,
-            )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Statistics(of {len(self.versions)} shards)"

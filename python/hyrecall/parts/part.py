@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -14,29 +14,13 @@ import pyarrow as pa
 import xxhash
 
 from hyrecall.base.arguments import check_keywords
-from hyrecall.base.runtime import choose_threads
-from hyrecall.errors import OptionError, error
-from hyrecall.parts.counts import Kinds, are_ends, check_arrays
-from hyrecall.parts.frames import pack, pack_table, reading, unpack, unpack_table
 from hyrecall.segments.segments import IndexFacts
-from hyrecall.table.schema import Schema, Text
-from hyrecall.text.analyzer import Analyzer
-from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.segments.segments import State
 
 
-KIND = "hyrecall part"
-
 Array = npt.NDArray[Any]
-
-_KINDS: Kinds = {
-    "doc_ends": np.int64, "seq": np.int64, "scores": np.float32, "list_ends": np.int64,
-    "listed": np.uint32, "found": np.int64, "hidden": np.uint8, "near": np.uint32,
-    "threads": np.float32, "lengths": np.uint32, "length_shares": np.float64,
-    "priors": np.float64, "doc": np.uint32,
-}  # fmt: skip
 
 
 class Vectors(NamedTuple):
@@ -54,29 +38,6 @@ class RunPart(NamedTuple):
     n_arms: int
     n_exact: int
     arrays: Mapping[str, Array]
-
-    def check(self) -> None:
-        """Refuse arrays that do not fit together; they may come from another process."""
-        arrays = self.arrays
-        check_arrays("parts", arrays, _KINDS)
-        n_docs, n_lists = len(arrays["seq"]), (len(arrays["doc_ends"]) - 1) * self.n_arms
-        fits = self.n_arms > 0 and 0 <= self.n_exact <= self.n_arms
-        fits &= are_ends(arrays["doc_ends"], len(arrays["doc_ends"]) - 1, n_docs)
-        fits &= are_ends(arrays["list_ends"], n_lists, len(arrays["listed"]))
-        fits &= len(arrays["scores"]) == n_docs * self.n_arms and len(arrays["doc"]) == n_docs
-        if "holds" in arrays:
-            check_arrays("parts", arrays, {"holds": np.uint32})
-            fits &= len(arrays["holds"]) == n_docs
-        if "refused" in arrays:
-            check_arrays("parts", arrays, {"refused": np.uint8})
-            refused, n_queries = arrays["refused"], len(arrays["doc_ends"]) - 1
-            fits &= n_queries > 0 and len(refused) % n_queries == 0
-            fits &= bool(refused.max(initial=0) <= 3)
-        if fits:
-            sizes = np.repeat(np.diff(arrays["doc_ends"]), self.n_arms)
-            fits = bool((arrays["listed"] < np.repeat(sizes, np.diff(arrays["list_ends"]))).all())
-        if not fits:
-            raise error(OptionError, "parts", "arrays that fit each other", "others")
 
 
 @check_keywords
@@ -120,90 +81,6 @@ class Part:
         """The number of rows of the part."""
         return len(self.seqs)
 
-    def to_bytes(self) -> bytes:
-        """Return the part as bytes for another process: Arrow and JSON, with a checksum."""
-        arrays: dict[str, Array | bytes] = {
-            "rows": pack_table(self.rows),
-            "kinds": _plain_of(self.facts).kinds,
-            "seqs": self.seqs,
-            "sees_threads": self.sees_threads.view(np.uint8),
-        }
-        runs = []
-        for at, (name, run) in enumerate(self.runs.items()):
-            runs.append([name, run.n_arms, run.n_exact, sorted(run.arrays)])
-            arrays |= {f"{at}.{part}": run.arrays[part] for part in run.arrays}
-        vectors = []
-        for at, (arm, own) in enumerate(self.vectors.items()):
-            vectors.append([arm, own.dtype, own.dim])
-            arrays[f"vectors.{at}"] = own.rows.tobytes()
-            arrays[f"norms.{at}"] = own.inverse_norms
-        texts = list(self.has_text)
-        arrays |= {f"text.{at}": self.has_text[arm].view(np.uint8) for at, arm in enumerate(texts)}
-        header = {
-            "request": self.request, "index": self.index, "version": self.version,
-            "versions": list(self.versions), "device": self.device,
-            "facts": _plain_of(self.facts).data,
-            "runs": runs, "vectors": vectors, "texts": texts,
-        }  # fmt: skip
-        return pack(KIND, header, arrays)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, *, facts: IndexFacts | None = None) -> Part:
-        """Make a part from the bytes of :meth:`to_bytes`.
-
-        Parameters
-        ----------
-        data : bytes
-        facts : IndexFacts, optional
-            The facts of an open shard. Needed if an analyzer of the index is a callable.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a part, of another version, or damaged; an analyzer is a callable
-            and ``facts`` is missing.
-        DTypeError
-            Not bytes.
-        """
-        header, arrays = unpack(KIND, data)
-        with reading("the bytes of a part"):
-            rows = unpack_table(arrays["rows"])
-            known = facts if facts is not None else _facts(header["facts"], arrays["kinds"])
-            runs = {
-                str(name): RunPart(int(n), int(e), {part: arrays[f"{at}.{part}"] for part in parts})
-                for at, (name, n, e, parts) in enumerate(header["runs"])
-            }
-            for run in runs.values():
-                run.check()
-            n_rows = rows.num_rows
-            kinds: dict[str, Any] = {"seqs": np.int64, "sees_threads": np.uint8}
-            kinds |= {f"norms.{at}": np.float32 for at in range(len(header["vectors"]))}
-            kinds |= {f"text.{at}": np.uint8 for at in range(len(header["texts"]))}
-            check_arrays("data", arrays, kinds)
-            if not len(arrays["sees_threads"]) or (arrays["sees_threads"] > 1).any():
-                raise ValueError("not bools")
-            if hash_of(known) != header["index"]:
-                raise error(OptionError, "data", "a part of the index that it names", "another")
-            vectors = {
-                str(arm): Vectors(
-                    str(dtype), int(dim),
-                    np.frombuffer(arrays[f"vectors.{at}"], np.uint8).reshape(n_rows, -1)
-                    if n_rows else np.zeros((0, 1), np.uint8),
-                    arrays[f"norms.{at}"],
-                )
-                for at, (arm, dtype, dim) in enumerate(header["vectors"])
-            }  # fmt: skip
-            has_text = {
-                str(arm): arrays[f"text.{at}"].view(np.bool_)
-                for at, arm in enumerate(header["texts"])
-            }
-            return cls(
-                str(header["request"]), str(header["index"]), str(header["version"]),
-                tuple(map(str, header["versions"])), str(header["device"]),
-                arrays["sees_threads"].view(np.bool_), known, runs, rows, arrays["seqs"],
-                has_text, vectors,
-            )  # fmt: skip
-
     def __repr__(self) -> str:
         return f"Part({self.n_rows} rows)"
 
@@ -218,28 +95,15 @@ def version_of(state: State, seals: Sequence[str]) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps(told).encode())
 
 
-class _Plain(NamedTuple):
-    """The settings of an index as plain data; every answer of a shard has them."""
-
-    hash: str
-    data: Mapping[str, Any]
-    kinds: bytes
-
-
-_plain: WeakKeyDictionary[IndexFacts, _Plain] = WeakKeyDictionary()
-
-
-def _plain_of(facts: IndexFacts) -> _Plain:
-    found = _plain.get(facts)
-    if found is None:
-        found = _Plain(_hash(facts), _data(facts), pack_table(_nothing_of(facts)))
-        _plain[facts] = found
-    return found
+_hashes: WeakKeyDictionary[IndexFacts, str] = WeakKeyDictionary()
 
 
 def hash_of(facts: IndexFacts) -> str:
     """Return a hash of the facts that the shards of an index share."""
-    return _plain_of(facts).hash
+    found = _hashes.get(facts)
+    if found is None:
+        found = _hashes[facts] = _hash(facts)
+    return found
 
 
 def _hash(facts: IndexFacts) -> str:
@@ -247,41 +111,8 @@ def _hash(facts: IndexFacts) -> str:
         "schema": facts.schema.to_dict(),
         "analyzers": {arm: one.hash for arm, one in facts.analyzers.items()},
         "bm25": {arm: one.to_dict() for arm, one in facts.bm25.items()},
-        "named": _named(facts),
+        "named": [arm for arm, one in facts.schema.text_arms.items() if one.bm25 is not None],
         "dims": dict(facts.dims),
         "types": {name: str(kind) for name, kind in facts.row_types.items()},
     }
     return xxhash.xxh3_128_hexdigest(json.dumps(told, sort_keys=True).encode())
-
-
-def _named(facts: IndexFacts) -> list[str]:
-    """Name the arms with BM25 constants in the schema, which a default fusion does not change."""
-    return [arm for arm, text in facts.schema.text_arms.items() if text.bm25 is not None]
-
-
-def _data(facts: IndexFacts) -> dict[str, Any]:
-    return {
-        "schema": facts.schema.to_dict(),
-        "analyzers": {arm: one.to_dict() for arm, one in facts.analyzers.items()},
-        "bm25": {arm: one.to_dict() for arm, one in facts.bm25.items()},
-        "named": _named(facts),
-        "dims": dict(facts.dims),
-    }
-
-
-def _nothing_of(facts: IndexFacts) -> pa.Table:
-    """Return an empty table that has the row columns of an index."""
-    return pa.table({name: pa.array([], kind) for name, kind in facts.row_types.items()})
-
-
-def _facts(data: Mapping[str, Any], kinds: bytes) -> IndexFacts:
-    analyzers = {arm: Analyzer.from_dict(one) for arm, one in data["analyzers"].items()}
-    bm25 = {arm: BM25(**one) for arm, one in data["bm25"].items()}
-    schema = Schema.from_dict(data["schema"])
-    texts = {
-        arm: Text(*text.columns, bm25=bm25[arm] if arm in data["named"] else None)
-        for arm, text in schema.text_arms.items()
-    }
-    schema = replace(schema, text=texts)
-    types = {field.name: field.type for field in unpack_table(kinds).schema}
-    return IndexFacts(schema, analyzers, bm25, dict(data["dims"]), types, choose_threads(None))

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from hyrecall.arm.arm import SearchArm
 from hyrecall.ask.expansion import Context, SharedTags, parts_of
@@ -19,13 +15,11 @@ from hyrecall.ask.request import CallOptions, Floors, Search, Texts, read_query_
 from hyrecall.ask.scope import scope_entries
 from hyrecall.base.arguments import check_keywords, set_fields
 from hyrecall.base.times import call_time
-from hyrecall.errors import OptionError, ShapeError, error
-from hyrecall.parts.frames import decode, encode, pack, pack_table, reading, unpack, unpack_table
+from hyrecall.errors import OptionError, error
 from hyrecall.segments.lookup import read_columns
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.stages.session_signals import SessionSignals
 from hyrecall.stages.stage import Stage, check_stages
-from hyrecall.table.tensors import query_vectors
 
 if TYPE_CHECKING:
     from hyrecall.arm.kinds import Arm
@@ -34,9 +28,6 @@ if TYPE_CHECKING:
     from hyrecall.stages.session import Session
     from hyrecall.stages.stage import Stage
     from hyrecall.text.bm25 import BM25
-
-
-KIND = "hyrecall request"
 
 
 class ReadRequest(NamedTuple):
@@ -50,7 +41,7 @@ class ReadRequest(NamedTuple):
 @check_keywords
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Request:
-    """The arguments of a recall of an index or of its shards, as frozen, serialisable data.
+    """The arguments of a recall of an index or of its shards, frozen.
 
     Parameters
     ----------
@@ -74,14 +65,12 @@ class Request:
     Examples
     --------
     >>> request = Request(text=["green tea"], scope="ann", limit=3)
-    >>> again = Request.from_bytes(request.to_bytes())
-    >>> again.id == request.id
-    True
+    >>> request.given["limit"]
+    3
     """
 
     id: str
     given: Mapping[str, Any]
-    _bytes: bytes | None = field(init=False, default=None)  # made once for all shards
 
     def __init__(
         self,
@@ -125,77 +114,6 @@ class Request:
             asked = with_missing_vectors(facts, asked, given["recipe"], options)
         return ReadRequest(asked, options, given["recipe"])
 
-    def to_bytes(self) -> bytes:
-        """Return the request as bytes for another process: Arrow and JSON, with a checksum.
-
-        Raises
-        ------
-        DTypeError
-            An argument that is not plain data, such as a reranker that is a function.
-        ShapeError, OptionError
-            The vectors are invalid.
-        """
-        if self._bytes is None:
-            set_fields(self, _bytes=self._packed())
-        assert self._bytes is not None
-        return self._bytes
-
-    @property
-    def _n_packed(self) -> int | None:
-        """The number of packed bytes; None: not packed yet."""
-        return None if self._bytes is None else len(self._bytes)
-
-    def _packed(self) -> bytes:
-        given = {name: encode(name, one) for name, one in self.given.items() if name != "vectors"}
-        vectors = self.given["vectors"]
-        by_arm = vectors if isinstance(vectors, Mapping) else {"": vectors}
-        form = "none" if vectors is None else "arms" if isinstance(vectors, Mapping) else "one"
-        arms = list(by_arm) if vectors is not None else []
-        called = {arm: f"vectors[{arm!r}]" if arm else "vectors" for arm in arms}
-        columns = [pack_table(pa.table({"v": _column(by_arm[arm], called[arm])})) for arm in arms]
-        header = {"id": self.id, "given": given, "vectors": form, "arms": arms}
-        packed: dict[str, Any] = {f"v{at}": one for at, one in enumerate(columns)}
-        return pack(KIND, header, packed)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Request:
-        """Make a request from the bytes of :meth:`to_bytes`.
-
-        Raises
-        ------
-        OptionError
-            The bytes are not a request, of another version, or damaged.
-        DTypeError
-            Not bytes.
-        """
-        header, arrays = unpack(KIND, data)
-        with reading("the bytes of a request"):
-            given = {name: decode(name, one) for name, one in header["given"].items()}
-            columns = [unpack_table(arrays[f"v{at}"]) for at in range(len(header["arms"]))]
-            made = [table.column(0).combine_chunks() for table in columns]
-            form = header["vectors"]
-            given["vectors"] = (
-                None if form == "none"
-                else made[0] if form == "one"
-                else dict(zip(header["arms"], made, strict=True))
-            )  # fmt: skip
-            again = cls(**given)
-            return again._with(str(header["id"]), again.given)
-
-    def of_queries(self, given: Mapping[str, Any], queries: npt.NDArray[np.int64]) -> Request:
-        """Return the request with the arguments of some of its queries, and the same id."""
-        _check_parts(given)
-        return self._with(self.id, given)
-
-    def _with(self, id: str, given: Mapping[str, Any]) -> Request:  # noqa: A002
-        made = object.__new__(type(self))
-        set_fields(made, id=id, given=given)
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the packed bytes, which can be made from the arguments."""
-        return {"id": self.id, "given": self.given, "_bytes": None}
-
     def __repr__(self) -> str:
         """Show the arguments that are not their defaults, without arrays."""
         named = ("text", "scope", "filter", "limit", "recipe")
@@ -211,29 +129,6 @@ def _fields_of(kind: type[Search | CallOptions], given: Mapping[str, Any]) -> di
 def _own(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with copies of their lists: the caller may change its own."""
     return {name: list(one) if isinstance(one, list) else one for name, one in given.items()}
-
-
-def _with_nulls(matrix: Any, valid: Any) -> pa.Array:
-    flat = pa.array(np.ascontiguousarray(matrix, np.float32).reshape(-1))
-    mask = None if valid is None else pa.array(~valid)
-    return pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1], mask=mask)
-
-
-def _column(value: Any, argument: str) -> pa.Array:
-    """Return query vectors as a column of lists of float32, read as an index reads them."""
-    if isinstance(value, pa.Array | pa.ChunkedArray):
-        return value
-    shape = getattr(value, "shape", None)
-    if shape is not None and len(shape) == 2:
-        return _with_nulls(*query_vectors(value, dim=int(shape[1]), argument=argument))
-    if isinstance(value, list | tuple):
-        dim = next((len(one) for one in value if hasattr(one, "__len__")), None)
-        if dim is None and all(one is None for one in value):
-            return pa.nulls(len(value), pa.list_(pa.float32()))
-        if dim:
-            return _with_nulls(*query_vectors(value, dim=dim, argument=argument))
-    wish = "an array of shape (n_queries, dim), an Arrow column of lists, or a list of vectors"
-    raise error(ShapeError, argument, wish, type(value).__name__)
 
 
 _ANSWERED = {
