@@ -42,8 +42,6 @@ MODULES = {
     "building": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
-    "rebalancing": "hyrecall.distributed.rebalancing",
-    "row_places": "hyrecall.distributed.row_places",
     "saved": "hyrecall.distributed.saved",
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
@@ -171,10 +169,8 @@ NAMES = {
     "hyrecall.cli.show": "Snippets print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
     "hyrecall.distributed.batch_recall": "QueryPart query_files",
-    "hyrecall.distributed.ray_cluster": "RayShard default_gpus read_reserved room",
-    "hyrecall.distributed.row_places": (
-        "RowCounts cell_kinds distributed_pack=pack place_counts rows_of"
-    ),
+    "hyrecall.distributed.ray_cluster": "RayShard read_reserved",
+    "hyrecall.distributed.building": ("RowCounts distributed_pack=pack place_counts rows_of"),
     "hyrecall.distributed.sharded": "NewerVersions",
     "hyrecall.distributed.shards": "LocalShard OpenShards SavedShard ShardOpening ShardRouter",
     "hyrecall.distributed.shards_file": (

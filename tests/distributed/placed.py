@@ -14,7 +14,6 @@ from seams import (
     LocalShard,
     RowCounts,
     ShardRouter,
-    cell_kinds,
     place_counts,
     read_rows,
     rows_of,
@@ -34,7 +33,8 @@ def placement_of(table: pa.Table, schema: hr.Schema, n_shards: int) -> Placement
         return counts
 
     counts = place_counts(counted, table.num_rows, n_shards)
-    kinds = cell_kinds(read_rows(table, schema, schema.cell_columns), schema)
+    columns = read_rows(table, schema, schema.cell_columns)
+    kinds = [(name, str(columns[name].type)) for name in schema.cell_columns]
     return pack(kinds, counts, n_shards)
 
 

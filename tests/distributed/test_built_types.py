@@ -63,7 +63,7 @@ def test_a_thread_has_one_part_before_and_after_it_is_saved(
     assert rows_of(kept, schema).parts(0).tolist() == given[order].tolist()
 
 
-def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dictionaries_lists_and_tensors(tmp_path: Path) -> None:
     n, chance = 120, random.Random(4)
     vectors = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
     listed = [None if at % 9 == 0 else row.tolist() for at, row in enumerate(vectors)]
@@ -105,9 +105,7 @@ def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32())], ids=str)
-def test_a_shard_whose_rows_have_no_vectors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
-) -> None:
+def test_a_shard_whose_rows_have_no_vectors(tmp_path: Path, kind: pa.DataType) -> None:
     users = [f"u{at % 8}" for at in range(40)]
     listed = [[1.0, float(at)] if user == "u3" else None for at, user in enumerate(users)]
     rows = pa.table({"id": list(range(40)), "user": users, "v": pa.array(listed, kind)})
@@ -122,9 +120,7 @@ def test_a_shard_whose_rows_have_no_vectors(
         assert index.recall(**asked).to_arrow().equals(want.to_arrow())
 
 
-def test_files_of_other_types_or_dimensions_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_other_types_or_dimensions_are_refused(tmp_path: Path) -> None:
     schema = hr.Schema(key="id", cell="user", text="text", vector="v")
     first = pa.table({"id": [1], "user": ["a"], "text": ["tea"], "v": [[1.0, 0.0]]})
     others = {

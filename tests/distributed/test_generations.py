@@ -64,7 +64,7 @@ def gone_with(index: ShardedIndex) -> list[Any]:
 
 @pytest.mark.slow
 def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index, Askers(index, [want(1), want(2), want(3)]) as askers:
@@ -87,9 +87,7 @@ def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [ShardsFirst, RouterFirst])
 @pytest.mark.parametrize("change", ["rebalanced", "built anew"])
-def test_an_exchange_in_two_steps_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: Any, change: str
-) -> None:
+def test_an_exchange_in_two_steps_is_seen(tmp_path: Path, bug: Any, change: str) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         index.__class__ = bug
@@ -143,9 +141,7 @@ def held_recall(index: ShardedIndex, meanwhile: Callable[[], None]) -> pa.Table:
     return reply
 
 
-def test_a_recall_ends_with_the_generation_it_began_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recall_ends_with_the_generation_it_began_with(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         old = gone_with(index)
@@ -203,9 +199,7 @@ def test_a_child_that_is_forked_during_a_recall_reloads(tmp_path: Path) -> None:
     assert verdicts == [0]
 
 
-def test_without_its_folder_the_old_generation_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_folder_the_old_generation_goes_on(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         shutil.rmtree(folder)
@@ -220,9 +214,7 @@ def test_without_its_folder_the_old_generation_goes_on(
 
 
 @pytest.mark.parametrize("part", ["shards.json", "a shard"])
-def test_a_folder_in_place_of_a_file_is_refused_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_a_folder_in_place_of_a_file_is_refused_by_its_name(tmp_path: Path, part: str) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         path = folder / SHARDS
@@ -239,9 +231,7 @@ def test_a_folder_in_place_of_a_file_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("part", ["shards.json", "a shard"])
-def test_a_damaged_generation_is_not_taken_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
-) -> None:
+def test_a_damaged_generation_is_not_taken_up(tmp_path: Path, part: str) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         build_anew(tmp_path, 2)
@@ -258,9 +248,7 @@ def test_a_damaged_generation_is_not_taken_up(
         assert reply_of(index).equals(want(1))
 
 
-def test_shards_of_another_schema_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_of_another_schema_are_refused(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         shutil.rmtree(folder)
@@ -271,9 +259,7 @@ def test_shards_of_another_schema_are_refused(
         assert reply_of(index).equals(want(1))
 
 
-def test_shards_that_stay_are_not_opened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_that_stay_are_not_opened_again(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         stays, goes = index.shards
@@ -292,9 +278,7 @@ def test_shards_that_stay_are_not_opened_again(
         assert reply_of(index).equals(want(1))
 
 
-def test_a_generation_that_is_replaced_while_it_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_generation_that_is_replaced_while_it_is_opened(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         opener = index._opener
@@ -315,9 +299,7 @@ def test_a_generation_that_is_replaced_while_it_is_opened(
         assert reply_of(index).equals(want(1))
 
 
-def test_an_index_that_is_closed_meanwhile_opens_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_that_is_closed_meanwhile_opens_nothing(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         opener = index._opener
@@ -352,9 +334,7 @@ def test_the_program_may_change_its_folder(tmp_path: Path, monkeypatch: pytest.M
         assert reply_of(index).equals(want(1))
 
 
-def test_a_shard_that_was_saved_again_in_its_folder_is_not_taken_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_that_was_saved_again_in_its_folder_is_not_taken_up(tmp_path: Path) -> None:
     folder = make(tmp_path, 1)
     old = hr.Index.build(documents(1), SCHEMA, device="cpu").recall(**ASKED)
     with ShardedIndex.open(folder, device="cpu", threads=1) as index:

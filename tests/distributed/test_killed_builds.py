@@ -23,7 +23,7 @@ from distributed.building_worlds import built, write_files
 from hyrecall.distributed import ShardedIndex, Shards, rebalance
 from hyrecall.errors import IndexNotFoundError
 from laws.effort import Effort
-from seams import building, disk, rebalancing
+from seams import building, disk, write_shards
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 STEPS = ("mkdir", "rename", "replace", "unlink", "fsync", "rmdir")
@@ -119,7 +119,7 @@ def only_used(folder: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_a_build_killed_at_any_step_goes_on(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
     def build(at: object) -> object:
         return built(source, SCHEMA, tmp_path / f"{at}", shards=3, resume=True)
@@ -135,18 +135,16 @@ def test_a_build_killed_at_any_step_goes_on(
         assert names(folder) == only_used(folder)
 
 
-def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_with_empty_shards_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "in"
     write_files(source, documents().filter(pc.field("user") == "ann"), random.Random(1))
 
-    def killed(folder: Path, *_: Any) -> None:
+    def killed(self: Any, folder: Path, *_: Any) -> None:
         folder.mkdir()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "make_empty", killed)
+        patch.setattr(building.Move, "_append", killed)
         with pytest.raises(KeyboardInterrupt):
             built(source, SCHEMA, tmp_path / "out", shards=30)
     made = built(source, SCHEMA, tmp_path / "out", shards=30, resume=True)
@@ -156,7 +154,7 @@ def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
 
 @pytest.mark.slow
 def test_a_rebalancing_killed_at_any_step_leaves_one_generation(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
     def ready(at: object) -> Path:
         folder = tmp_path / f"{at}"
@@ -180,23 +178,23 @@ def test_planted_generation_before_its_shards_is_seen(
     tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``shards.json`` is replaced first, and the folders that it names are written later."""
-    plain = rebalancing._Move._write
+    plain = building.Move._write
 
-    def planted(self: Any, folder: Path, shard: int, sources: Any) -> None:
-        plain(self, folder, shard, sources)
+    def planted(self: Any, folder: Path, *rows: Any) -> None:
+        plain(self, folder, *rows)
         early = Shards.read(folder.parent)
-        entries = list(early.shards)
+        entries, shard = list(early.shards), int(folder.name.split("-")[1])
         if shard < len(entries):
-            entries[shard] = rebalancing.described(folder, shard)[0]
+            entries[shard] = building.described(folder, shard)[0]
             moved = replace(early, generation=early.generation + 1, shards=tuple(entries))
-            rebalancing.write_shards(folder.parent, moved)
-
-    monkeypatch.setattr(rebalancing._Move, "_write", planted)
+            write_shards(folder.parent, moved)
 
     def is_seen(step: int) -> bool:
         folder = tmp_path / f"{step}"
         built(source, SCHEMA, folder, shards=2)
-        killed_at(step, lambda: rebalance(folder, shards=4, threads=1))
+        with monkeypatch.context() as patch:
+            patch.setattr(building.Move, "_write", planted)
+            killed_at(step, lambda: rebalance(folder, shards=4, threads=1))
         try:
             return not replies(folder).equals(want)
         except hr.HyrecallError:
@@ -206,7 +204,7 @@ def test_planted_generation_before_its_shards_is_seen(
 
 
 def test_a_folder_is_opened_while_it_is_rebalanced(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
     folder = tmp_path / "out"
     built(source, SCHEMA, folder, shards=2)
@@ -234,9 +232,7 @@ def test_a_folder_is_opened_while_it_is_rebalanced(
     assert Shards.read(folder).generation > 2
 
 
-def test_another_source_is_not_gone_on_with(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_source_is_not_gone_on_with(tmp_path: Path, source: Path) -> None:
     folder = tmp_path / "out"
     assert killed_at(12, lambda: built(source, SCHEMA, folder, shards=3))
     with pytest.raises(hr.OptionError, match="output: expected a new or an empty folder"):
@@ -256,25 +252,24 @@ def test_a_file_that_is_written_during_the_build_is_refused(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows are as many as before, so that their number does not tell."""
-    last, plain = max(source.iterdir()), building.spill_unit
+    last, plain = max(source.iterdir()), building.batches_of
 
-    def writes(number: int, *given: Any) -> None:
-        plain(number, *given)
-        if not number:
-            rows = pq.read_table(last)
-            at = rows.schema.get_field_index("text")
-            n_rows = pq.ParquetFile(last).metadata.row_group(0).num_rows
-            other = rows.set_column(at, "text", [["fir"] * rows.num_rows])
-            pq.write_table(other, last, row_group_size=n_rows)
+    def writes(*given: Any) -> Iterator[pa.RecordBatch]:
+        yield from plain(*given)
+        rows = pq.read_table(last)
+        at = rows.schema.get_field_index("text")
+        n_rows = pq.ParquetFile(last).metadata.row_group(0).num_rows
+        other = rows.set_column(at, "text", [["fir"] * rows.num_rows])
+        pq.write_table(other, last, row_group_size=n_rows)
 
-    monkeypatch.setattr(building, "spill_unit", writes)
+    monkeypatch.setattr(building, "batches_of", writes)
     with pytest.raises(hr.OptionError, match="source: expected files that do not change"):
         built(source, SCHEMA, tmp_path / "out", shards=3)
     assert not (tmp_path / "out" / "shards.json").exists()
 
 
 def test_a_complete_build_of_something_else_is_not_taken_for_this_one(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: Path
 ) -> None:
     folder = tmp_path / "out"
     made = built(source, SCHEMA, folder, shards=3)

@@ -18,7 +18,7 @@ import hyrecall as hr
 from distributed.saved import asked, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
-from seams import RayShard, ray_cluster
+from seams import RayShard, ray_cluster, read_reserved
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 
@@ -75,25 +75,26 @@ def told_by(actor: Any, what: str) -> Any:
     return ray.get(call(lambda _: getattr(ray.get_runtime_context(), what)()), timeout=SECONDS)
 
 
-@pytest.mark.usefixtures("free")
-def test_more_actors_than_cores_are_refused_and_none_is_left(paths: list[Path]) -> None:
-    for how, told in (
-        ({"num_cpus": 1.5}, "num_cpus: expected room for 3 actors of 1.5 cores and 0 GPUs, got 2 "),
-        ({"device": "cuda:0"}, "num_gpus: expected room for 3 actors of 1 cores and 1 GPUs, got 2"),
-        ({"start_timeout": 0}, "start_timeout: expected seconds above 0"),
-        ({"timeout": 0}, "timeout: expected seconds above 0"),
-    ):
-        with pytest.raises(hr.OptionError) as fault:
-            ShardedIndex.on_ray(paths, **how)  # type: ignore[arg-type]
-        assert str(fault.value).startswith(told)
-    assert "on 2 nodes with 4 cores, 2 GPUs; " in str(_refused(paths))
-    assert ray.available_resources()["CPU"] == 4
-
-
-def _refused(paths: list[Path]) -> hr.OptionError:
+@pytest.mark.parametrize("how", [{"start_timeout": 0}, {"timeout": -1}, {"num_gpus": 1.5}], ids=str)
+def test_what_cannot_be_reserved_or_waited_for_is_refused(
+    paths: list[Path], how: dict[str, Any]
+) -> None:
     with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, num_cpus=2)
-    return fault.value
+        ShardedIndex.on_ray(paths, **how)
+    assert fault.value.argument == next(iter(how))
+
+
+def test_numbers_to_reserve() -> None:
+    assert read_reserved(0, 0) == (0, 0)
+    assert read_reserved(2.5, 3) == (2.5, 3)
+    wrong: list[tuple[object, object, str]] = [
+        *((one, 0, "num_cpus") for one in (-1, float("nan"), "1", None)),
+        *((1, one, "num_gpus") for one in (-0.5, 1.5, float("inf"), True)),
+    ]
+    for num_cpus, num_gpus, argument in wrong:
+        with pytest.raises((hr.OptionError, hr.DTypeError)) as fault:
+            read_reserved(num_cpus, num_gpus)
+        assert fault.value.argument == argument
 
 
 @pytest.mark.usefixtures("free")

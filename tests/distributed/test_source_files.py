@@ -23,7 +23,7 @@ def write(path: Path, table: pa.Table = ROWS) -> Path:
     return path
 
 
-def test_endings_in_capitals_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endings_in_capitals_are_read(tmp_path: Path) -> None:
     write(tmp_path / "in" / "0.parquet", ROWS.slice(0, 1))
     write(tmp_path / "in" / "1.PARQUET", ROWS.slice(1))
     (tmp_path / "in" / "README.md").write_text("about")

@@ -42,7 +42,6 @@ def want(seed: int) -> list[list[tuple[Any, float]]]:
 
 def test_new_generations_are_taken_up(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = make(tmp_path, 1)

@@ -281,9 +281,7 @@ class Losing:
 
 
 @pytest.fixture
-def placed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[ShardedIndex, list[bool], Losing]]:
+def placed(tmp_path: Path) -> Iterator[tuple[ShardedIndex, list[bool], Losing]]:
     """An index of two shards, which users need the second one, and that shard."""
     rows = {"id": list(range(24)), "user": USERS * 2, "text": ["tea"] * 24}
     source = write_files(tmp_path / "in", pa.table(rows), random.Random(1))

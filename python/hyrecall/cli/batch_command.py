@@ -74,8 +74,6 @@ from hyrecall.distributed.ray_cluster import RayWorkers
 from hyrecall.distributed.saved import (
     Opened,
     check_seals,
-    facts_of,
-    n_shards,
     open_saved,
     reasons_in,
     recall_whole,
@@ -176,12 +174,12 @@ class BatchRun:
 
     def n_queries(self) -> int:
         """Return the number of queries whose lists fit into the memory limit."""
-        return slice_size(facts_of(self.index), self.options, n_shards(self.index), _MAX_QUERIES)
+        return slice_size(self.index, self.options, _MAX_QUERIES)
 
     def answer(self, queries: pa.Table, first: int) -> pa.Table:
         """Return the hits of queries; `first` is the number of the first query in the file."""
         named = OPTIONS.__getitem__
-        has_texts = bool(facts_of(self.index).text_arms)
+        has_texts = bool(self.index._facts.text_arms)
         given = self.asked.arguments(
             queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
         )
@@ -394,7 +392,7 @@ def _answerer(
     index = open_saved(folders, opening)
     check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
-    embedders = embedders_at_open(None, facts_of(index))
+    embedders = embedders_at_open(None, index._facts)
     return BatchRun(index=index, embed=embed, embedders=embedders, **how).answer
 
 
@@ -654,7 +652,7 @@ def batch(
             raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
     opening = opening_of(threads, memory, verify, pin)
     index = open_saved(folders, opening)
-    facts, seals = facts_of(index), seals_of(folders)
+    facts, seals = index._facts, seals_of(folders)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,

@@ -26,8 +26,6 @@ from hyrecall.distributed.saved import (
     Opened,
     check_seals,
     encode,
-    facts_of,
-    n_shards,
     open_saved,
     reasons_in,
     recall_whole,
@@ -40,8 +38,8 @@ from hyrecall.distributed.source_files import PARQUET, ending, has_rows
 from hyrecall.embed import StaticEmbedder
 from hyrecall.embed.protocol import composed
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ScopeError, ShapeError, error
+from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders, embedders_at_open
-from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.arm.kinds import Arm
@@ -203,10 +201,9 @@ _SHARED_BYTES = 256 << 20  # the same over several shards, where each slice cost
 _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
-def slice_size(
-    facts: IndexFacts, options: Mapping[str, Any], n_shards: int, most: int = MAX_QUERIES
-) -> int:
+def slice_size(index: Opened, options: Mapping[str, Any], most: int = MAX_QUERIES) -> int:
     """Return the number of queries whose lists fit into the memory of a slice."""
+    facts, n_shards = index._facts, 1 if isinstance(index, Index) else len(index)
     recipe = options.get("recipe")
     held = max(options.get("depth", 100), options.get("offset", 0) + options.get("limit", 10))
     held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
@@ -371,7 +368,7 @@ class BatchRecall:
         self._marks_errors = on_error == "column"
         self._opening = ShardOpening(device, threads, memory, verify, pin)
         self._index: Opened | None = open_saved(folders, self._opening)
-        self._embedders: Embedders | None = embedders_at_open(None, facts_of(self._index))
+        self._embedders: Embedders | None = embedders_at_open(None, self._index._facts)
         self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
@@ -402,7 +399,7 @@ class BatchRecall:
         """
         table = _read_table(queries, self.columns)
         index = self._opened()
-        size = slice_size(facts_of(index), self._options, n_shards(index))
+        size = slice_size(index, self._options)
         made = [self._slice(table.slice(first, size), first)
                 for first in range(0, max(table.num_rows, 1), size)]  # fmt: skip
         return with_reasons(pa.concat_tables(made), reasons_in(made))
@@ -495,7 +492,7 @@ class BatchRecall:
             folders = [Path(one) for one in self._folders]
             index = open_saved(folders, self._opening.once_checked)
             check_seals(folders, self._seals)
-            self._index, self._embedders = index, embedders_at_open(None, facts_of(index))
+            self._index, self._embedders = index, embedders_at_open(None, index._facts)
         return self._index
 
     def _nothing(self) -> pa.Table:
@@ -506,7 +503,7 @@ class BatchRecall:
         return pa.schema(list(kinds.items())).empty_table()
 
     def _check_scope(self) -> None:
-        cells = facts_of(self._opened()).schema.cell_columns
+        cells = self._opened()._facts.schema.cell_columns
         has_one = bool(self._asked.scope) or self._scope is not None
         if bool(cells) != has_one:
             wish = f"a column for each of ({', '.join(cells)}), or a Scope" if cells else "None"
@@ -537,7 +534,7 @@ class BatchRecall:
         assert key is not None
         given = self._asked.arguments(
             queries,
-            has_texts=bool(facts_of(index).text_arms),
+            has_texts=bool(index._facts.text_arms),
             scope=self._scope,
         )
         filters = self._asked.filters(queries, options.get("filter"))
@@ -657,7 +654,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
-    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one."""
+    """Cut files into parts of at most ``n_rows`` rows."""
     parts: list[QueryPart] = []
     for path in files:
         try:
@@ -668,18 +665,9 @@ def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list
         missing = [one for one in columns if one not in names]
         if missing:
             raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
-        begin = size = 0
-        for group in range(footer.num_row_groups):
-            own = footer.row_group(group).num_rows
-            if size and size + own > n_rows:
-                parts.append(QueryPart(len(parts), str(path), begin, size))
-                begin, size = begin + size, 0
-            size += own
-            while size > n_rows:
-                parts.append(QueryPart(len(parts), str(path), begin, n_rows))
-                begin, size = begin + n_rows, size - n_rows
-        if size:
-            parts.append(QueryPart(len(parts), str(path), begin, size))
+        for begin in range(0, footer.num_rows, n_rows):
+            own = min(n_rows, footer.num_rows - begin)
+            parts.append(QueryPart(len(parts), str(path), begin, own))
     return parts
 
 

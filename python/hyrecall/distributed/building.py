@@ -1,15 +1,18 @@
-"""Builds the shards of a large table from Parquet files, placed by cell, in steps that resume."""
+"""Builds the shards of a large table from Parquet files, placed by cell, in steps that resume.
+
+All rows are indexed in parts, as one saved index; then the rows of each shard are merged out of it.
+A rebalancing does the second step alone, out of the shards that are there.
+"""
 
 from __future__ import annotations
 
+import heapq
 import json
-import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,46 +20,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from hyrecall import _core
+from hyrecall.ask.scope import encode_part
 from hyrecall.base import disk
 from hyrecall.base.arguments import as_int, check_keywords, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
-from hyrecall.distributed.row_places import (
-    RowCounts,
-    cell_kinds,
-    pack,
-    place_counts,
-    rows_of,
-)
 from hyrecall.distributed.shards_file import (
+    N_PARTS,
+    N_SLOTS,
     SHARDS,
     WORK,
     Placement,
     ShardEntry,
     Shards,
     described,
+    encode_cell,
     folder_name,
-    make_empty,
     opened,
+    part_of,
     remove_unused,
     slot_of,
     write_shards,
 )
 from hyrecall.distributed.source_files import (
     SourceFile,
-    Unit,
-    batches_of_unit,
-    columns_of,
+    batches_of,
+    described_files,
     dims_of,
     nothing_of,
     source_files,
-    units_of,
 )
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.parts.part import hash_of
 from hyrecall.segments import writer
 from hyrecall.segments.manifest import Lineage
+from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, unfinished_folder
 from hyrecall.segments.saving import save_index
+from hyrecall.segments.segments import IndexFacts, Segment, State, one_array, seqs_of
+from hyrecall.segments.writer import merge_order, take_rows
 from hyrecall.table.columns import read_rows
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
@@ -88,8 +91,8 @@ def build_shards(
 
     Replies equal those of ``Index.build`` of all rows, bit for bit; rows are numbered file by file,
     in the order of the file names. A cell lies in one shard, unless it has more rows than a shard;
-    see :class:`Placement`. The rows are counted, written to disk by shard, and then
-    indexed, one shard after another, each with all threads.
+    see :class:`Placement`. All rows are first indexed in parts, which are then
+    merged into shards by cell.
 
     Parameters
     ----------
@@ -101,14 +104,14 @@ def build_shards(
         As in :meth:`hyrecall.Index.build`.
     output : path-like
         The folder to write: ``shards.json``, whose writing is the only commit point, and a saved
-        index for each shard. During the build it also holds a copy of the rows.
+        index for each shard. During the build it also holds the parts: twice the room.
     shards : int, optional
         Number of shards, up to 4,096.
     shard_rows : int, optional
         Instead of ``shards``: the approximate number of rows of a shard.
     memory_limit : int, optional
-        Bytes that the call may use, without pages of mapped files, at least 256 MiB; default:
-        2 GiB.
+        Bytes that the call may use, at least 256 MiB, without pages of mapped files and 40 bytes
+        for each row; default: 2 GiB.
     analyzer, bm25
         As in :meth:`hyrecall.Index.build`. An analyzer with a callable is refused.
     threads : int, optional
@@ -117,8 +120,8 @@ def build_shards(
         Continue an earlier call with the same arguments that was interrupted or killed, if there
         was one. If it was complete, nothing is done. Other arguments or changed files are refused.
     progress : callable, optional
-        ``progress(done, total)`` in rows. Each row counts twice: when it is written by shard and
-        when it is indexed.
+        ``progress(done, total)`` in rows. Each row counts twice: when it is indexed and when it is
+        written to its shard.
 
     Returns
     -------
@@ -161,11 +164,9 @@ def build_shards(
     read_sizes(shards, shard_rows)
     tell, memory = read_progress(progress), read_memory(memory_limit)
     folder = read_path(output)
-    files, units = units_of(source_files(read_path(source)), schema)
+    files = described_files(source_files(read_path(source)), schema)
     n_shards = read_sizes(shards, shard_rows, sum(one.rows for one in files))
-    plan = BuildPlan(
-        files, units, schema, analyzer, bm25, n_shards, memory, choose_threads(threads)
-    )
+    plan = BuildPlan(files, schema, analyzer, bm25, n_shards, memory, choose_threads(threads))
     plan.check()
     _check_free(folder, resume=resume)
     disk.make_folder(folder)
@@ -176,12 +177,41 @@ def build_shards(
             if made.asked != plan.digest:
                 raise _others("complete", "", folder)
         else:
-            work = folder / WORK
-            plan.begin(work)
-            made = _Build(folder, work, plan, tell).run()
+            made = _built(folder, plan, tell)
             write_shards(folder, made)
         remove_unused(folder, made.shards)
     return made
+
+
+def _built(folder: Path, plan: BuildPlan, tell: ProgressFunction | None) -> Shards:
+    """Index all rows, and write them by shard; each step does what earlier calls did not."""
+    work = folder / WORK
+    plan.begin(work)
+    whole, twice = work / folder_name(0, 1), 2 * plan.rows  # as one shard
+
+    def told(done: int, _: int) -> None:
+        if tell is not None:
+            tell(done, twice)
+
+    if not plan.rows:  # the types come from the first source file
+        nothing = nothing_of(plan.files[0], plan.schema)
+        options = (plan.analyzer, plan.bm25, plan.threads, 0)
+        facts, state = writer.build(nothing, plan.schema, None, *options)
+        save_index(whole, facts, state, Lineage(), overwrite=True)
+    elif not whole.exists():
+        build = PartsBuild(
+            whole, plan.schema, plan.memory, plan.analyzer, plan.bm25, plan.threads,
+            progress=told, dims=dims_of(plan.files, plan.schema), join=False,
+        )  # fmt: skip
+        build.run(batches_of(plan.files, plan.schema), resume=True)
+        for file in plan.files:  # they are not read after this
+            file.check_same()
+    n_bytes = described(whole, 0)[0].bytes
+    move = Move(folder, [opened(whole, plan.threads)], n_bytes, plan.n_shards, plan.memory)
+    placement, wanted = move.place(), range(plan.n_shards)
+    of_rows = move.shards_of(placement)
+    entries = move.write(of_rows, 1, wanted, lambda done, _: told(plan.rows + done, twice))
+    return Shards(1, hash_of(move.facts), plan.digest, placement, tuple(entries.values()))
 
 
 def read_sizes(shards: object, shard_rows: object, n_rows: int = 0) -> int:
@@ -229,7 +259,6 @@ def _check_free(folder: Path, *, resume: bool) -> None:
 # ---- What a build is asked for; a resumed build compares it ----
 
 ASKED = "asked.json"
-LAID = "placement.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +266,6 @@ class BuildPlan:
     """The arguments of a build."""
 
     files: Sequence[SourceFile]
-    units: Sequence[Unit]
     schema: Schema
     analyzer: Analyzer | None
     bm25: BM25 | None
@@ -268,7 +296,6 @@ class BuildPlan:
         }
         data = {
             "files": [asdict(one) for one in self.files],
-            "units": [asdict(one) for one in self.units],
             "schema": self.schema.to_dict(), "texts": texts,
             "analyzer": _plain(self.analyzer), "bm25": _plain(self.bm25),
             "n_shards": self.n_shards,
@@ -312,282 +339,338 @@ def _read(work: Path, name: str) -> dict[str, Any]:
     return dict(json.loads(disk.read_bytes(work / name)))
 
 
-# ---- The steps of a build ----
+# ---- Writes the rows of open indexes into the shards of a folder ----
+
+_BASE_BYTES = 160 * 2**20
+_PEAK_PER_SAVED_BYTE = 3.0  # the rows of a segment during a merge, and the memory of sorting
+_COUNTED_ROWS = 1_000_000
+
+Shard = npt.NDArray[np.uint16]
 
 
-class _Build:
-    """The steps of a build; each does only the work that earlier calls did not finish."""
+class Move:
+    """Places the rows of indexes on shards by their cells, and writes those shards."""
 
     def __init__(
-        self, folder: Path, work: Path, plan: BuildPlan, tell: ProgressFunction | None
+        self,
+        folder: Path,
+        sources: Sequence[tuple[IndexFacts, State]],
+        n_bytes: int,
+        n_shards: int,
+        limit: int,
     ) -> None:
         self._folder = folder
-        self._work = work
-        self._plan = plan
-        self._tell = tell
-        self._done = 0
+        self._n_bytes = n_bytes  # of the saved sources
+        self._n = n_shards
+        self._limit = limit
+        self.facts = sources[0][0]
+        self.sources = [list(state.segments) for _, state in sources]
+        self._segments = [one for own in self.sources for one in own]
 
-    def run(self) -> Shards:
-        """Count the rows, write them by shard and index them; return the content of shards.json."""
-        plan, work = self._plan, self._work
-        if not (work / LAID).exists():
-            placement, rows = self._lay()
-            dims = dims_of(plan.units, plan.schema)
-            _write(work, LAID, {"placement": placement.to_dict(), "rows": rows, "dims": dims})
-        laid = _read(work, LAID)
-        placement = Placement.from_dict(laid["placement"])
-        for number, unit in enumerate(plan.units):
-            spill_unit(number, unit, plan.schema, placement, work)
-            self._count(unit.rows)
-        for file in plan.files:  # they are not read after this
-            file.check_same()
-        index, shards = self._indexed(laid["rows"], laid["dims"])
-        check_split_keys(self._folder, plan.schema, placement, shards)
-        return Shards(1, index, plan.digest, placement, shards)
+    def place(self, before: Placement | None = None) -> Placement:
+        """Choose the shard of each slot and part by counts of rows."""
+        split = {} if before is None else {before.encode(one): one for one, _ in before.split}
+        n_rows = sum(one.rows.num_rows for one in self._segments)
+        counts = place_counts(self._counted, n_rows, self._n, split)
+        for cell, values in split.items():
+            if cell not in counts.parts:  # all of its documents were deleted
+                counts.parts[cell] = np.zeros(N_PARTS, np.int64)
+                counts.values[cell] = values
+        kinds = [(name, str(kind)) for name, kind in self.facts.cell_types.items()]
+        return pack(kinds, counts, self._n, before)
 
-    def _count(self, n_rows: int) -> None:
-        self._done += n_rows
-        if self._tell is not None:
-            self._tell(self._done, 2 * self._plan.rows)
+    def _counted(self, heavy: Collection[int], large: Collection[bytes]) -> RowCounts:
+        counts = RowCounts()
+        for segment in self._segments:
+            for rows in self._places(segment):
+                counts.add(rows, heavy, large)
+        return counts
 
-    def _lay(self) -> tuple[Placement, list[int]]:
-        """Choose the shard of each cell by counts of rows; return also the rows of each shard."""
-        plan = self._plan
+    def _places(self, segment: Segment) -> Iterator[Placed]:
+        """Yield the places of a segment's rows, of some rows at a time."""
+        table = segment.columns(columns_of_places(self.facts.schema))
+        for begin in range(0, table.num_rows, _COUNTED_ROWS):
+            yield rows_of(table.slice(begin, _COUNTED_ROWS), self.facts.schema)
 
-        def counted(heavy: Collection[int], large: Collection[bytes]) -> RowCounts:
-            counts = RowCounts()
-            for unit in plan.units:
-                count_unit(unit, plan.schema, counts, heavy, large)
-            return counts
+    def shards_of(self, placement: Placement) -> list[Shard]:
+        """Return the shard of each row of each segment."""
+        found = []
+        for segment in self._segments:
+            own = [rows.shards(placement).astype(np.uint16) for rows in self._places(segment)]
+            found.append(np.concatenate([*own, np.zeros(0, np.uint16)]))
+        return found
 
-        counts = place_counts(counted, plan.rows, plan.n_shards)
-        placement = pack(_kinds(plan), counts, plan.n_shards)
-        return placement, rows_by_shard(placement, counts, plan.n_shards)
-
-    def _indexed(
-        self, rows: Sequence[int], dims: Mapping[str, int]
-    ) -> tuple[str, tuple[ShardEntry, ...]]:
-        """Index each shard; return the hash that all share, and their entries."""
+    def write(
+        self,
+        of_rows: Sequence[Shard],
+        generation: int,
+        wanted: Collection[int],
+        tell: ProgressFunction | None = None,
+    ) -> dict[int, ShardEntry]:
+        """Write shards that do not exist yet; return the entry of each."""
+        # ``of_rows`` has the shard of each row of each segment.
+        views = [_core.SegmentView(one.core) for one in self._segments]
+        source, row = merge_order(self._segments, views, self.facts.schema)
+        where = np.zeros(len(source), np.uint16)
+        for number, own in enumerate(of_rows):
+            here = source == number
+            where[here] = own[row[here]]
         entries: dict[int, ShardEntry] = {}
-        hashes: dict[int, str] = {}
-        wanted = [shard for shard, n in enumerate(rows) if n] or [0]
+        done, total = 0, int(np.isin(where, list(wanted)).sum())
         for shard in wanted:
-            entries[shard], hashes[shard] = self._index(shard, dims)
-            if entries[shard].rows != rows[shard]:
-                got = f"{entries[shard].rows} instead of {rows[shard]} rows of shard {shard}"
-                raise error(OptionError, "source", "files that do not change", got)
-            self._count(rows[shard])
-        first = wanted[0]
-        for shard, found in hashes.items():
-            if found != hashes[first]:
-                wish = "columns that have the same type and dimension in all rows"
-                got = f"others in shard {shard} than in shard {first}"
-                raise error(OptionError, "source", wish, got)
-        self._make_empty([one for one in range(len(rows)) if one not in entries], first, entries)
-        return hashes[first], tuple(entries[one] for one in range(len(rows)))
-
-    def _index(self, shard: int, dims: Mapping[str, int]) -> tuple[ShardEntry, str]:
-        """Index the rows of a shard; return its entry, and the hash that all shards share."""
-        plan, work = self._plan, self._work
-        folder = self._folder / folder_name(shard, 1)
-        if not plan.rows:  # the types come from the first source file
-            nothing = nothing_of(Path(plan.files[0].path), columns_of(plan.schema))
-            options = (plan.analyzer, plan.bm25, plan.threads, 0)
-            facts, state = writer.build(nothing, plan.schema, None, *options)
-            save_index(folder, facts, state, Lineage(), overwrite=True)
-        elif not folder.exists():
-            build = PartsBuild(
-                folder, plan.schema, plan.memory, plan.analyzer, plan.bm25, plan.threads,
-                seq_column=seq_column(columns_of(plan.schema)), dims=dims,
-            )  # fmt: skip
-            build.run(rows_of_shard(work, shard, len(plan.units)), resume=True)
-        remove_rows_of_shard(work, shard, len(plan.units))
-        return described(folder, shard)
-
-    def _make_empty(self, shards: Iterable[int], like: int, entries: dict[int, ShardEntry]) -> None:
-        facts, state = opened(self._folder / folder_name(like, 1))
-        for shard in shards:
-            folder = self._folder / folder_name(shard, 1)
+            folder = self._folder / folder_name(shard, generation)
             if not folder.exists():
-                begun = unfinished_folder(folder)
-                shutil.rmtree(begun, ignore_errors=True)
-                make_empty(begun, facts, state.segments)
-                begun.rename(folder)
-                disk.sync_folder(self._folder)
-            entries[shard], _ = described(folder, shard)
+                kept = where == shard
+                self._write(folder, source[kept], row[kept])
+            entries[shard] = described(folder, shard)[0]
+            done += entries[shard].rows
+            if tell is not None:
+                tell(done, total)
+        return entries
+
+    def _write(self, folder: Path, source: Numbers, row: Numbers) -> None:
+        """Write rows, in the order of one segment, as a saved index."""
+        used = np.unique(source) if len(source) else np.zeros(1, np.int64)
+        segments = [self._segments[one] for one in used.tolist()]
+        source = np.searchsorted(used, source).astype(np.uint32)
+        begun = unfinished_folder(folder)
+        shutil.rmtree(begun, ignore_errors=True)
+        next_seq = int(seqs_of(segments, source, row).max()) + 1 if len(source) else 0
+        n_rows = sum(one.rows.num_rows for one in self._segments)
+        a_row = max(1.0, self._n_bytes / max(1, n_rows))
+        step = max(4096, int((self._limit - _BASE_BYTES) / (a_row * _PEAK_PER_SAVED_BYTE)))
+        for begin in range(0, max(1, len(source)), step):
+            some = slice(begin, begin + step)
+            piece = take_rows(segments, source[some], row[some], self.facts.schema)
+            self._append(begun, piece, next_seq)
+        begun.rename(folder)
+        disk.sync_folder(folder.parent)
+
+    def _append(self, folder: Path, piece: Segment, next_seq: int) -> None:
+        """Add a segment to a saved index, whose other segments are mapped."""
+        lineage = Lineage()
+        segments, views = [piece], [_core.SegmentView(piece.core)]
+        if folder.exists():
+            _, state, seal = open_index(folder, OpenOptions(verify="structure"))
+            lineage.settle(folder, seal)
+            segments, views = [*state.segments, piece], [*state.views, *views]
+        state = State.of(segments, views, next_seq)
+        save_index(folder, self.facts, state, lineage, overwrite=False)
 
 
-# ---- The rows of source files, written to a file on disk for each shard ----
+# ---- The cell, slot and shard of each row of a table, and rows counted by them ----
 
-COUNTED_ROWS = 65_536
-"""Rows that are counted at a time; the distinct cells of a batch are found once."""
-
-
-def seq_column(names: Sequence[str]) -> str:
-    """Return a name for the column of insertion numbers that is not a column of the table."""
-    name = "seq"
-    while name in names:
-        name += "_"
-    return name
+Numbers = npt.NDArray[np.int64]
 
 
-def unit_folder(work: Path, number: int) -> Path:
-    """Return the folder with the rows of a unit."""
-    return work / f"rows-{number:06d}"
+@dataclass
+class RowCounts:
+    """Numbers of rows by slot, cell and part."""
+
+    slots: Numbers = field(default_factory=lambda: np.zeros(N_SLOTS, np.int64))
+    cells: dict[bytes, int] = field(default_factory=dict)
+    parts: dict[bytes, Numbers] = field(default_factory=dict)
+    values: dict[bytes, tuple[object, ...]] = field(default_factory=dict)
+
+    def add(self, rows: Placed, heavy: Collection[int] = (), large: Collection[bytes] = ()) -> None:
+        """Count the rows of a table."""
+        sizes = np.bincount(rows.codes, minlength=len(rows.cells))
+        np.add.at(self.slots, rows.slots, sizes)
+        for at, (cell, slot) in enumerate(zip(rows.cells, rows.slots.tolist(), strict=True)):
+            if cell in large:
+                own = np.bincount(rows.parts(at), minlength=N_PARTS)
+                self.parts[cell] = self.parts.get(cell, 0) + own
+                self.values[cell] = rows.values[at]
+            elif slot in heavy:
+                self.cells[cell] = self.cells.get(cell, 0) + int(sizes[at])
+                self.values[cell] = rows.values[at]
 
 
-def _shard_file(folder: Path, shard: int) -> Path:
-    return folder / f"{shard:04d}.arrows"
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """The cells of a table's rows."""
+
+    codes: Numbers
+    cells: list[bytes]
+    values: list[tuple[object, ...]]
+    slots: Numbers
+    _keys: pa.Array
+    _threads: pa.Array | None
+
+    def parts(self, at: int) -> Numbers:
+        """Return the part of each row of a distinct cell, in the order of the rows."""
+        rows = pa.array(np.flatnonzero(self.codes == at))
+        cell, keys = self.cells[at], self._keys.take(rows)
+        members = _members(keys)
+        if self._threads is not None:
+            threads = self._threads.take(rows)
+            own = _members(threads.drop_null())
+            in_thread = threads.is_valid().to_numpy(zero_copy_only=False)
+            for row, member in zip(np.flatnonzero(in_thread).tolist(), own, strict=True):
+                members[row] = member
+        known: dict[bytes, int] = {}
+        for member in members:
+            if member not in known:
+                known[member] = part_of(cell, member)
+        return np.array([known[member] for member in members], np.int64)
+
+    def shards(self, placement: Placement) -> Numbers:
+        """Return the shard of each row."""
+        of_cells = np.array(placement.slots, np.int64)[self.slots]
+        out = of_cells[self.codes]
+        for at, cell in enumerate(self.cells):
+            parts = placement.parts.get(cell)
+            if parts is not None:
+                out[self.codes == at] = np.array(parts, np.int64)[self.parts(at)]
+        return out
 
 
-def count_unit(
-    unit: Unit,
-    schema: Schema,
-    counts: RowCounts,
-    heavy: Collection[int],
-    large: Collection[bytes],
-) -> None:
-    """Count the rows of a unit by slot, by cell in heavy slots, and by part of large cells."""
+def _members(values: pa.Array) -> list[bytes]:
+    """Encode keys or threads; numbers, dates and times are encoded as their stored integers."""
+    kind = values.type
+    if pa.types.is_large_string(kind):
+        return [encode_part(one, "", kind) for one in values.to_pylist()]
+    if pa.types.is_boolean(kind):
+        return [encode_part(one, "", kind) for one in values.to_pylist()]
+    width = kind.bit_width
+    if pa.types.is_temporal(kind):
+        values = values.view(pa.int32() if width == 32 else pa.int64())
+    whole = pc.cast(values, pa.int64(), safe=False)  # a uint64 keeps its bits
+    return [encode_part(one, "", pa.int64()) for one in whole.to_pylist()]
+
+
+def columns_of_places(schema: Schema) -> tuple[str, ...]:
+    """Return the columns on which the places of rows depend."""
     thread = () if schema.thread is None else (schema.thread,)
-    names = tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
-    held: list[pa.RecordBatch] = []
-    for _, batch in batches_of_unit(unit, names):
-        held.append(batch)
-        if sum(one.num_rows for one in held) >= COUNTED_ROWS:
-            counts.add(rows_of(pa.Table.from_batches(held), schema), heavy, large)
-            held = []
-    if held:
-        counts.add(rows_of(pa.Table.from_batches(held), schema), heavy, large)
+    return tuple(dict.fromkeys((*schema.cell_columns, schema.key, *thread)))
 
 
-def spill_unit(number: int, unit: Unit, schema: Schema, placement: Placement, work: Path) -> None:
-    """Write the rows of a unit to a file for each shard, in a folder that is renamed at the end."""
-    folder = unit_folder(work, number)
-    if folder.exists():
-        return
-    names = columns_of(schema)
-    begun = folder.with_name(f"{folder.name}.tmp")
-    shutil.rmtree(begun, ignore_errors=True)
-    begun.mkdir()
-    with ExitStack() as stack:
-        files: dict[int, tuple[BinaryIO, pa.ipc.RecordBatchStreamWriter]] = {}
-        for first_seq, batch in batches_of_unit(unit, names):
-            for shard, part in _by_shard(first_seq, batch, schema, placement):
-                if shard not in files:
-                    opened = stack.enter_context(_shard_file(begun, shard).open("wb"))
-                    files[shard] = opened, pa.ipc.new_stream(opened, part.schema)
-                files[shard][1].write_batch(part)
-        for file, stream in files.values():
-            stream.close()
-            file.flush()
-            os.fsync(file.fileno())
-    disk.sync_folder(begun)
-    os.rename(begun, folder)
-    disk.sync_folder(work)
+def rows_of(table: pa.Table, schema: Schema) -> Placed:
+    """Return the places of a table's rows; only its cells, keys and threads are read."""
+    columns = read_rows(table, schema, columns_of_places(schema))
+    codes, values = _distinct([columns[name] for name in schema.cell_columns], table.num_rows)
+    kinds = [(name, str(columns[name].type)) for name in schema.cell_columns]
+    cells = [encode_cell(one, kinds) for one in values]
+    slots = np.array([slot_of(one) for one in cells], np.int64)
+    threads = None if schema.thread is None else one_array(columns[schema.thread])
+    return Placed(codes, cells, values, slots, one_array(columns[schema.key]), threads)
 
 
-def _by_shard(
-    first_seq: int, batch: pa.RecordBatch, schema: Schema, placement: Placement
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of a batch for each shard, with their insertion numbers as last column."""
-    shards = rows_of(pa.Table.from_batches([batch]), schema).shards(placement)
-    seqs = np.arange(first_seq, first_seq + batch.num_rows, dtype=np.int64)
-    batch = batch.append_column(seq_column(batch.schema.names), pa.array(seqs))
-    order = np.argsort(shards, kind="stable")
-    table = pa.Table.from_batches([batch]).take(pa.array(order)).combine_chunks()
-    ends = np.cumsum(np.bincount(shards, minlength=1))
-    begin = 0
-    for shard, end in enumerate(ends.tolist()):
-        for part in table.slice(begin, end - begin).to_batches() if end > begin else ():
-            yield shard, part
-        begin = end
-
-
-def rows_of_shard(work: Path, shard: int, n_units: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a shard in the order of their insertion numbers."""
-    for number in range(n_units):
-        path = _shard_file(unit_folder(work, number), shard)
-        if path.exists():
-            with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
-                yield from reader
-
-
-def remove_rows_of_shard(work: Path, shard: int, n_units: int) -> None:
-    """Remove the rows of an indexed shard; the units' folders stay as a sign that they are done."""
-    disk.remove([_shard_file(unit_folder(work, number), shard) for number in range(n_units)])
-
-
-def rows_by_shard(placement: Placement, counts: RowCounts, n_shards: int) -> list[int]:
-    """Return how many of the counted rows a placement assigns to each shard."""
-    out = np.zeros(n_shards, np.int64)
-    slots = counts.slots.copy()
-    for cell, own in counts.parts.items():
-        slots[slot_of(cell)] -= own.sum()
-        np.add.at(out, np.array(placement.parts[cell]), own)
-    np.add.at(out, np.array(placement.slots), slots)
-    return [int(one) for one in out]
-
-
-def _kinds(plan: BuildPlan) -> tuple[tuple[str, str], ...]:
-    """Return the types of the cell columns."""
-    if not plan.schema.cell_columns:
-        return ()
-    names = plan.schema.cell_columns
-    nothing = nothing_of(Path(plan.files[0].path), names)
-    return cell_kinds(read_rows(nothing, plan.schema, names), plan.schema)
-
-
-# ---- Checks that keys are unique in a cell whose rows are split over shards by thread ----
-
-
-def check_split_keys(
-    folder: Path, schema: Schema, placement: Placement, entries: Sequence[ShardEntry]
-) -> None:
-    """Refuse a key that two threads of a split cell have in two shards."""
-    # In other cells all rows with a key lie in one shard, whose build refuses duplicate keys. This
-    # check needs 8 bytes a row of the largest split cell.
-    if schema.thread is None:
-        return
-    for cell, parts in placement.split:
-        hashes = [
-            np.array([_hash(one) for one in keys.to_pylist()], np.uint64)
-            for shard in sorted(set(parts))
-            for keys in _keys(folder / entries[shard].folder, cell)
+def _distinct(
+    columns: Sequence[pa.ChunkedArray], n_rows: int
+) -> tuple[Numbers, list[tuple[object, ...]]]:
+    """Return the number of each row's tuple, and the distinct tuples of the columns."""
+    codes = np.zeros(n_rows, np.int64)
+    values: list[tuple[object, ...]] = [()] if n_rows else []
+    for column in columns:
+        encoded = one_array(column).dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy().astype(np.int64)
+        named = encoded.dictionary.to_pylist()
+        pairs, codes = np.unique(codes * max(len(named), 1) + own, return_inverse=True)
+        values = [
+            (*values[pair // len(named)], named[pair % len(named)]) for pair in pairs.tolist()
         ]
-        found, counts = np.unique(
-            np.concatenate([*hashes, np.zeros(0, np.uint64)]), return_counts=True
-        )
-        twice = set(found[counts > 1].tolist())
-        if not twice:
-            continue
-        seen: set[object] = set()  # keys with repeated hashes, which may still differ
-        for shard in sorted(set(parts)):
-            for keys in _keys(folder / entries[shard].folder, cell):
-                for key in keys.to_pylist():
-                    if _hash(key) not in twice:
-                        continue
-                    if key in seen:
-                        wish = "keys unique within a cell"
-                        raise error(KeyConflictError, schema.key, wish, f"{key!r} in two threads")
-                    seen.add(key)
+    return codes, values
 
 
-def _hash(key: str | int) -> int:
-    return xxhash.xxh3_64_intdigest(key.encode() if isinstance(key, str) else str(key).encode())
+# ---- Chooses the shard of each slot, and of each part of a split cell, by numbers of rows ----
+
+SLACK = 1.1
+"""How much larger than the mean a shard may stay before a rebalancing takes rows from it."""
 
 
-def _keys(folder: Path, cell: tuple[object, ...]) -> Iterator[pa.Array]:
-    """Yield the keys of a cell in a saved shard."""
-    facts, state = opened(folder)
-    schema = facts.schema
-    for segment in state.segments:
-        kept: npt.NDArray[np.bool_] = np.ones(segment.rows.num_rows, np.bool_)
-        for name, value in zip(schema.cell_columns, cell, strict=True):
-            column = segment.column(name)
-            same = (
-                column.is_null()
-                if value is None
-                else pc.equal(column, pa.scalar(value, column.type))
-            )
-            kept &= pc.fill_null(same, False).to_numpy(zero_copy_only=False)
-        yield segment.column(schema.key).filter(pa.array(kept))
+class _Item(NamedTuple):
+    """A slot, or a part of a split cell: its rows lie in one shard."""
+
+    rows: int
+    number: int  # of the slot; parts of split cells have the numbers after the slots
+    shard: int | None  # the shard that holds it now
+
+
+def most_rows(n_rows: int, n_shards: int) -> int:
+    """Return the largest number of rows of a cell that is not split: the mean of a shard."""
+    return max(1, -(-n_rows // n_shards))
+
+
+def heavy_slots(counts: RowCounts, most: int) -> set[int]:
+    """Return the slots that may hold a cell of more than ``most`` rows."""
+    return set(np.flatnonzero(counts.slots > most).tolist())
+
+
+def large_cells(counts: RowCounts, most: int) -> set[bytes]:
+    """Return the cells that have more than ``most`` rows."""
+    return {cell for cell, n_rows in counts.cells.items() if n_rows > most}
+
+
+def place_counts(
+    counted: Callable[[Collection[int], Collection[bytes]], RowCounts],
+    n_rows: int,
+    n_shards: int,
+    split: Iterable[bytes] = (),
+) -> RowCounts:
+    """Count rows by slot, and by part those of cells that are or become split."""
+    # ``counted`` counts all rows, by cell in heavy slots, and by part in large cells.
+    most = most_rows(n_rows, n_shards)
+    counts, large = counted((), ()), set(split)
+    if n_shards > 1 and (heavy := heavy_slots(counts, most)):
+        large |= large_cells(counted(heavy, ()), most)
+    return counted((), large) if large else counts
+
+
+def pack(
+    kinds: Sequence[tuple[str, str]],
+    counts: RowCounts,
+    n_shards: int,
+    before: Placement | None = None,
+) -> Placement:
+    """Distribute slots, and the parts of the cells in ``counts.parts``, evenly over shards."""
+    # The largest goes first, into the shard with the fewest rows. Slots and parts stay in their
+    # shard of ``before``, unless that shard is too large or does not exist any more.
+    split = sorted(counts.parts)
+    loads = [counts.slots.copy(), *(counts.parts[cell] for cell in split)]
+    for cell in split:
+        loads[0][slot_of(cell)] -= counts.parts[cell].sum()
+    rows = np.concatenate(loads)
+    at = _current(split, before)
+    items = [_Item(int(n), number, at[number]) for number, n in enumerate(rows.tolist())]
+    chosen = _assign(items, n_shards)
+    slots, rest = chosen[:N_SLOTS], chosen[N_SLOTS:]
+    parts = {
+        counts.values[cell]: rest[place * N_PARTS : (place + 1) * N_PARTS]
+        for place, cell in enumerate(split)
+    }
+    return Placement(dict(kinds), slots, parts)
+
+
+def _current(split: Sequence[bytes], before: Placement | None) -> list[int | None]:
+    """Return the shard of each item in a placement; a newly split cell still lies in one shard."""
+    if before is None:
+        return [None] * (N_SLOTS + N_PARTS * len(split))
+    out: list[int | None] = list(before.slots)
+    for cell in split:
+        out += before.parts.get(cell, (before.slots[slot_of(cell)],) * N_PARTS)
+    return out
+
+
+def _assign(items: Sequence[_Item], n_shards: int) -> list[int]:
+    """Return the shard of each item, in the order of the items."""
+    most = SLACK * sum(one.rows for one in items) / n_shards
+    loads = [0] * n_shards
+    out = [one.number % n_shards for one in items]
+    moving = []
+    for one in sorted(items, key=lambda item: (-item.rows, item.number)):
+        if one.shard is None or one.shard >= n_shards:
+            moving.append(one)
+        elif not one.rows or loads[one.shard] + one.rows <= most:
+            loads[one.shard] += one.rows
+            out[one.number] = one.shard
+        else:
+            moving.append(one)
+    room = [(load, shard) for shard, load in enumerate(loads)]
+    heapq.heapify(room)
+    for one in moving:
+        if one.rows:
+            load, shard = heapq.heappop(room)
+            out[one.number] = shard
+            heapq.heappush(room, (load + one.rows, shard))
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,6 @@ from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.distributed.batch_recall import (
     Answer,
     BatchRecall,
-    Counts,
     QueryPart,
     answer_part,
     counts_of,
@@ -137,7 +136,6 @@ def recall_dataset(
         with disk.writer_lock(folder / JOB):
             recall = recall.at(_begin(folder, job, recall.now, is_resumed=resume))
             left = [one for one in parts if not (folder / one.output).exists()]
-            done = _Done(parts, left, tell)
             answers: Iterator[Answer]
             if on_ray:
                 answers = map_on_ray(
@@ -148,9 +146,8 @@ def recall_dataset(
                 )  # fmt: skip
             else:
                 answers = (answer_part(recall, one, folder) for one in left)
-            for number, counts, fault in answers:
-                done.add(parts[number], counts, fault)
-            return _end(folder, parts, recall, done, len(parts) - len(left))
+            faults = _collected(answers, parts, left, tell)
+            return _end(folder, parts, recall, faults, len(parts) - len(left))
     except WriterBusyError:
         raise error(WriterBusyError, "output", "no other run to it", "an active one") from None
 
@@ -159,34 +156,27 @@ def _answer(recall: BatchRecall, folder: Path, **part: Any) -> Answer:
     return answer_part(recall, QueryPart(**part), folder)
 
 
-class _Done:
-    """Counts finished parts and collects the errors of failed ones."""
-
-    def __init__(
-        self,
-        parts: Sequence[QueryPart],
-        left: Sequence[QueryPart],
-        tell: ProgressFunction | None,
-    ) -> None:
-        self._tell = tell
-        self._total = sum(one.n_rows for one in parts)
-        self._n_done = self._total - sum(one.n_rows for one in left)
-        self._numbers: set[int] = set()
-        self.faults: list[tuple[QueryPart, HyrecallError]] = []
-        if tell is not None:
-            tell(self._n_done, self._total)
-
-    def add(self, part: QueryPart, counts: Counts | None, fault: HyrecallError | None) -> None:
-        if part.number in self._numbers:  # a part that was answered twice counts once
-            return
-        self._numbers.add(part.number)
+def _collected(
+    answers: Iterable[Answer],
+    parts: Sequence[QueryPart],
+    left: Sequence[QueryPart],
+    tell: ProgressFunction | None,
+) -> list[tuple[QueryPart, HyrecallError]]:
+    """Wait for all answers; return the errors of parts that have none."""
+    tell = tell or (lambda done, total: None)
+    total = sum(one.n_rows for one in parts)
+    n_done = total - sum(one.n_rows for one in left)
+    faults: dict[int, HyrecallError] = {}
+    seen: set[int] = set()
+    tell(n_done, total)
+    for number, _, fault in answers:
         if fault is not None:
-            self.faults.append((part, fault))
-            return
-        assert counts is not None
-        self._n_done += counts["queries"]
-        if self._tell is not None:
-            self._tell(self._n_done, self._total)
+            faults[number] = fault
+        elif number not in seen:  # a part that was answered twice counts once
+            n_done += parts[number].n_rows
+            tell(n_done, total)
+        seen.add(number)
+    return [(parts[number], faults[number]) for number in sorted(faults)]
 
 
 def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool) -> datetime:
@@ -218,14 +208,18 @@ def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool
 
 
 def _end(
-    folder: Path, parts: Sequence[QueryPart], recall: BatchRecall, done: _Done, n_kept: int
+    folder: Path,
+    parts: Sequence[QueryPart],
+    recall: BatchRecall,
+    faults: Sequence[tuple[QueryPart, HyrecallError]],
+    n_kept: int,
 ) -> DatasetHits:
     for one in folder.glob(".hyrecall-*.tmp"):  # left by a killed process
         with suppress(OSError):
             one.unlink()
-    if done.faults:
-        part, fault = min(done.faults, key=lambda one: one[0].number)
-        n_more = len(done.faults) - 1
+    if faults:
+        part, fault = faults[0]
+        n_more = len(faults) - 1
         more = f"; {n_more} other parts failed" if n_more else ""
         fault.args = (f"{fault} (part {part.number}, {part}{more}; resume=True keeps the others)",)
         raise fault

@@ -1,7 +1,7 @@
 """Ray actors: those that hold shards, and those that answer parts of a batch (extra ``[ray]``).
 
 Restarts, retries and placement are Ray's. It queues an actor that no node has room for, without an
-error and without end; so the room is compared before actors start, and their start has a limit.
+error and without end; so the start of actors has a limit.
 """
 
 from __future__ import annotations
@@ -32,13 +32,10 @@ from hyrecall.parts.request import Request
 from hyrecall.segments.segments import IndexFacts
 
 START_SECONDS = 120.0
-"""Within which all actors must start on nodes that have room for them."""
+"""Within which all actors must start, unless ``start_timeout`` is given."""
 
 MOST_SECONDS = 1e6
-MOST_ACTORS = 1 << 20
 MOST_RESERVED = 1 << 20
-
-_UNITS = 10_000  # Ray counts resources in units of 1/10,000
 
 
 # ---- What the cluster has, and what actors reserve ----
@@ -77,32 +74,13 @@ def read_reserved(num_cpus: object, num_gpus: object) -> tuple[float, float]:
     return cpus, gpus
 
 
-def room(nodes: Sequence[Mapping[str, float]], num_cpus: float, num_gpus: float) -> int:
-    """Return how many actors the nodes have room for, if nothing else runs there."""
-    cpus, gpus = round(num_cpus * _UNITS), round(num_gpus * _UNITS)
-    total = 0
-    for node in nodes:
-        own = round(node.get("CPU", 0) * _UNITS) // cpus if cpus else MOST_ACTORS
-        cards = int(node.get("GPU", 0))
-        if gpus:  # parts of a GPU that belong to one actor lie on one GPU
-            own = min(own, cards * (_UNITS // gpus) if gpus <= _UNITS else cards * _UNITS // gpus)
-        total += own
-    return min(MOST_ACTORS, total)
-
-
-def default_gpus(
-    nodes: Sequence[Mapping[str, float]], n: int, device: str, num_cpus: float
-) -> float:
+def default_gpus(ray: Any, n: int, device: str) -> float:
     """Return how many GPUs each of `n` actors reserves if the caller does not say."""
     # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
     # ``"auto"`` gets one where every actor can have its own.
     if device == "auto":
-        return float(room(nodes, num_cpus, 1) >= n)
+        return float(ray.cluster_resources().get("GPU", 0) >= n)
     return float(device.startswith("cuda"))
-
-
-def _nodes(ray: Any) -> list[Mapping[str, float]]:
-    return [one["Resources"] for one in ray.nodes() if one["Alive"]]
 
 
 def _first_line(fault: BaseException) -> str:
@@ -137,24 +115,14 @@ def start_actors(
     num_gpus: float | None,
     device: str,
     start_timeout: float | None,
-    named: str = "",
     **how: Any,
 ) -> list[Any]:
     """Start an actor for each function; it is called in the actor, at its first question."""
     seconds, n = read_seconds("start_timeout", start_timeout), len(makes)
     cpus, gpus = read_reserved(num_cpus, num_gpus or 0)
     ray = connect("on_ray")
-    nodes = _nodes(ray)
     if num_gpus is None:
-        gpus = default_gpus(nodes, n, device, cpus)
-    fit = room(nodes, cpus, gpus)
-    if seconds is None and fit < n:
-        total = {one: sum(node.get(one, 0) for node in nodes) for one in ("CPU", "GPU")}
-        argument = named or ("num_cpus" if room(nodes, cpus, 0) < n else "num_gpus")
-        wish = f"room for {n} actors of {cpus:g} cores and {gpus:g} GPUs"
-        got = f"{fit} on {len(nodes)} nodes with {total['CPU']:g} cores, {total['GPU']:g} GPUs"
-        remedy = "reserve less for each; start_timeout= waits for a cluster that grows"
-        raise error(OptionError, argument, wish, got, remedy)
+        gpus = default_gpus(ray, n, device)
     actor = ray.remote(num_cpus=cpus, num_gpus=gpus, **how)(_Actor)
     actors = [actor.remote(make) for make in makes]
     try:
@@ -220,10 +188,12 @@ class RayWorkers:
         start_timeout: float | None = None,
     ) -> None:
         self._ray = connect("ray")
-        n = workers or max(1, room(_nodes(self._ray), 1, num_gpus or 0))
+        has = self._ray.cluster_resources()
+        most = has.get("GPU", 0) / num_gpus if num_gpus else has.get("CPU", 0)
+        n = workers or max(1, int(min(most, has.get("CPU", 0))))
         self.actors = start_actors(
             [make] * n, num_cpus=1, num_gpus=num_gpus, device="auto", start_timeout=start_timeout,
-            named="workers", max_restarts=-1, max_task_retries=3,
+            max_restarts=-1, max_task_retries=3,
         )  # fmt: skip
         self._turns = cycle(self.actors)
         self.n_ahead = 2 * n - 1  # each has the next question while it answers one
@@ -291,11 +261,6 @@ class RayShard:
         part: Part = self.begin("candidates", request, statistics)()
         return part
 
-    def alone(self, request: Request) -> Part:
-        """Return each arm's best documents, scored with the counts of this shard alone."""
-        part: Part = self.begin("alone", request)()
-        return part
-
     def close(self) -> None:
         """End the actor."""
         import ray
@@ -354,10 +319,11 @@ def map_on_ray(
 
     if not rows:
         return
-    nodes = _nodes(ray)
-    n = min(concurrency or max(1, room(nodes, cpus or 0.01, gpus)), len(rows))
-    if num_gpus is None and any(one.get("GPU") for one in nodes):  # else Ray waits for one for ever
-        gpus = default_gpus(nodes, n, device, cpus)
+    has = ray.cluster_resources()
+    most = has.get("GPU", 0) / gpus if gpus else has.get("CPU", 0) / max(cpus, 0.01)
+    n = min(concurrency or max(1, int(most)), len(rows))
+    if num_gpus is None and has.get("GPU"):  # else Ray waits for one for ever
+        gpus = default_gpus(ray, n, device)
     # A block for each row, so that an actor that ends loses the work of one row only.
     answers: Any = from_arrow([pa.Table.from_pylist([one]) for one in rows]).map_batches(
         _Mapped,

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from datetime import date, datetime, time, timedelta
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hyrecall.ask.filters import Filter
-from hyrecall.ask.predicates import AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull
-from hyrecall.ask.queries import All, Boost, Phrase, Prefix
-from hyrecall.ask.queries import Any as Any_
-from hyrecall.ask.recipe import known_parts, to_data
 from hyrecall.ask.request import CallOptions, Search
-from hyrecall.ask.scope import ANY, Scope, ScopePattern
-from hyrecall.ask.scoring import DBSF, RRF, Max, WeightedSum
 from hyrecall.base.arguments import as_list, python_scalar
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
@@ -29,7 +20,6 @@ from hyrecall.errors import DTypeError, IndexMismatchError, ShardLostError, erro
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders
-from hyrecall.segments.segments import IndexFacts
 
 Opened = Index | ShardedIndex
 
@@ -42,16 +32,6 @@ def open_saved(
     if find_folders(folders).is_index:
         return opening.open(folders[0])
     return ShardedIndex.open(folders, **opening.options)
-
-
-def facts_of(index: Opened) -> IndexFacts:
-    """Return the facts of an index, which all of its shards share."""
-    return index._facts
-
-
-def n_shards(index: Opened) -> int:
-    """Return the number of parts that a recall joins."""
-    return 1 if isinstance(index, Index) else len(index)
 
 
 def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
@@ -76,9 +56,7 @@ def recall_whole(
     fusion, recipe = options.get("fusion"), options.get("recipe")
     how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
     before = Search(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))
-    request, told = embedders.of_queries(
-        facts_of(index), None, before, recipe, how, seconds=math.inf
-    )
+    request, told = embedders.of_queries(index._facts, None, before, recipe, how, seconds=math.inf)
     if request is not before:  # without any vectors, the arms of words answer
         given = {**given, "text": request.text, "vectors": request.vectors or {}}
     hits = index.recall(**given, **options)
@@ -125,49 +103,26 @@ def reasons_in(tables: Iterable[pa.Table]) -> dict[str, list[str]]:
     return out
 
 
-# ---- The arguments of a call as plain data for JSON, by which a job is recognised ----
-
-_PLAIN = (bool, int, float, str)
-_SCALARS = frozenset((*_PLAIN, type(None)))
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {one.name: getattr(value, one.name) for one in fields(value) if one.init}
-
-
-_CODES: dict[type, Callable[[Any], Any]] = {
-    tuple: list,
-    dict: lambda value: [list(pair) for pair in value.items()],
-    Scope: lambda value: list(value.cells),
-    ScopePattern: lambda value: list(value.parts),
-    timedelta: lambda value: [value.days, value.seconds, value.microseconds],
-    Filter: lambda value: [value.op, list(value.predicates), list(value.parts)],
-    **dict.fromkeys((RRF, WeightedSum, Max, DBSF, Phrase, Prefix, Boost), _fields),
-    **dict.fromkeys((datetime, date, time), lambda value: value.isoformat()),
-    **dict.fromkeys(
-        (AllOf, AnyOf, Between, Equal, IsNull, NoneOf, NotNull), lambda value: list(value.values)
-    ),
-    **dict.fromkeys((All, Any_), lambda value: list(value.queries)),
-}  # fmt: skip
-
-
 def encode(argument: str, value: Any) -> Any:
-    """Return an argument of a call as plain data; what cannot be compared so is refused."""
+    """Return an argument of a call as plain data, by which it is recognised later."""
     value = python_scalar(as_list(value))
-    if isinstance(value, np.ndarray) and value.ndim == 1:
-        value = value.tolist()
-    if value is None or isinstance(value, _PLAIN):
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list):
-        if _SCALARS.issuperset(map(type, value)):
-            return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, Mapping):
+        value = list(value.items())
+    if isinstance(value, list | tuple):
         return [encode(argument, one) for one in value]
-    if value is ANY:
-        return {"kind": "ANY"}
-    kind = dict if isinstance(value, Mapping) else type(value)
-    if kind in _CODES:
-        return {"kind": kind.__name__, "of": encode(argument, _CODES[kind](value))}
-    if kind in known_parts().values():
-        return {"kind": "part", "of": to_data(value)}
-    wish = "plain data that another process can read (no function, no graph)"
-    raise error(DTypeError, argument, wish, repr(value)[:80])
+    try:
+        made = value.__reduce_ex__(4)  # what pickle takes; of a function only a name
+        _, *parts = made if isinstance(made, tuple) else ()
+        return [encode(argument, one) for one in (type(value), *parts)]
+    except (TypeError, ValueError, RecursionError) as fault:
+        if isinstance(fault, DTypeError):
+            raise
+        wish = "plain data that another process can read (no function, no graph)"
+        raise error(DTypeError, argument, wish, repr(value)[:80]) from fault

@@ -246,20 +246,16 @@ class ShardedIndex:
         timeout : float, optional
             Seconds that an answer may take; then the reply lacks the shard. The actor goes on.
         start_timeout : float, optional
-            Seconds within which all actors must have started. Ray does not say whether a cluster
-            can add nodes. If it can, pass this argument: the actors then wait for new nodes.
-            Default: 120 s, and the cluster must have room for all actors now.
+            Seconds within which all actors must have started; default: 120. Ray queues an actor
+            until a node has room for it, perhaps one that the cluster still adds.
 
         Raises
         ------
         MissingExtraError
             Ray is not installed.
-        OptionError
-            The cluster has no room for the actors, and there is no ``start_timeout``; or as in
-            :meth:`open`.
         ShardLostError
             Not all actors started in time.
-        KeyConflictError, CorruptIndexError, IndexNotFoundError
+        OptionError, KeyConflictError, CorruptIndexError, IndexNotFoundError
             As in :meth:`open`.
         """
         from hyrecall.distributed.ray_cluster import ray_shards
@@ -470,7 +466,7 @@ def _answer(now: OpenShards, request: Request) -> Hits:
         of_all = needed if isinstance(needed, frozenset) else frozenset().union(*needed)
         asked = tuple(now.shards[number] for number in sorted(of_all or {0}))
     lost: dict[str, Fault] = {}
-    if len(asked) == 1 and hasattr(asked[0], "alone"):
+    if len(asked) == 1 and hasattr(asked[0], "begin"):  # in one trip
         found = ask(asked, lost, "alone", request)
     else:
         counted = ask(asked, lost, "statistics", request)

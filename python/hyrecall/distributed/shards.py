@@ -39,8 +39,8 @@ class Shard(Protocol):
 
     # ``statistics`` and ``candidates`` raise ShardLostError if the shard cannot be asked,
     # CorruptIndexError if its files are damaged, and the index's own errors. A shard with
-    # ``begin(method, *arguments)`` is sent its question before the answers of others are awaited;
-    # one with ``alone(request)`` counts and searches in one trip.
+    # ``begin(method, *arguments)`` is sent its question before the answers of others are awaited,
+    # and may be asked "alone", which counts and searches in one trip.
 
     @property
     def name(self) -> str:

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from hyrecall import _core
 from hyrecall.ask.scope import encode_part
 from hyrecall.base import disk
 from hyrecall.base.arguments import (
@@ -41,39 +40,10 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.parts.part import hash_of
-from hyrecall.segments.manifest import MANIFEST, SHARDS, Lineage, Manifest, read_seal
+from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, read_seal
 from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import UNFINISHED
-from hyrecall.segments.saving import save_index
-from hyrecall.segments.segments import IndexFacts, Segment, State
-from hyrecall.segments.writer import take_rows
-
-__all__ = [
-    "GENERATOR",
-    "N_PARTS",
-    "N_SLOTS",
-    "SHARDS",
-    "WORK",
-    "PlacedShards",
-    "Placement",
-    "SavedFolders",
-    "ShardEntry",
-    "Shards",
-    "cells_of",
-    "check_seals",
-    "described",
-    "find_folders",
-    "folder_name",
-    "make_empty",
-    "opened",
-    "part_of",
-    "read_folders",
-    "remove_unused",
-    "slot_of",
-    "verify_shards",
-    "write_shards",
-]
-
+from hyrecall.segments.segments import IndexFacts, State
 
 # ---- Maps each cell to its shards: a frozen table of slots, and the cells that are split ----
 
@@ -515,18 +485,7 @@ def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
     return entry, hash_of(facts)
 
 
-def make_empty(folder: Path, facts: IndexFacts, segments: Sequence[Segment]) -> None:
-    """Save an index without documents, with the types and dimensions of given segments."""
-    nothing = np.zeros(0, np.uint32)
-    segment = take_rows(segments, nothing, nothing, facts.schema)
-    state = State.of([segment], [_core.SegmentView(segment.core)], 0)
-    save_index(folder, facts, state, Lineage(), overwrite=False)
-
-
 # ---- Opens a folder of shards: reads ``shards.json`` and checks the saved indexes against it ----
-
-CHECKED_CELLS = 10_000
-"""Number of cells of a shard whose place is checked at open, at even distances among all."""
 
 
 class PlacedShards(NamedTuple):
@@ -558,10 +517,8 @@ class PlacedShards(NamedTuple):
         """The saved indexes, in the order of the placement's numbers."""
         return [self.folder / one.folder for one in self.shards.shards]
 
-    def check(
-        self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
-    ) -> None:
-        """Check that opened indexes match ``shards.json``, and that their cells lie in place."""
+    def check(self, opened: Sequence[tuple[IndexFacts, State]], *, cells: bool = False) -> None:
+        """Check that indexes match ``shards.json``, and if asked, the place of each cell."""
         path = str(self.folder / SHARDS)
         placement = self.shards.placement
         for number, (entry, (facts, state)) in enumerate(
@@ -574,17 +531,11 @@ class PlacedShards(NamedTuple):
             if state.n_docs != entry.rows:
                 got = f"{entry.rows}"
                 raise error(CorruptIndexError, path, f"{state.n_docs} rows in {entry.name}", got)
-            for cell in _some(cells_of(facts, state) if state.n_docs else [], most_cells):
+            for cell in cells_of(facts, state) if cells and state.n_docs else ():
                 if number not in placement.shards_of_bytes(cell):
                     wish = f"a placement that puts each cell of {entry.folder} there"
                     got = f"one that puts a cell into {placement.shards_of_bytes(cell)}"
                     raise error(CorruptIndexError, path, wish, got)
-
-
-def _some(cells: list[bytes], most: int | None) -> list[bytes]:
-    if most is None or len(cells) <= most:
-        return cells
-    return [cells[at] for at in np.linspace(0, len(cells) - 1, most).astype(np.int64).tolist()]
 
 
 def verify_shards(folder: Path) -> Shards:
@@ -594,7 +545,7 @@ def verify_shards(folder: Path) -> Shards:
     for path in placed.folders:
         facts, state, _ = open_index(path, OpenOptions(verify="full"))
         opened.append((facts, state))
-    placed.check(opened, None)
+    placed.check(opened, cells=True)
     return placed.shards
 
 

@@ -25,7 +25,7 @@ from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.counts import check_alike
 from hyrecall.parts.part import Array, Part, RunPart, hash_of
 from hyrecall.parts.request import ReadRequest, Request
-from hyrecall.parts.runs import named_runs, nothing_found
+from hyrecall.parts.shard import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import make_batch, scope_request
 from hyrecall.recall.batch import Ran, Steps
