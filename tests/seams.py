@@ -42,7 +42,7 @@ MODULES = {
     "building": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
-    "saved": "hyrecall.distributed.saved",
+    "saved": "hyrecall.distributed.batch_recall",
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",

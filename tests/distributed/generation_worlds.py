@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
@@ -67,6 +68,10 @@ class Askers:
 
     def __init__(self, index: ShardedIndex, wants: Sequence[pa.Table], n: int = 3) -> None:
         self._index, self._wants = index, wants
+        self._alone = [
+            [one.filter(pc.equal(one["query"], user)).drop_columns("query") for one in wants]
+            for user in range(len(USERS))
+        ]
         self.seen: list[list[int]] = [[] for _ in range(n)]
         self.faults: list[BaseException] = []
         self._over = threading.Event()
@@ -78,6 +83,9 @@ class Askers:
                 got = reply_of(self._index)
                 found = [at for at, one in enumerate(self._wants) if got.equals(one)]
                 assert found, "a reply of no generation"
+                for user, wants in zip(USERS, self._alone, strict=True):
+                    one = self._index.recall(text=["tea"], scope=user, limit=100).to_arrow()
+                    assert any(map(one.drop_columns("query").equals, wants)), "of no generation"
                 seen.append(found[0])
         except BaseException as fault:
             self.faults.append(fault)

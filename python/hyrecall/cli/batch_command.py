@@ -63,23 +63,21 @@ from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile, QueryRows
 from hyrecall.cli.show import say
 from hyrecall.distributed.batch_recall import (
     MAX_QUERIES,
+    Opened,
     QueryColumns,
     answered,
-    renumber,
-    renumbered,
-    slice_size,
-    with_keys,
-)
-from hyrecall.distributed.ray_cluster import RayWorkers
-from hyrecall.distributed.saved import (
-    Opened,
     check_seals,
     open_saved,
     reasons_in,
     recall_whole,
+    renumber,
+    renumbered,
     seals_of,
+    slice_size,
+    with_keys,
     with_reasons,
 )
+from hyrecall.distributed.ray_cluster import RayWorkers
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error

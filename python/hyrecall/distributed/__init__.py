@@ -25,9 +25,9 @@ from hyrecall.parts.request import Request
 
 if TYPE_CHECKING:
     from hyrecall.distributed.building import build_shards as build_shards
-    from hyrecall.distributed.rebalancing import rebalance as rebalance
+    from hyrecall.distributed.building import rebalance as rebalance
 else:
-    __getattr__ = lazily(__name__, {"building": ("build_shards",), "rebalancing": ("rebalance",)})
+    __getattr__ = lazily(__name__, {"building": ("build_shards", "rebalance")})
 
 __all__ = [
     "BatchRecall",

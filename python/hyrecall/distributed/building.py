@@ -10,7 +10,8 @@ import heapq
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +28,12 @@ from hyrecall.base.arguments import as_int, check_keywords, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.base.runtime import choose_threads
 from hyrecall.distributed.shards_file import (
+    GENERATOR,
     N_PARTS,
     N_SLOTS,
     SHARDS,
     WORK,
+    PlacedShards,
     Placement,
     ShardEntry,
     Shards,
@@ -131,9 +134,8 @@ def build_shards(
     Raises
     ------
     OptionError
-        Both or none of ``shards`` and ``shard_rows``; no file; files whose types differ; rows in
-        files or folders that are not read; an output folder that is in use without ``resume``; an
-        unfinished build with other arguments.
+        Files or folders that are not read, or whose types differ; an output folder that is in use
+        without ``resume``; an unfinished or complete build with other arguments.
     DTypeError, ShapeError
         A column that the schema cannot take, or a file that is not Parquet.
     KeyConflictError
@@ -254,6 +256,109 @@ def _check_free(folder: Path, *, resume: bool) -> None:
     got = f"{folder}, which holds {what if ours else 'other files'}"
     remedy = "pass resume=True" if what == "an unfinished build" and ours else ""
     raise error(OptionError, "output", "a new or an empty folder", got, remedy)
+
+
+@check_keywords
+def rebalance(
+    folder: str | Path,
+    *,
+    shards: int | None = None,
+    shard_rows: int | None = None,
+    memory_limit: int | None = None,
+    threads: int | None = None,
+    progress: ProgressFunction | None = None,
+) -> Shards:
+    """Change the number of shards of a folder, or even out their sizes.
+
+    Cells move, not documents: the rows of a slot, or of a part of a split cell, move to another
+    shard together, with their insertion numbers, analyzed texts, and vectors. Only shards that gain
+    or lose rows are written, beside the old ones. Then ``shards.json`` is replaced, and the old
+    folders are removed. Replies stay the same, bit for bit. If the call is killed at any time, the
+    folder holds the old generation or the new one; call it again then.
+
+    Parameters
+    ----------
+    folder : path-like
+        A folder that :func:`build_shards` wrote.
+    shards : int, optional
+        Number of shards, up to 4,096; the present number evens out their sizes.
+    shard_rows : int, optional
+        Instead of ``shards``: the approximate number of rows of a shard.
+    memory_limit : int, optional
+        Bytes that the call may use, without pages of mapped files, at least 256 MiB; default:
+        2 GiB. A lower limit makes more segments.
+    threads : int, optional
+        Default: all that the machine allows.
+    progress : callable, optional
+        ``progress(done, total)`` in rows of the written shards.
+
+    Returns
+    -------
+    Shards
+        The new generation; the old one if nothing moves.
+
+    Raises
+    ------
+    OptionError, IndexNotFoundError, CorruptIndexError
+        A number out of range; no shards, or damaged ones.
+    WriterBusyError
+        Another build or rebalancing of the folder is running.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> import hyrecall as hr
+    >>> from hyrecall.distributed import build_shards, rebalance
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> rows = {"id": [1, 2, 3], "user": ["ann", "bob", "cyd"], "text": ["tea", "milk", "hot tea"]}
+    >>> pq.write_table(pa.table(rows), folder / "rows.parquet")
+    >>> schema = hr.Schema(key="id", cell="user", text="text")
+    >>> build_shards(folder, schema, folder / "shards", shards=1).generation
+    1
+    >>> moved = rebalance(folder / "shards", shards=3)
+    >>> moved.generation, sorted(one.rows for one in moved.shards)
+    (2, [1, 1, 1])
+    """
+    read_sizes(shards, shard_rows)
+    limit, count, tell = read_memory(memory_limit), choose_threads(threads), read_progress(progress)
+    path = read_path(folder)
+    PlacedShards.read(path)  # first: no lock file is made in a folder without shards
+    with disk.writer_lock(path):
+        placed = PlacedShards.read(path)
+        before = placed.shards
+        remove_unused(path, before.shards)
+        n_shards = read_sizes(shards, shard_rows, before.rows)
+        sources = [opened(one, count) for one in placed.folders]
+        placed.check(sources, cells=True)
+        n_bytes = sum(one.bytes for one in before.shards)
+        move = Move(path, sources, n_bytes, n_shards, limit)
+        placement = move.place(before.placement)
+        if placement == before.placement and n_shards == len(before.shards):
+            return before
+        of_rows = move.shards_of(placement)
+        wanted = _changed(move, of_rows) | set(range(len(before.shards), n_shards))
+        kept = {at: one for at, one in enumerate(before.shards) if at not in wanted}
+        wanted &= set(range(n_shards))
+        entries = kept | move.write(of_rows, before.generation + 1, sorted(wanted), tell)
+        made = replace(
+            before, generation=before.generation + 1, placement=placement, generator=GENERATOR,
+            shards=tuple(entries[at] for at in range(n_shards)),
+        )  # fmt: skip
+        write_shards(path, made)
+        remove_unused(path, made.shards)
+    return made
+
+
+def _changed(move: Move, of_rows: Sequence[Shard]) -> set[int]:
+    """Return the shards that gain or lose rows."""
+    changed: set[int] = set()
+    left = iter(of_rows)
+    for number, segments in enumerate(move.sources):
+        for own in islice(left, len(segments)):
+            for moved in set(np.unique(own).tolist()) - {number}:
+                changed |= {number, moved}
+    return changed
 
 
 # ---- What a build is asked for; a resumed build compares it ----

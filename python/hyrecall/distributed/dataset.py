@@ -111,15 +111,11 @@ def recall_dataset(
 
     Raises
     ------
-    OptionError
-        The output folder has another job, or a job and ``resume`` is False; wrong options.
     HyrecallError
         The error of the first part that was not answered; the message names the part and the number
         of other failed parts. All other parts are answered first, and kept.
-    WriterBusyError
-        Another run writes to the output folder.
-    MissingExtraError
-        Ray is not installed.
+    OptionError, WriterBusyError
+        The output folder has another job, or a job and ``resume`` is False; another run.
     """
     if not isinstance(recall, BatchRecall):
         raise error(DTypeError, "recall", "a BatchRecall", repr(recall)[:80])

@@ -17,7 +17,7 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import check_keywords, same_options
 from hyrecall.base.joining import Joiner
-from hyrecall.distributed.saved import encode
+from hyrecall.distributed.batch_recall import encode
 from hyrecall.distributed.sharded import NewerVersions, ShardedIndex
 from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits, QueryHits, single_query
@@ -166,13 +166,6 @@ def recall_app(
     Returns
     -------
     ray.serve.Application
-
-    Raises
-    ------
-    MissingExtraError
-        Ray Serve is not installed.
-    OptionError
-        ``max_joined`` is below 1.
 
     Examples
     --------

@@ -139,12 +139,8 @@ class ShardedIndex:
 
         Raises
         ------
-        KeyConflictError
-            Two tables have the same key in a cell.
-        OptionError
-            A thread has rows in two tables, or the types of tables differ.
-        DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
-            As in :meth:`hyrecall.Index.build`.
+        KeyConflictError, OptionError
+            Two tables have the same key in a cell, or rows of one thread; types differ.
         """
         given = _read_tables(tables)
         rows = [None] * len(given) if vectors is None else list(vectors)
@@ -191,13 +187,9 @@ class ShardedIndex:
 
         Raises
         ------
-        OptionError
-            No path, an unknown option, indexes that are not shards of one index, or parts to pin
-            that the system does not lock.
-        KeyConflictError
-            Two of them have the same key in a cell.
-        CorruptIndexError, IndexNotFoundError
-            As in :meth:`hyrecall.Index.open`.
+        OptionError, KeyConflictError
+            Indexes that are not shards of one index, or that have the same key in a cell; or as in
+            :meth:`hyrecall.Index.open`.
         """
         opening = ShardOpening(device, threads, memory, verify, pin)
         return cls._opened(paths, opening, analyzer=analyzer)

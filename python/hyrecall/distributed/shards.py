@@ -45,19 +45,15 @@ class Shard(Protocol):
     @property
     def name(self) -> str:
         """The name in ``degraded``."""
-        ...
 
     def statistics(self, request: Request) -> Statistics:
         """Return the shard's counts for BM25."""
-        ...
 
     def candidates(self, request: Request, statistics: Statistics) -> Part:
         """Return each arm's best documents of the shard."""
-        ...
 
     def close(self) -> None:
         """Close the shard."""
-        ...
 
 
 class LocalShard:

@@ -73,15 +73,10 @@ def part_of(cell: bytes, member: bytes) -> int:
 class Placement:
     """Maps each cell to the shards that hold its documents.
 
-    A cell is encoded as bytes: for each of its columns a byte for the type (0 null, 1 bool, 2 int,
-    3 string) and the value (1 byte; 8 bytes, little-endian; 4 bytes of length and UTF-8). So
-    cells that look alike differ: "1" and 1, None and "", ("a", "bc") and ("ab", "c"). The XXH3-64
-    of these bytes (seed 0) modulo 4,096 is the slot, and each slot has a shard.
-
-    A cell with more documents than a shard should have is split into 256 parts, each of which has
-    a shard. The part of a document is the XXH3-64, modulo 256, of the cell's bytes followed by
-    those of the document's thread, or of its key if it has no thread. So a thread, and each key
-    without a thread, lies in one shard.
+    The hash of a cell gives its slot, and each slot has a shard. A cell with more documents than a
+    shard should have is split into 256 parts, each of which has a shard: by the hash of a
+    document's thread, or of its key if it has none. So a thread, and each key without a thread,
+    lies in one shard. The bytes that are hashed are in docs/format.md.
 
     Parameters
     ----------
@@ -91,13 +86,6 @@ class Placement:
         The shard of each of the 4,096 slots.
     split : mapping of tuple to sequence of int, or pairs, default ()
         For each split cell, the shard of each of its 256 parts.
-
-    Raises
-    ------
-    OptionError
-        Another number of slots or parts, or another type.
-    ScopeError
-        A split cell that does not fit the columns.
 
     Examples
     --------
@@ -147,11 +135,6 @@ class Placement:
         ----------
         cell : str or int or bool or None or tuple
             As in a scope: a value, or a tuple of one for each cell column.
-
-        Raises
-        ------
-        ScopeError
-            A cell that does not fit the cell columns in width or type.
         """
         return self.shards_of_bytes(self.encode(cell))
 
@@ -162,13 +145,7 @@ class Placement:
         return (self.slots[slot_of(cell)],) if parts is None else tuple(sorted(set(parts)))
 
     def encode(self, cell: object) -> bytes:
-        """Return the bytes of a cell.
-
-        Raises
-        ------
-        ScopeError
-            A cell that does not fit the cell columns in width or type.
-        """
+        """Return the bytes of a cell, which has a value for each cell column."""
         values = cell if isinstance(cell, tuple) else (cell,)
         if len(values) != len(self.columns):
             wish = f"a value for each of ({', '.join(name for name, _ in self.columns)})"
@@ -192,13 +169,7 @@ class Placement:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Placement:
-        """Make a placement from the result of :meth:`to_dict`.
-
-        Raises
-        ------
-        OptionError, ScopeError
-            The data is not that of a placement.
-        """
+        """Make a placement from the result of :meth:`to_dict`."""
         try:
             if data["hash"] != "xxh3_64":
                 raise error(OptionError, "hash", "'xxh3_64'", repr(data["hash"]))
@@ -355,13 +326,7 @@ class Shards:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Shards:
-        """Read the content of a file; ``path`` is for messages.
-
-        Raises
-        ------
-        CorruptIndexError
-            The file is damaged, not a ``shards.json``, or of another format.
-        """
+        """Read the content of a file; ``path`` is for messages."""
         try:
             data = json.loads(content)
             found, told = data.pop("xxh3_64"), data.get("format")

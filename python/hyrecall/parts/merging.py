@@ -372,11 +372,9 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
 
     Raises
     ------
-    OptionError
+    OptionError, DTypeError
         No part, parts of several requests or indexes, a shard whose part is missing, or a thread
         with rows from two shards.
-    DTypeError
-        The arguments are not a request and parts.
 
     Examples
     --------
