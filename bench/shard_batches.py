@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hyrecall.distributed.worker import IndexAnswerer
 
 import hyrecall as hr
 from hyrecall.distributed import BatchRecall, Part, Request, Statistics, merge, recall_dataset
 from hyrecall.distributed.shards import ShardOpening
-from hyrecall.distributed.worker import IndexAnswerer
 
 WAYS = ("one", "here", "processes", "ray")
 PIECE = 50_000

@@ -18,10 +18,8 @@ from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.dataset import DatasetHits, recall_dataset
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards_file import Placement, ShardEntry, Shards
-from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
-from hyrecall.parts.part import Part
-from hyrecall.parts.request import Request
+from hyrecall.parts.messages import Part, Request, Statistics
 
 if TYPE_CHECKING:
     from hyrecall.distributed.building import build_shards as build_shards

@@ -149,16 +149,15 @@ def encode(argument: str, value: Any) -> Any:
         return value
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
     if isinstance(value, Mapping):
         value = list(value.items())
     if isinstance(value, list | tuple):
         return [encode(argument, one) for one in value]
     try:
         made = value.__reduce_ex__(4)  # what pickle takes; of a function only a name
-        _, *parts = made if isinstance(made, tuple) else ()
-        return [encode(argument, one) for one in (type(value), *parts)]
+        _, given, *state = made if isinstance(made, tuple) else ()
+        own = [one for one in given if one is not type(value)]
+        return [type(value).__qualname__, *(encode(argument, one) for one in (own, *state))]
     except (TypeError, ValueError, RecursionError) as fault:
         if isinstance(fault, DTypeError):
             raise
@@ -496,12 +495,10 @@ class BatchRecall:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
+        ShardLostError, IndexMismatchError
+            A shard does not answer; the index was saved again since this object was made.
+        HyrecallError
             A query is refused, and ``on_error`` is ``"raise"``. The message has its key.
-        ShardLostError
-            A shard does not answer.
-        IndexMismatchError
-            The index was saved again since this object was made.
         """
         table = _read_table(queries, self.columns)
         index = self._opened()

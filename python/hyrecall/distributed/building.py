@@ -9,9 +9,8 @@ from __future__ import annotations
 import heapq
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,7 +54,7 @@ from hyrecall.distributed.source_files import (
     source_files,
 )
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.parts.part import hash_of
+from hyrecall.parts.messages import hash_of
 from hyrecall.segments import writer
 from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import OpenOptions, open_index
@@ -245,16 +244,15 @@ def read_memory(limit: object) -> int:
 
 
 def _check_free(folder: Path, *, resume: bool) -> None:
-    if not folder.exists():
+    held = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    if not folder.exists() or (folder.is_dir() and not set(held) - {disk.LOCK}):
         return
-    ours = (folder / SHARDS).exists() or (folder / WORK).exists()
-    if folder.is_dir() and (ours if resume else not any(folder.iterdir())):
+    ours = SHARDS in held or WORK in held
+    if resume and ours:
         return
-    if folder.is_dir() and not any(one for one in folder.iterdir() if one.name != disk.LOCK):
-        return
-    what = "shards" if (folder / SHARDS).exists() else "an unfinished build"
-    got = f"{folder}, which holds {what if ours else 'other files'}"
-    remedy = "pass resume=True" if what == "an unfinished build" and ours else ""
+    what = ("shards" if SHARDS in held else "an unfinished build") if ours else "other files"
+    remedy = "pass resume=True" if what == "an unfinished build" else ""
+    got = f"{folder}, which holds {what}"
     raise error(OptionError, "output", "a new or an empty folder", got, remedy)
 
 
@@ -337,7 +335,10 @@ def rebalance(
         if placement == before.placement and n_shards == len(before.shards):
             return before
         of_rows = move.shards_of(placement)
-        wanted = _changed(move, of_rows) | set(range(len(before.shards), n_shards))
+        wanted = set(range(len(before.shards), n_shards))  # and what gains or loses rows
+        for home, own in zip(move.homes, of_rows, strict=True):
+            for moved in set(np.unique(own).tolist()) - {home}:
+                wanted |= {home, moved}
         kept = {at: one for at, one in enumerate(before.shards) if at not in wanted}
         wanted &= set(range(n_shards))
         entries = kept | move.write(of_rows, before.generation + 1, sorted(wanted), tell)
@@ -348,17 +349,6 @@ def rebalance(
         write_shards(path, made)
         remove_unused(path, made.shards)
     return made
-
-
-def _changed(move: Move, of_rows: Sequence[Shard]) -> set[int]:
-    """Return the shards that gain or lose rows."""
-    changed: set[int] = set()
-    left = iter(of_rows)
-    for number, segments in enumerate(move.sources):
-        for own in islice(left, len(segments)):
-            for moved in set(np.unique(own).tolist()) - {number}:
-                changed |= {number, moved}
-    return changed
 
 
 # ---- What a build is asked for; a resumed build compares it ----
@@ -416,13 +406,14 @@ class BuildPlan:
         """Make the folder of unfinished work; refuse to resume a build with other arguments."""
         asked = self._asked()
         if (work / ASKED).exists():
-            found = _read(work, ASKED)
+            found = json.loads(disk.read_bytes(work / ASKED))
             if other := [name for name, value in asked.items() if found.get(name) != value]:
                 raise _others("unfinished", f" ({', '.join(other)})", work.parent)
             return
         shutil.rmtree(work, ignore_errors=True)
         disk.make_folder(work)
-        _write(work, ASKED, asked)
+        disk.prepare(work, ASKED, json.dumps(asked).encode())
+        disk.commit(work, ASKED)
 
 
 def _others(state: str, which: str, folder: Path) -> OptionError:
@@ -433,15 +424,6 @@ def _others(state: str, which: str, folder: Path) -> OptionError:
 
 def _plain(option: Analyzer | BM25 | None) -> Any:
     return None if option is None else option.to_dict()
-
-
-def _write(work: Path, name: str, data: Mapping[str, Any]) -> None:
-    disk.prepare(work, name, json.dumps(data).encode())
-    disk.commit(work, name)
-
-
-def _read(work: Path, name: str) -> dict[str, Any]:
-    return dict(json.loads(disk.read_bytes(work / name)))
 
 
 # ---- Writes the rows of open indexes into the shards of a folder ----
@@ -469,8 +451,8 @@ class Move:
         self._n = n_shards
         self._limit = limit
         self.facts = sources[0][0]
-        self.sources = [list(state.segments) for _, state in sources]
-        self._segments = [one for own in self.sources for one in own]
+        self._segments = [one for _, state in sources for one in state.segments]
+        self.homes = [at for at, (_, state) in enumerate(sources) for _ in state.segments]
 
     def place(self, before: Placement | None = None) -> Placement:
         """Choose the shard of each slot and part by counts of rows."""
@@ -692,21 +674,6 @@ class _Item(NamedTuple):
     shard: int | None  # the shard that holds it now
 
 
-def most_rows(n_rows: int, n_shards: int) -> int:
-    """Return the largest number of rows of a cell that is not split: the mean of a shard."""
-    return max(1, -(-n_rows // n_shards))
-
-
-def heavy_slots(counts: RowCounts, most: int) -> set[int]:
-    """Return the slots that may hold a cell of more than ``most`` rows."""
-    return set(np.flatnonzero(counts.slots > most).tolist())
-
-
-def large_cells(counts: RowCounts, most: int) -> set[bytes]:
-    """Return the cells that have more than ``most`` rows."""
-    return {cell for cell, n_rows in counts.cells.items() if n_rows > most}
-
-
 def place_counts(
     counted: Callable[[Collection[int], Collection[bytes]], RowCounts],
     n_rows: int,
@@ -715,10 +682,11 @@ def place_counts(
 ) -> RowCounts:
     """Count rows by slot, and by part those of cells that are or become split."""
     # ``counted`` counts all rows, by cell in heavy slots, and by part in large cells.
-    most = most_rows(n_rows, n_shards)
+    most = max(1, -(-n_rows // n_shards))  # rows of a cell that is not split
     counts, large = counted((), ()), set(split)
-    if n_shards > 1 and (heavy := heavy_slots(counts, most)):
-        large |= large_cells(counted(heavy, ()), most)
+    heavy = set(np.flatnonzero(counts.slots > most).tolist())  # slots that may hold a larger one
+    if n_shards > 1 and heavy:
+        large |= {cell for cell, n in counted(heavy, ()).cells.items() if n > most}
     return counted((), large) if large else counts
 
 

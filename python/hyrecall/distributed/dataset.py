@@ -40,14 +40,11 @@ class DatasetHits:
 
     Attributes
     ----------
-    folder : Path
-    files : tuple of Path
+    folder, files : Path, tuple of Path
         Files of hits, in the order of the queries.
-    n_queries, n_hits, n_refused : int
-        The metadata of a file says under ``degraded`` which queries have a text that asked for too
-        much and was not searched, as JSON.
-    n_parts_kept : int
-        Number of files that an earlier run had written.
+    n_queries, n_hits, n_refused, n_parts_kept : int
+        The last one counts files that an earlier run had written. The metadata of a file says under
+        ``degraded`` which queries have a text that asked for too much and was not searched.
     """
 
     folder: Path

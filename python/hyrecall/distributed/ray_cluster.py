@@ -26,16 +26,13 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.index import Index
-from hyrecall.parts.counts import Statistics
-from hyrecall.parts.part import Part
-from hyrecall.parts.request import Request
+from hyrecall.parts.messages import Part, Request, Statistics
 from hyrecall.segments.segments import IndexFacts
 
 START_SECONDS = 120.0
 """Within which all actors must start, unless ``start_timeout`` is given."""
 
-MOST_SECONDS = 1e6
-MOST_RESERVED = 1 << 20
+MOST = 1e6  # seconds, cores or GPUs
 
 
 # ---- What the cluster has, and what actors reserve ----
@@ -57,8 +54,8 @@ def read_seconds(argument: str, value: object) -> float | None:
     """Return seconds; None: no limit."""
     if value is None:
         return None
-    wish = f"seconds above 0 and up to {MOST_SECONDS:.0f}, or None"
-    seconds = number(argument, value, 0.0, MOST_SECONDS, wish)
+    wish = f"seconds above 0 and up to {MOST:.0f}, or None"
+    seconds = number(argument, value, 0.0, MOST, wish)
     if not seconds:
         raise error(OptionError, argument, wish, repr(value))
     return seconds
@@ -66,9 +63,9 @@ def read_seconds(argument: str, value: object) -> float | None:
 
 def read_reserved(num_cpus: object, num_gpus: object) -> tuple[float, float]:
     """Check what is to be reserved for each actor."""
-    cpus = number("num_cpus", num_cpus, 0, MOST_RESERVED, "a number of cores, 0 or more")
+    cpus = number("num_cpus", num_cpus, 0, MOST, "a number of cores, 0 or more")
     wish = "a number from 0 to 1, or a whole number of GPUs"
-    gpus = number("num_gpus", num_gpus, 0, MOST_RESERVED, wish)
+    gpus = number("num_gpus", num_gpus, 0, MOST, wish)
     if gpus > 1 and gpus % 1:
         raise error(OptionError, "num_gpus", wish, num_gpus)
     return cpus, gpus

@@ -42,8 +42,7 @@ _JOINED = frozenset(
 class IndexReplica:
     """An index in a replica of a Ray Serve deployment; :func:`recall_app` deploys it.
 
-    It loads newer versions of its folder while it answers. A query looks for them if the last look
-    is more than a second ago; after a longer pause it waits for them, a second at most.
+    It loads newer versions of its folder while it answers, as ``hyrecall serve`` does.
 
     Parameters
     ----------

@@ -41,10 +41,8 @@ from hyrecall.errors import CorruptIndexError, OptionError, StaleStatisticsError
 from hyrecall.hits.hits import Hits, QueryHits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.index import Index
-from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import check_shards, merge
-from hyrecall.parts.part import hash_of
-from hyrecall.parts.request import Request
+from hyrecall.parts.messages import Request, Statistics, hash_of
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.columns import open_source
 
@@ -86,15 +84,13 @@ class ShardedIndex:
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        """Take shards; use :meth:`build` or :meth:`open`, or pass your own shard objects.
+        """Take shards; use :meth:`build`, :meth:`open` or :meth:`on_ray`, or pass your own.
 
         Parameters
         ----------
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
-            ``close()``, asked one after another. The methods that ask raise
-            :class:`hyrecall.errors.ShardLostError` if the shard does not answer,
-            :class:`hyrecall.errors.CorruptIndexError` if its files are damaged.
+            ``close()``. They raise :class:`hyrecall.errors.ShardLostError` if they do not answer.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
@@ -327,12 +323,10 @@ class ShardedIndex:
 
         Raises
         ------
-        CorruptIndexError, IndexNotFoundError, KeyConflictError
-            As :meth:`open`; the old versions go on answering.
         OptionError
             The folders hold shards of another schema.
-        ShardLostError
-            As :meth:`on_ray`.
+        CorruptIndexError, IndexNotFoundError, KeyConflictError, ShardLostError
+            As :meth:`open` and :meth:`on_ray`; the old versions go on answering.
         """
         with self._taking_up:
             while self._opener is not None and self.is_stale:
@@ -399,19 +393,14 @@ class ShardedIndex:
         What reads more than candidates is refused by name: graphs, :class:`hyrecall.arms.Tags`,
         ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback`. Recall from one index then.
         Texts are not embedded here: if the shards name an embedder and there are no ``vectors``,
-        the reply is ``degraded``.
-        ``hit.text`` works only if its columns are in ``columns``, and ``hit.evidence()`` and
-        ``explain()`` are refused. ``hits.trace.degraded`` names each shard that does not answer or
-        whose files are damaged.
+        the reply is ``degraded``. ``hit.text`` works only if its columns are in ``columns``, and
+        ``hit.evidence()`` and ``explain()`` are refused. ``hits.trace.degraded`` names each shard
+        that does not answer or whose files are damaged.
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            As :meth:`hyrecall.Index.recall`, and for options that are refused here.
-        ShardLostError
-            No shard answers.
-        CorruptIndexError
-            The files of all shards that are asked are damaged.
+        ShardLostError, CorruptIndexError
+            No shard answers; the files of all shards that are asked are damaged.
         StaleStatisticsError
             Documents changed during each of five tries.
         """

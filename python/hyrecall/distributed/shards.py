@@ -22,10 +22,8 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.index import Index
-from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import check_shards
-from hyrecall.parts.part import Part
-from hyrecall.parts.request import Request
+from hyrecall.parts.messages import Part, Request, Statistics
 from hyrecall.segments.manifest import MANIFEST
 from hyrecall.segments.opening import OpenOptions, read_pin
 from hyrecall.segments.segments import IndexFacts

@@ -39,7 +39,7 @@ from hyrecall.errors import (
     ScopeError,
     error,
 )
-from hyrecall.parts.part import hash_of
+from hyrecall.parts.messages import hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, read_seal
 from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import UNFINISHED
@@ -238,14 +238,11 @@ class ShardEntry:
 
     Attributes
     ----------
-    name : str
-        For example "shard-0003"; the same in every generation.
-    folder : str
-        The folder of the saved index, beside ``shards.json``. A folder is written once.
-    rows, cells, bytes : int
-    first_seq, last_seq : int
-        The lowest and highest insertion number; 0 and -1 without rows. Numbers of other shards may
-        lie between them.
+    name, folder : str
+        For example "shard-0003", the same in every generation, and the folder of its saved index,
+        beside ``shards.json``. A folder is written once.
+    rows, cells, bytes, first_seq, last_seq : int
+        The insertion numbers are the lowest and the highest; 0 and -1 without rows.
     manifest : str
         The seal of the saved index: the checksum in the last line of its MANIFEST.
     """
@@ -358,10 +355,8 @@ class Shards:
 
         Raises
         ------
-        IndexNotFoundError
-            The folder has no ``shards.json``.
-        CorruptIndexError
-            It is a folder; or as :meth:`from_bytes`.
+        IndexNotFoundError, CorruptIndexError
+            The folder has no ``shards.json``, or a damaged one.
         """
         folder = read_path(folder)
         path = folder / SHARDS

@@ -22,9 +22,7 @@ from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
-from hyrecall.parts.counts import check_alike
-from hyrecall.parts.part import Array, Part, RunPart, hash_of
-from hyrecall.parts.request import ReadRequest, Request
+from hyrecall.parts.messages import Array, Part, ReadRequest, Request, RunPart, check_alike, hash_of
 from hyrecall.parts.shard import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import make_batch, scope_request

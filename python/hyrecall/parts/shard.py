@@ -16,8 +16,7 @@ import pyarrow as pa
 from hyrecall import _core
 from hyrecall.arm.arm import FoundDocs, no_candidates
 from hyrecall.errors import DTypeError, OptionError, ShapeError, StaleStatisticsError, error
-from hyrecall.parts.counts import Counts, Statistics
-from hyrecall.parts.part import Array, Part, RunPart, Vectors, hash_of
+from hyrecall.parts.messages import Array, Counts, Part, RunPart, Statistics, Vectors, hash_of
 from hyrecall.recall.exact import Exact, ExactTexts, asked_whole, found_whole, search_phrases
 from hyrecall.recall.plan import Plan, Ranking, rank_by_options, whole_list
 from hyrecall.recall.planning import make_plan
@@ -29,7 +28,7 @@ from hyrecall.segments.segments import State, gather, seqs_of
 if TYPE_CHECKING:
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions, Search
-    from hyrecall.parts.request import ReadRequest, Request
+    from hyrecall.parts.messages import ReadRequest, Request
     from hyrecall.segments.segments import IndexFacts
     from hyrecall.text.bm25 import BM25
 
