@@ -232,11 +232,6 @@ SCREENS = {
          "serve small --workers 2 --port 0"),
         (INDEX,), ("fastapi",),
     ),
-    "shards serve": Screen(
-        ("shards serve none", "shards serve notes.index --replicas 0",
-         "shards serve notes.index --hedge 1", "shards serve notes.index --host 0.0.0.0"), (INDEX,),
-        ("fastapi",),
-    ),
     "token make": Screen(
         ("token make --tokens t.json --user ann --org acme --workspace lab",
          "token make --tokens t.json --user ann --any-user",

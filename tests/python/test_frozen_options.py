@@ -24,7 +24,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 PLAIN_SETTER = "object.__setattr__"
 SETTERS = ("set_fields", "convert_field")
 HOME = "base/arguments.py"
-# Immutable in their own ways; statistics keep their bytes once these are asked for.
+# Immutable in their own ways.
 NO_DATACLASSES = {"Analyzer", "Filter", "Predicate", "Request"}
 
 OPTIONS: tuple[Any, ...] = (
