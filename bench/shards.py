@@ -3,7 +3,7 @@
     python -m bench.shards FOLDER [--rows 200000] [--dim 128] [--shards 8]
 
 writes Parquet files, builds their shards in FOLDER and prints two tables. Each row of the second is
-the processor time of a batch, with and without the router. The replies are compared with each other.
+the processor time of a batch, with and without the router. The replies are compared.
 """
 
 from __future__ import annotations

@@ -617,8 +617,8 @@ def batch(
         typer.Option(
             "--start-timeout",
             metavar="SECONDS",
-            show_default="the cluster must have room for them now",
-            help="With --ray, how long the actors may wait for a cluster that adds nodes.",
+            show_default="120",
+            help="With --ray, how long the actors may wait for room in the cluster.",
         ),
     ] = None,
 ) -> None:

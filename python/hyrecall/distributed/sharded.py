@@ -31,12 +31,7 @@ from hyrecall.distributed.shards import (
     open_generation,
     told_of,
 )
-from hyrecall.distributed.shards_file import (
-    PlacedShards,
-    SavedFolders,
-    find_folders,
-    read_folders,
-)
+from hyrecall.distributed.shards_file import PlacedShards, SavedFolders, find_folders, read_folders
 from hyrecall.errors import CorruptIndexError, OptionError, StaleStatisticsError, error
 from hyrecall.hits.hits import Hits, QueryHits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply

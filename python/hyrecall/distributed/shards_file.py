@@ -32,13 +32,7 @@ from hyrecall.base.arguments import (
 from hyrecall.base.disk import check_int, check_text
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.version import __version__
-from hyrecall.errors import (
-    CorruptIndexError,
-    IndexNotFoundError,
-    OptionError,
-    ScopeError,
-    error,
-)
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, ScopeError, error
 from hyrecall.parts.messages import hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, read_seal
 from hyrecall.segments.opening import OpenOptions, open_index
