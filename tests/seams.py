@@ -174,7 +174,7 @@ NAMES = {
     "hyrecall.distributed.sharded": "NewerVersions",
     "hyrecall.distributed.shards": "LocalShard OpenShards SavedShard ShardOpening ShardRouter",
     "hyrecall.distributed.shards_file": (
-        "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
+        "N_SLOTS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
     ),
     "hyrecall.distributed.source_files": "source_files",
     "hyrecall.embed.choose": "duration timeout_of",
@@ -283,7 +283,9 @@ NAMES = {
     "hyrecall.replicas.remote": (
         "AbsentError FolderRemote MovedError Remote folder_lock open_remote StoredObject"
     ),
-    "hyrecall.segments.manifest": "Lineage MANIFEST Manifest read_seal segments_FORMAT=FORMAT",
+    "hyrecall.segments.manifest": (
+        "Lineage MANIFEST Manifest SHARDS read_seal segments_FORMAT=FORMAT"
+    ),
     "hyrecall.segments.segments": (
         "HostRates OpenedFile Segment segment_from_parts segments_State=State"
     ),

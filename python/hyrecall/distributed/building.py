@@ -30,7 +30,6 @@ from hyrecall.distributed.shards_file import (
     GENERATOR,
     N_PARTS,
     N_SLOTS,
-    SHARDS,
     WORK,
     PlacedShards,
     Placement,
@@ -56,7 +55,7 @@ from hyrecall.distributed.source_files import (
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.parts.messages import hash_of
 from hyrecall.segments import writer
-from hyrecall.segments.manifest import Lineage
+from hyrecall.segments.manifest import SHARDS, Lineage
 from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import LEAST_MEMORY, PartsBuild, unfinished_folder
 from hyrecall.segments.saving import save_index
@@ -433,6 +432,7 @@ _PEAK_PER_SAVED_BYTE = 3.0  # the rows of a segment during a merge, and the memo
 _COUNTED_ROWS = 1_000_000
 
 Shard = npt.NDArray[np.uint16]
+Rows = npt.NDArray[np.uint32]
 
 
 class Move:
@@ -502,12 +502,14 @@ class Move:
         for number, own in enumerate(of_rows):
             here = source == number
             where[here] = own[row[here]]
+        order = np.argsort(where, kind="stable")
+        begins = np.searchsorted(where[order], np.arange(self._n + 1))
         entries: dict[int, ShardEntry] = {}
-        done, total = 0, int(np.isin(where, list(wanted)).sum())
+        done, total = 0, sum(int(begins[one + 1] - begins[one]) for one in wanted)
         for shard in wanted:
             folder = self._folder / folder_name(shard, generation)
             if not folder.exists():
-                kept = where == shard
+                kept = order[begins[shard] : begins[shard + 1]]
                 self._write(folder, source[kept], row[kept])
             entries[shard] = described(folder, shard)[0]
             done += entries[shard].rows
@@ -515,9 +517,9 @@ class Move:
                 tell(done, total)
         return entries
 
-    def _write(self, folder: Path, source: Numbers, row: Numbers) -> None:
+    def _write(self, folder: Path, source: Rows, row: Rows) -> None:
         """Write rows, in the order of one segment, as a saved index."""
-        used = np.unique(source) if len(source) else np.zeros(1, np.int64)
+        used = np.unique(source) if len(source) else np.zeros(1, np.uint32)
         segments = [self._segments[one] for one in used.tolist()]
         source = np.searchsorted(used, source).astype(np.uint32)
         begun = unfinished_folder(folder)

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 from hyrecall.ask.scope import ANY, CellTypes, Scope, ScopePattern, scope_entries
 from hyrecall.base.arguments import convert_field, python_scalar
 from hyrecall.base.runtime import choose_threads
-from hyrecall.distributed.shards_file import SHARDS, PlacedShards, Placement, SavedFolders
+from hyrecall.distributed.shards_file import PlacedShards, Placement, SavedFolders
 from hyrecall.errors import (
     CorruptIndexError,
     HyrecallError,
@@ -24,7 +24,7 @@ from hyrecall.errors import (
 from hyrecall.index import Index
 from hyrecall.parts.merging import check_shards
 from hyrecall.parts.messages import Part, Request, Statistics
-from hyrecall.segments.manifest import MANIFEST
+from hyrecall.segments.manifest import MANIFEST, SHARDS
 from hyrecall.segments.opening import OpenOptions, read_pin
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.text.analyzer import Analyzer
