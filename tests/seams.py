@@ -26,7 +26,6 @@ MODULES = {
     "scans": "hyrecall.base.threads",
     "ages": "hyrecall.base.times",
     "app_module": "hyrecall.cli.app",
-    "batch_command": "hyrecall.cli.batch_command",
     "batch_crew": "hyrecall.cli.batch_command",
     "batch_workers": "hyrecall.cli.batch_command",
     "cli_batch_module": "hyrecall.cli.batch_command",
@@ -42,7 +41,6 @@ MODULES = {
     "building": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
-    "saved": "hyrecall.distributed.batch_recall",
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
@@ -172,10 +170,8 @@ NAMES = {
     "hyrecall.distributed.ray_cluster": "RayShard read_reserved",
     "hyrecall.distributed.building": ("RowCounts distributed_pack=pack place_counts rows_of"),
     "hyrecall.distributed.sharded": "NewerVersions",
-    "hyrecall.distributed.shards": "LocalShard OpenShards SavedShard ShardOpening ShardRouter",
-    "hyrecall.distributed.shards_file": (
-        "N_SLOTS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
-    ),
+    "hyrecall.distributed.shards": "LocalShard OpenShards ShardOpening ShardRouter",
+    "hyrecall.distributed.shards_file": ("encode_cell find_folders slot_of write_shards"),
     "hyrecall.distributed.source_files": "source_files",
     "hyrecall.embed.choose": "duration timeout_of",
     "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
@@ -283,9 +279,7 @@ NAMES = {
     "hyrecall.replicas.remote": (
         "AbsentError FolderRemote MovedError Remote folder_lock open_remote StoredObject"
     ),
-    "hyrecall.segments.manifest": (
-        "Lineage MANIFEST Manifest SHARDS read_seal segments_FORMAT=FORMAT"
-    ),
+    "hyrecall.segments.manifest": ("Lineage Manifest SHARDS segments_FORMAT=FORMAT"),
     "hyrecall.segments.segments": (
         "HostRates OpenedFile Segment segment_from_parts segments_State=State"
     ),
