@@ -40,7 +40,7 @@ INDEX = (
 )
 SHARDS = (
     "shards build notes.parquet notes.shards --key id --cell tenant --text body=title+text "
-    "--shards 2 --workers 1"
+    "--shards 2"
 )
 STORE = (
     "remember 'Deploys run on Friday at noon; whoever deploys reads the checklist first, and "
@@ -233,11 +233,6 @@ SCREENS = {
          "serve notes.index --recipe loom", "serve agent.mem --workers 0",
          "serve small --workers 2 --port 0"),
         (INDEX,), ("fastapi",),
-    ),
-    "shards serve": Screen(
-        ("shards serve none", "shards serve notes.index --replicas 0",
-         "shards serve notes.index --hedge 1", "shards serve notes.index --host 0.0.0.0"), (INDEX,),
-        ("fastapi",),
     ),
     "token make": Screen(
         ("token make --tokens t.json --user ann --org acme --workspace lab",
