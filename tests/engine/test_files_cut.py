@@ -120,6 +120,7 @@ ask(hr.Index.open(folder, device="cpu"))
     assert out == "refused\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_another_one_replaced_by_its_name_stays_readable(folder: Path) -> None:
     """The mapping keeps the bytes of a removed file: that is how a save removes old versions."""
     out = said(
@@ -219,6 +220,7 @@ os.truncate(other, mmap.PAGESIZE)
 """
 
 
+@pytest.mark.slow
 def test_a_foreign_bus_error_still_ends_the_process(folder: Path) -> None:
     done = run(folder, FOREIGN + "foreign[2 * mmap.PAGESIZE]")
     assert done.returncode == -7, (done.returncode, done.stderr)
@@ -233,6 +235,7 @@ def test_a_foreign_bus_error_without_any_handler_ends_the_process(folder: Path) 
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_handler_that_comes_after_ours_gets_its_turn_and_ends_the_process(folder: Path) -> None:
     program = "import faulthandler; faulthandler.disable()\n"
     later = "faulthandler.enable(); hr.Index.open(folder, device='cpu')\n"

@@ -152,7 +152,7 @@ def test_a_power_cut_leaves_a_whole_version(
     assert surprises(case, recorder, tmp_path / "later") == []
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("forget", ["data", "manifest", "names"])
 def test_the_check_above_notices_a_sync_that_is_left_out(
     case: Case, save_with: SaveWith, tmp_path: Path, forget: str

@@ -186,7 +186,7 @@ LARGE_QUERIES = {
 }
 
 
-@pytest.mark.plain_cases(2)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("query", LARGE_QUERIES)
 @pytest.mark.parametrize(
     "k", [1, 200, *(pytest.param(k, marks=pytest.mark.slow) for k in (10, 700, 20_000))]

@@ -299,6 +299,7 @@ def test_grep_finds_the_lines_that_python_splits(
         assert few == found[:3]
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("pattern", ["a", "b"])
 @pytest.mark.parametrize("is_regex", [False, True])
 def test_grep_holds_a_page_of_texts_and_no_python_object_for_a_line(

@@ -275,6 +275,7 @@ def by_id_alone(connection: Any, cell: int, key: str) -> Any:
     return None
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     ("plant", "name", "doors"),
     [
