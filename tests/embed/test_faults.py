@@ -189,7 +189,6 @@ def test_plain_requests_wait_as_long_as_the_budget(server: StubServer) -> None:
     assert late.plain_share > BEARABLE
 
 
-@pytest.mark.slow
 def test_a_guard_without_a_deadline_would_be_seen(
     server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

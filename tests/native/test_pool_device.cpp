@@ -137,25 +137,25 @@ TEST(device_gives_the_list_of_a_single_arm) {
   skip_under_thread_sanitizer();
   Rng rng(38);
   std::size_t n_hits = 0;
-  for (std::size_t n = 0; n < 60; ++n) {
+  for (std::size_t n = 0; n < cases(60u); ++n) {
     HybridRound round = hybrid_round_of(rng, n);
     round.n_lexical = n % 2;
     round.n_dense = 1 - n % 2;
     round.has_listed = false;
     n_hits += check_single_arm(rng, round, n);
   }
-  CHECK(n_hits > 1'000);
+  CHECK(n_hits > cases(1'000u));
 }
 
 TEST(device_makes_the_hits_that_the_cpu_makes) {
   skip_under_thread_sanitizer();
   Rng rng(33);
   std::size_t n_hits = 0;
-  for (std::size_t n = 0; n < 150; ++n) {
+  for (std::size_t n = 0; n < cases(150u); ++n) {
     SeedOf const order(n % 4);
     n_hits += check_hybrid(rng, hybrid_round_of(rng, n));
   }
-  CHECK(n_hits > 3'000);
+  CHECK(n_hits > cases(3'000u));
 }
 
 // Queries of small cells keep their hits beside those that are searched again.
@@ -163,7 +163,7 @@ TEST(device_searches_queries_again_that_a_submission_lost) {
   skip_under_thread_sanitizer();
   Rng rng(37);
   std::size_t n_again = 0;
-  for (std::size_t n = 0; n < 30; ++n) {
+  for (std::size_t n = 0; n < cases(30u); ++n) {
     HybridRound round = hybrid_round_of(rng, n);
     round.world.sizes = {900, 200};
     round.world.n_cells = 4;
@@ -174,7 +174,7 @@ TEST(device_searches_queries_again_that_a_submission_lost) {
     emulator::DeviceWork const work = emulated().work() - before;
     n_again += work.n_waits > 1 ? 1 : 0;
   }
-  CHECK(n_again > 10);
+  CHECK(n_again > cases(10u));
 }
 
 TEST(device_completes_texts_of_segments_of_several_document_tiles) {

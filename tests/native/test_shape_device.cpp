@@ -133,11 +133,11 @@ TEST(device_dedup_keeps_what_the_host_keeps) {
   skip_under_thread_sanitizer();
   Rng rng(51);
   std::size_t n_left_out = 0;
-  for (std::size_t n = 0; n < 120; ++n) {
+  for (std::size_t n = 0; n < cases(120u); ++n) {
     SeedOf const order(n % 4);
     n_left_out += check_dedup(rng, n, n % 20 == 19 ? 120 : 20, HYRECALL_EMULATED_FOLDER);
   }
-  CHECK(n_left_out > 500);
+  CHECK(n_left_out > cases(500u));
 }
 
 TEST(device_mmr_chooses_what_the_host_chooses) {
@@ -145,11 +145,11 @@ TEST(device_mmr_chooses_what_the_host_chooses) {
   skip_under_thread_sanitizer();
   Rng rng(52);
   std::size_t n_near = 0;
-  for (std::size_t n = 0; n < 150; ++n) {
+  for (std::size_t n = 0; n < cases(150u); ++n) {
     SeedOf const order(n % 4);
     n_near += check_mmr(rng, n, n % 10 == 9 ? 300 : 40, HYRECALL_EMULATED_FOLDER);
   }
-  CHECK(n_near > 500);
+  CHECK(n_near > cases(500u));
 }
 
 TEST(device_shapes_lists_up_to_a_length_and_leaves_longer_ones_to_the_host) {

@@ -94,7 +94,6 @@ FORMS = {
 }
 
 
-@pytest.mark.plain_cases(15)
 @pytest.mark.parametrize("value", FORMS.values(), ids=FORMS.keys())
 def test_every_form_gives_the_same_float32_matrix(value: Any) -> None:
     value = made(value)

@@ -151,7 +151,6 @@ def test_a_pull_that_ends_at_any_request_goes_on(
     assert not list((tmp_path / "copy").glob("*.part"))
 
 
-@pytest.mark.slow
 def test_a_store_whose_pull_ends_at_any_request_is_never_mixed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

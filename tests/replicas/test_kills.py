@@ -92,7 +92,6 @@ def test_a_follower_of_killed_pushes_never_sees_a_mixture(
     print(f"{n_kills} killed pushes, {kind}: {n_seen} versions seen, 0 of them mixed")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["index", "store"])
 def test_a_replica_whose_pulls_are_killed_holds_one_state(
     kill: Kill, tmp_path: Path, kind: str, effort: Effort
