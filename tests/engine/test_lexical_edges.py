@@ -207,6 +207,7 @@ def test_threads_share_the_tiles_of_one_query(
             assert len(set(replies[1]["score"].to_pylist())) == 1
 
 
+@pytest.mark.slow
 def test_threads_share_the_tiles_of_what_still_lives() -> None:
     replies = []
     for threads in (1, 2):

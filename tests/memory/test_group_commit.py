@@ -320,6 +320,7 @@ def _n_versions(database: Database, at: int) -> int:
         return int(connection.execute(select, (f"{at}-*",)).get)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_interrupt_at_any_line_of_a_leader_loses_nobodys_change(tmp_path: Path) -> None:
     n, wrong = lose_nobody(tmp_path / "s")

@@ -52,6 +52,7 @@ def test_states_that_repetitions_hold_are_counted(pattern: str, states: int) -> 
     assert open_states(pattern) == states
 
 
+@pytest.mark.slow
 def test_a_pattern_that_asks_too_much_is_refused_at_every_door() -> None:
     """By its repetitions, or because it needs backtracking."""
     table = pa.table({"id": [1], "text": ["tea"]})
