@@ -323,6 +323,7 @@ SHARED_NAMES = {
 }
 
 
+@cache
 def repeated(package: Path) -> dict[str, list[str]]:
     """Return the class names that several modules define, each with its modules."""
     found = defaultdict(list)

@@ -37,6 +37,7 @@ def test_no_request_fails_or_takes_too_much(n: int) -> None:
     assert statuses["200"] > n // 10
 
 
+@pytest.mark.slow
 def test_a_request_that_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYRECALL_FUZZ_PLANTED", "1")
     doors.routes.cache_clear()
