@@ -1,6 +1,6 @@
 """Time a batch over one index and the same batch over its shards.
 
-    python -m bench.shard_batches FOLDER [--queries 10000 100000] [--ways one here processes ray]
+    python -m bench.shard_batches FOLDER [--queries 10000 100000] [--ways one here ray]
                            [--docs 40000] [--dim 16] [--tenants 500] [--shards 4]
 
 builds an index and its shards in FOLDER unless they are there, writes queries (four words and a
@@ -8,13 +8,11 @@ vector, each within one tenant) and answers them, each time in processes of thei
 
 - one: one index in one process
 - here: all shards in one process
-- processes: each shard in a process of its own, joined in another (`hyrecall batch FOLDERS`)
 - ray: two actors of Ray Data, each of which opens all shards; left out without Ray
 
 The files of hits must have the same values, to the last bit; a hash checks this. The script prints
 the wall time, the CPU time of all processes it started (start-up included), and the greatest
-memory of all processes together (a shared page counts once). Then one process runs the steps of
-shards one by one and prints the time of each.
+memory of all processes together (a shared page counts once).
 """
 
 from __future__ import annotations
@@ -37,11 +35,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hyrecall as hr
-from hyrecall.distributed import BatchRecall, Part, Request, Statistics, merge, recall_dataset
-from hyrecall.distributed.shards import ShardOpening
-from hyrecall.distributed.worker import IndexAnswerer
+from hyrecall.distributed import BatchRecall, recall_dataset
 
-WAYS = ("one", "here", "processes", "ray")
+WAYS = ("one", "here", "ray")
 PIECE = 50_000
 HOW: dict[str, Any] = {"fusion": hr.RRF(), "limit": 3}
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -95,16 +91,6 @@ def tell(done: int, total: int) -> None:
 
 def answer(way: str, folder: Path, queries: Path, output: Path) -> None:
     """Answer the queries; the hits go into the folder ``output``."""
-    if way == "processes":
-        output.mkdir()
-        command = [
-            sys.executable, "-m", "hyrecall.cli", "batch", *map(str, folders(folder)),
-            str(queries), "-o", str(output / "hits.parquet"), "--query-key", "id", "--query-text",
-            "text", "--query-vector", "embedding", "--query-scope", "tenant", "--fusion", "rrf",
-            "--limit", "3",
-        ]  # fmt: skip
-        subprocess.run(command, check=True)
-        return
     recall = BatchRecall(
         folder / "one" if way == "one" else folders(folder),
         key="id", text="text", vectors="embedding", scope="tenant", **HOW,
@@ -208,87 +194,6 @@ def measure(way: str, folder: Path, queries: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# ---- where the time of shards goes ----
-
-
-class Steps:
-    """Processor seconds and bytes of each step of a recall over shards, in this process."""
-
-    def __init__(self, folder: Path) -> None:
-        """Open the shards as their processes would."""
-        self._shards = [IndexAnswerer(str(one), ShardOpening("cpu", 1)) for one in folders(folder)]
-        self._facts = hr.Index.open(folders(folder)[0], device="cpu")._facts
-        self.seconds: dict[str, float] = {}
-        self.n_bytes: dict[str, int] = {}
-
-    def answer(self, queries: pa.Table) -> hr.Hits:
-        """Answer a batch step by step."""
-        request = Request(
-            text=queries["text"], vectors=queries["embedding"], scope=queries["tenant"], **HOW
-        )
-        asked = self._bytes("request", self._timed("encode the request", request.to_bytes))
-        own = self._ask("count in the shards", b"statistics", asked)
-        counted = [
-            self._timed("decode the counts", Statistics.from_bytes, self._bytes("counts", one))
-            for one in own
-        ]
-        summed = self._timed("sum the counts", Statistics.sum, counted)
-        told = self._bytes("sums", self._timed("encode the sums", summed.to_bytes))
-        found = self._ask("search in the shards", b"candidates", asked, told)
-        parts = [
-            self._timed(
-                "decode the candidates", Part.from_bytes, self._bytes("candidates", one),
-                facts=self._facts,
-            )
-            for one in found
-        ]  # fmt: skip
-        hits: hr.Hits = self._timed("merge", merge, request, parts)
-        return hits
-
-    def _ask(self, name: str, verb: bytes, *frames: bytes) -> list[bytes]:
-        out = []
-        for shard in self._shards:
-            kind, data = self._timed(name, shard.ask, verb, *frames)
-            assert kind == b"answer", data
-            out.append(data)
-        return out
-
-    def _timed(self, name: str, call: Any, *given: Any, **options: Any) -> Any:
-        began = time.process_time()
-        made = call(*given, **options)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - began
-        return made
-
-    def _bytes(self, name: str, data: bytes) -> bytes:
-        self.n_bytes[name] = self.n_bytes.get(name, 0) + len(data)
-        return data
-
-
-def print_steps(folder: Path, queries: Path, n: int, n_at_once: int = 1000) -> None:
-    """Print microseconds of a processor and bytes for each query, beside those of one index."""
-    table = pq.ParquetFile(queries)
-    one, steps = hr.Index.open(folder / "one", device="cpu", threads=1), Steps(folder)
-    own = 0.0
-    for number, batch in enumerate(table.iter_batches(n_at_once)):
-        asked = pa.Table.from_batches([batch])
-        if number == 1:  # the first opens files and reads them
-            steps.seconds, steps.n_bytes, own = {}, {}, 0.0
-        if number * n_at_once >= n + n_at_once:
-            break
-        began = time.process_time()
-        want = one.recall(
-            text=asked["text"], vectors=asked["embedding"], scope=asked["tenant"], **HOW
-        )
-        own += time.process_time() - began
-        if not steps.answer(asked).to_arrow().equals(want.to_arrow()):
-            raise SystemExit("the shards reply other hits than the index")
-    print(f"\nmicroseconds of a processor, each query; one index: {own / n * 1e6:.1f}")
-    for name, seconds in steps.seconds.items():
-        print(f"  {name:24} {seconds / n * 1e6:8.1f}")
-    print(f"  {'in all':24} {sum(steps.seconds.values()) / n * 1e6:8.1f}")
-    print("bytes, each query: " + ", ".join(f"{k} {v / n:,.0f}" for k, v in steps.n_bytes.items()))
-
-
 def main() -> None:
     """Measure what the arguments name."""
     parser = argparse.ArgumentParser(
@@ -327,9 +232,6 @@ def main() -> None:
             want = want or made["hash"]
             if made["hash"] != want:
                 raise SystemExit(f"{way}: other hits than {given.ways[0]}")
-    smallest = min(given.queries)
-    queries = given.folder / f"queries-{smallest}.parquet"
-    print_steps(given.folder, queries, min(smallest - 1000, 9000))
 
 
 if __name__ == "__main__":

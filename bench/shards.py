@@ -2,9 +2,8 @@
 
     python -m bench.shards FOLDER [--rows 200000] [--dim 128] [--shards 8]
 
-writes Parquet files, builds their shards in FOLDER and prints the tables of docs/scale.md. Each row
-of the second table is the processor time of a batch, requests and replies as bytes included, and
-how many bytes cross, with and without the router. The replies are compared with each other.
+writes Parquet files, builds their shards in FOLDER and prints two tables. Each row of the second is
+the processor time of a batch, with and without the router. The replies are compared.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import argparse
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,7 @@ import pyarrow.parquet as pq
 
 import hyrecall as hr
 from bench import corpus
-from hyrecall.distributed import (
-    Part,
-    Request,
-    ShardedIndex,
-    Statistics,
-    build_shards,
-    rebalance,
-)
-from hyrecall.distributed.shards import LocalShard
+from hyrecall.distributed import ShardedIndex, build_shards, rebalance
 
 QUERIES = 1000
 TENANT_ROWS = 500
@@ -58,28 +50,6 @@ def write_files(folder: Path, n: int, dim: int, n_files: int = 8) -> np.ndarray:
     return np.asarray(rows)
 
 
-class Wire(LocalShard):
-    """A shard in this process whose questions and answers become bytes, as those of others do."""
-
-    n_bytes = 0
-
-    def _across(self, data: bytes) -> bytes:
-        Wire.n_bytes += len(data)
-        return data
-
-    def statistics(self, request: Request) -> Statistics:
-        """Count what BM25 needs of the shard."""
-        given = Request.from_bytes(self._across(request.to_bytes()))
-        return Statistics.from_bytes(self._across(super().statistics(given).to_bytes()))
-
-    def candidates(self, request: Request, statistics: Statistics) -> Part:
-        """Return each arm's best documents of the shard."""
-        given = Request.from_bytes(self._across(request.to_bytes()))
-        summed = Statistics.from_bytes(self._across(statistics.to_bytes()))
-        found = super().candidates(given, summed).to_bytes()
-        return Part.from_bytes(self._across(found), facts=self.index._facts)
-
-
 def processor_time(call: Callable[[], object], times: int = 5) -> float:
     """Return the shortest processor time of some calls, in milliseconds."""
     spent = []
@@ -100,10 +70,10 @@ def main() -> None:
     given = parser.parse_args()
     rows = write_files(given.folder / "files", given.rows, given.dim)
 
-    print("| step | s | peak memory of a worker, MB |\n|---|---|---|")
+    print("| step | s | peak memory, MB |\n|---|---|---|")
     began = time.perf_counter()
     build_shards(given.folder / "files", SCHEMA, given.folder / "shards", shards=given.shards)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(f"| build {given.shards} shards | {time.perf_counter() - began:.1f} | {peak:.0f} |")
     for n in (given.shards + 1, given.shards):
         began = time.perf_counter()
@@ -124,21 +94,16 @@ def main() -> None:
         "1,000, the same tenant": (QUERIES, tenants[0]),
         "1": (1, tenants[0]),
     }
-    print("\n| queries | routed: ms | MB | every shard asked: ms | MB |\n|---|---|---|---|---|")
+    print("\n| queries | routed: ms | every shard asked: ms |\n|---|---|---|")
     with ShardedIndex.open(given.folder / "shards", device="cpu") as index:
-        asked_now = index._generations.current
-        asked_now.shards = tuple(Wire(one.name, one.index) for one in index.shards)  # type: ignore[attr-defined]
-        router = asked_now.router
+        routed = index._now
         for name, (n, scope) in cases.items():
             options = {"text": asked["text"][:n], "vectors": asked["vectors"][:n], "scope": scope}
             told, tables = [name], []
-            for own in (router, None):
-                asked_now.router = own
-                Wire.n_bytes = 0
+            for router in (routed.router, None):
+                index._now = replace(routed, router=router)
                 tables.append(index.recall(**options).to_arrow())
-                n_bytes = Wire.n_bytes
-                spent = processor_time(partial(index.recall, **options))
-                told += [f"{spent:.1f}", f"{n_bytes / 1e6:.3f}"]
+                told.append(f"{processor_time(partial(index.recall, **options)):.1f}")
             assert tables[0].equals(tables[1])
             print(f"| {' | '.join(told)} |")
 

@@ -26,7 +26,6 @@ MODULES = {
     "scans": "hyrecall.base.threads",
     "ages": "hyrecall.base.times",
     "app_module": "hyrecall.cli.app",
-    "batch_command": "hyrecall.cli.batch_command",
     "batch_crew": "hyrecall.cli.batch_command",
     "batch_workers": "hyrecall.cli.batch_command",
     "cli_batch_module": "hyrecall.cli.batch_command",
@@ -36,23 +35,13 @@ MODULES = {
     "report": "hyrecall.cli.info_command",
     "serve_command": "hyrecall.cli.serve_command",
     "settings": "hyrecall.cli.settings",
-    "asking": "hyrecall.distributed.asking",
     "part_answers": "hyrecall.distributed.batch_recall",
     "query_parts": "hyrecall.distributed.batch_recall",
     "slices": "hyrecall.distributed.batch_recall",
-    "build_worker": "hyrecall.distributed.build_worker",
     "building": "hyrecall.distributed.building",
-    "crew": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
-    "routing": "hyrecall.distributed.generations",
-    "distributed_opening_module": "hyrecall.distributed.opening",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
-    "ray_shards": "hyrecall.distributed.ray_shards",
-    "rebalancing": "hyrecall.distributed.rebalancing",
-    "row_places": "hyrecall.distributed.row_places",
-    "saved": "hyrecall.distributed.saved",
     "newer_versions": "hyrecall.distributed.sharded",
-    "turns": "hyrecall.distributed.shards",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
     "minilm": "hyrecall.embed.transformer",
@@ -97,12 +86,9 @@ MODULES = {
     "writing": "hyrecall.memory.sql.writing",
     "upkeep": "hyrecall.memory.upkeep",
     "view": "hyrecall.memory.view",
-    "counts_module": "hyrecall.parts.counts",
-    "parts_frames_module": "hyrecall.parts.frames",
-    "plain": "hyrecall.parts.frames",
     "merging": "hyrecall.parts.merging",
-    "part": "hyrecall.parts.part",
-    "request": "hyrecall.parts.request",
+    "manifest_module": "hyrecall.segments.manifest",
+    "request": "hyrecall.parts.messages",
     "regex": "hyrecall.arm.regex",
     "recall_batch_module": "hyrecall.recall.batch",
     "embedders": "hyrecall.recall.embedders",
@@ -181,30 +167,12 @@ NAMES = {
     "hyrecall.cli.show": "Snippets print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
     "hyrecall.distributed.batch_recall": "QueryPart query_files",
-    "hyrecall.distributed.build_worker": "do_task",
-    "hyrecall.distributed.channel": (
-        "Channel Ended Late Messages Pending PipeClosed START_SECONDS message plain_error "
-        "rebuild system_error"
-    ),
-    "hyrecall.distributed.generations": "Generations ShardRouter ShardGeneration",
-    "hyrecall.distributed.opening": "_seal",
-    "hyrecall.distributed.ray_cluster": (
-        "RayNode Reserved UNITS check_room default_gpus most_actors read_reserved"
-    ),
-    "hyrecall.distributed.ray_shards": "RayShard",
-    "hyrecall.distributed.replicated": "Replica ReplicatedShard",
-    "hyrecall.distributed.row_places": (
-        "RowCounts cell_kinds distributed_pack=pack heavy_slots large_cells most_rows rows_of"
-    ),
+    "hyrecall.distributed.ray_cluster": "RayShard read_reserved",
+    "hyrecall.distributed.building": ("RowCounts distributed_pack=pack place_counts rows_of"),
     "hyrecall.distributed.sharded": "NewerVersions",
-    "hyrecall.distributed.shards": (
-        "AskedShard LocalShard OpenShard ProcessShard SavedShard Shard ShardOpening Question"
-    ),
-    "hyrecall.distributed.shards_file": (
-        "N_SLOTS SHARDS SavedFolders ShardEntry encode_cell find_folders slot_of write_shards"
-    ),
+    "hyrecall.distributed.shards": "LocalShard OpenShards ShardOpening ShardRouter",
+    "hyrecall.distributed.shards_file": ("encode_cell find_folders slot_of write_shards"),
     "hyrecall.distributed.source_files": "source_files",
-    "hyrecall.distributed.worker": "IndexAnswerer MOST_RECENT",
     "hyrecall.embed.choose": "duration timeout_of",
     "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
     "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
@@ -296,8 +264,7 @@ NAMES = {
     "hyrecall.memory.store": "StoreOptions",
     "hyrecall.migrate.qdrant": "API_KEY",
     "hyrecall.migrate.records": "as_vector",
-    "hyrecall.parts.counts": "parts_Counts=Counts",
-    "hyrecall.parts.spreading": "Share joined_alone sum_shares widest_runs",
+    "hyrecall.parts.messages": "parts_Counts=Counts",
     "hyrecall.recall.arms": "newest_rows",
     "hyrecall.recall.batch": "RecallSource Steps",
     "hyrecall.recall.grouping": "shown_threads",
@@ -312,7 +279,7 @@ NAMES = {
     "hyrecall.replicas.remote": (
         "AbsentError FolderRemote MovedError Remote folder_lock open_remote StoredObject"
     ),
-    "hyrecall.segments.manifest": "Lineage MANIFEST Manifest read_seal segments_FORMAT=FORMAT",
+    "hyrecall.segments.manifest": ("Lineage Manifest SHARDS segments_FORMAT=FORMAT"),
     "hyrecall.segments.segments": (
         "HostRates OpenedFile Segment segment_from_parts segments_State=State"
     ),

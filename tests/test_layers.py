@@ -58,7 +58,7 @@ PYTHON_ONLY_IN = {
     "qdrant_client": {"migrate/qdrant"},
     "obstore": {"replicas"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
-    "ray": {f"distributed/ray_{part}" for part in ("cluster", "dataset", "serve", "shards")},
+    "ray": {"distributed/ray_cluster", "distributed/ray_serve"},
     "pickle": set(),
     "cloudpickle": set(),
     "joblib": set(),
@@ -323,6 +323,7 @@ SHARED_NAMES = {
 }
 
 
+@cache
 def repeated(package: Path) -> dict[str, list[str]]:
     """Return the class names that several modules define, each with its modules."""
     found = defaultdict(list)

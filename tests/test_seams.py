@@ -75,7 +75,8 @@ def test_every_name_is_used() -> None:
     used = {
         alias.name
         for path in TESTS.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if "seams" in (text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom) and node.module == "seams"
         for alias in node.names
     }

@@ -972,7 +972,7 @@ class Index:
         return self._name_of(self._state)
 
     def _name_of(self, state: State) -> str:
-        from hyrecall.parts.part import version_of
+        from hyrecall.parts.messages import version_of
 
         return version_of(state, self._lineage.seals)
 

@@ -158,7 +158,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("used[0]: expected a str", [3]),
         option("used[0]: expected 1 to 512 bytes", [""]),
     ],
-    "*.from_bytes": [dtype("data: expected bytes", "x", -1)],
     "*.get *.history *.links *.remember *MemorySync.forget AgentMemorySync.update "
     "MemorySync.link MemorySync.unlink": [
         option("id: expected 1 to 512 bytes, not blank, without NUL", ""),
@@ -474,7 +473,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="source"),
         option("source: expected a .parquet file, or a folder with some", "x"),
         option("path: expected a path", LONE, "", of="source"),
-        option("workers: expected an int in [1, 1024], or None", -1, "x", NAN, [3]),
     ],
     "build_shards rebalance": [
         option("shards: expected an int in [1, 4096]", -1, "x", NAN, [3]),
@@ -1422,12 +1420,7 @@ ROWS: dict[str, list[Row]] = {
         option("tables: expected a sequence of tables, one per shard", -1, None),
     ],
     "ShardedIndex.open": [
-        dtype("hedge: expected seconds from 0 to 1000000, or None", "x", [3]),
-        option("hedge: expected seconds from 0 to 1000000, or None", -1, NAN),
         option("paths: expected a sequence of at least one path, or a path", -1, None),
-        option("replicas: expected an int in [1, 64]", "x", -1),
-        dtype("timeout: expected seconds above 0 and up to 1000000, or None", "x", [3]),
-        option("timeout: expected seconds above 0 and up to 1000000, or None", -1, NAN),
     ],
     "Shards.read into_index load_dataset rebalance": [
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="folder"),
@@ -1611,8 +1604,8 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "FusedLists*; Stage.*; StageCall*; StagePlan*; "
         "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Guard.embed*; "
         "Hits.cached; "
-        "Hits.part_of; Matches.with_reasons; Memory; MemorySync; Part.from_bytes facts; "
-        "Request.of_queries; Request.read; Shards.from_bytes content path; StageTrace.plus; "
+        "Hits.part_of; Matches.with_reasons; Memory; MemorySync; "
+        "Request.read; Shards.from_bytes content path; StageTrace.plus; "
         "Trace.of_query; merge degraded; warn_if_degraded"
     ),
     "a protocol, or a call that another store answers": (
@@ -1629,7 +1622,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "graph; Graph.save overwrite; Hit.evidence arm; HttpEmbedder context; "
         "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
         "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
-        "ShardedIndex.open processes; WeightedSum.scale_of arm; choose_embedder packaged; "
+        "WeightedSum.scale_of arm; choose_embedder packaged; "
         "learnt_text markdown; pull discard_changes; push overwrite; recall_dataset on_ray; "
         "setting_code has_cells; study_text markdown; tuned_text markdown"
     ),

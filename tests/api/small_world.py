@@ -81,7 +81,7 @@ class World:
         DocumentIndex(attributes={"kind": int}, dim=3).save(self.documents)
         pq.write_table(table(), folder / "rows.parquet")
         pq.write_table(ARGUMENTS["queries"](self), folder / "queries.parquet")
-        distributed.build_shards(folder / "rows.parquet", SCHEMA, self.split, shards=2, workers=1)
+        distributed.build_shards(folder / "rows.parquet", SCHEMA, self.split, shards=2)
 
     @cached_property
     def shards(self) -> distributed.ShardedIndex:

@@ -20,7 +20,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.distributed import BatchRecall, ShardedIndex
 from hyrecall.embed import HashEmbedder
-from seams import ShardOpening, batch_command, batch_crew, batch_workers, saved
+from seams import batch_crew, batch_workers
 from seams import cli_batch_module as batch
 
 N_QUERIES = 30
@@ -65,17 +65,6 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "_MAX_QUERIES", 7)
 
 
-@pytest.fixture
-def without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open the shards in this process: the tests of processes are few, since each starts slowly."""
-
-    def opened(folders: list[Path], opening: ShardOpening, *, processes: bool) -> Any:
-        assert processes
-        return saved.open_saved(folders, opening)
-
-    monkeypatch.setattr(batch_command, "open_saved", opened)
-
-
 def command(folders: list[Path], asked: Path, output: Path) -> list[object]:
     return ["batch", *folders, asked, "-o", output, *ALL, "--query-scope", "who", "--limit", 4,
             "--columns", "stars", "--on-error", "skip", "--threads", 1]  # fmt: skip
@@ -94,14 +83,6 @@ def files(
 
 
 @pytest.mark.usefixtures("small_slices")
-def test_shards_in_processes_give_the_file_of_one_index(
-    run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path
-) -> None:
-    want = files(run, [folder], asked, tmp_path / "one")
-    assert files(run, shards, asked, tmp_path / "shards") == want
-
-
-@pytest.mark.usefixtures("small_slices", "without_processes")
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
 def test_shards_give_the_files_of_one_index(
     run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path, suffix: str
@@ -111,7 +92,7 @@ def test_shards_give_the_files_of_one_index(
     assert files(run, shards, asked, tmp_path / "shards", suffix=suffix) == want
 
 
-@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.usefixtures("small_slices")
 def test_the_folder_that_holds_the_shards_is_taken_as_they_are(
     run: Run, folder: Path, shards: list[Path], asked: Path, tmp_path: Path
 ) -> None:
@@ -127,7 +108,7 @@ def test_the_folder_that_holds_the_shards_is_taken_as_they_are(
         BatchRecall(corpus, key="qid", text="words", scope=hr.Scope(["acme"]))
 
 
-class Spoiled(batch_workers.InThreads):
+class Spoiled(batch_workers.Here):
     """Answers as it should, with one mistake which batch engines have made."""
 
     def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
@@ -152,7 +133,7 @@ class ScopesMovedByOne(Spoiled):
         values = table.column("who").to_pylist()
         moved = pa.array([*values[1:], values[0]], pa.string())
         own = table.set_column(table.column_names.index("who"), "who", moved)
-        return self._pool.submit(self._answer, own, first).result
+        return lambda: self._answer(own, first)
 
 
 class JoinedByText(Spoiled):
@@ -164,7 +145,7 @@ class JoinedByText(Spoiled):
         values = zip(*(table.column(name).to_pylist() for name in ("words", "who")), strict=True)
         scopes = pa.array([seen.setdefault(text, who) for text, who in values], pa.string())
         own = table.set_column(table.column_names.index("who"), "who", scopes)
-        return self._pool.submit(self._answer, own, first).result
+        return lambda: self._answer(own, first)
 
 
 class LostShard(Spoiled):
@@ -175,7 +156,7 @@ class LostShard(Spoiled):
         return lambda: wait().slice(0, 0) if first == 21 else wait()
 
 
-@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("planted", [SliceTwice, ScopesMovedByOne, JoinedByText, LostShard])
 def test_planted_mistakes_of_a_batch_over_shards_are_seen(
     run: Run,
@@ -187,11 +168,11 @@ def test_planted_mistakes_of_a_batch_over_shards_are_seen(
     planted: type[Spoiled],
 ) -> None:
     want = files(run, [folder], asked, tmp_path / "one")
-    monkeypatch.setattr(batch_crew, "InThreads", planted)
+    monkeypatch.setattr(batch_crew, "Here", planted)
     assert files(run, shards, asked, tmp_path / "shards") != want
 
 
-@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.usefixtures("small_slices")
 def test_a_batch_that_lacks_a_shard_stops_and_names_it(
     run: Run, shards: list[Path], asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,7 +197,7 @@ def test_a_batch_that_lacks_a_shard_stops_and_names_it(
     assert not output.exists()
 
 
-@pytest.mark.usefixtures("small_slices", "without_processes")
+@pytest.mark.usefixtures("small_slices")
 def test_a_shard_that_is_saved_anew_while_a_batch_runs_is_refused(
     run: Run,
     shards: list[Path],
@@ -372,12 +353,8 @@ def test_each_actor_has_a_gpu_where_there_are_enough(
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        (("--workers", 3), "workers: expected at most 2 actors of 1 CPU and 0 GPUs in this "
-         "cluster, got 3"),
-        (("--workers", 2, "--num-gpus", 2), "workers: expected at most 1 actor of 1 CPU and 2 "
-         "GPUs in this cluster, got 2"),
-        (("--num-gpus", 3), "num_gpus: expected at most 2 for the actor (the cluster has 2), "
-         "got 3"),
+        (("--workers", 3, "--start-timeout", 3), "start_timeout: expected 3 actors that start "
+         "within 3 s, got "),
         (("--num-gpus", 1.5), "num_gpus: expected a number from 0 to 1, or a whole number of "
          "GPUs, got 1.5"),
         (("--start-timeout", 0), "start_timeout: expected seconds above 0"),
@@ -399,7 +376,6 @@ def texts(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("without_processes")
 @pytest.mark.parametrize("is_here", [True, False])
 @pytest.mark.parametrize("n_shards", [1, 2])
 def test_batch_embeds_by_the_model_that_the_files_name(

@@ -135,7 +135,7 @@ def test_the_queries_that_moved_most_are_shown(run, small):
     )
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
 def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
     pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
@@ -308,6 +308,7 @@ def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small
     assert asked_by(told["python"], small) == dict(expected)
 
 
+@pytest.mark.slow
 def test_a_recipe_that_is_not_better_is_told_as_json(run, small):
     reply = run("learn", small, "--json")
     assert (reply.code, reply.data["is_better"]) == (0, False)  # no file was asked for

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_G04_the_golden_gate_passes_by_hand(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
     asked = [word for name in ("dense", "rrf", "minmax", "default") for word in ("-r", name)]

@@ -101,7 +101,7 @@ def test_a_folder_of_shards_says_what_opens_it(run, table, tmp_path):
     (tmp_path / "in").mkdir()
     pq.write_table(table, tmp_path / "in" / "0.parquet")
     into = tmp_path / "shards"
-    reply = run("shards", "build", tmp_path / "in", into, "--shards", 2, "--workers", 1,
+    reply = run("shards", "build", tmp_path / "in", into, "--shards", 2,
                 *ARMS)  # fmt: skip
     assert reply.code == 0, reply.err
     reply = run("info", into)

@@ -1,6 +1,7 @@
 """--memory, --verify and --pin of the commands that answer queries of a saved index."""
 
 import logging
+import shutil
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +49,7 @@ def test_a_worker_of_the_service_gets_the_options(run, folder, served, monkeypat
     assert options(served[0]) == ("ram", "structure", ())
 
 
-def test_shards_are_served_as_asked(run, folder, served, monkeypatch):
+def test_shards_are_served_as_asked(run, folder, served, monkeypatch, tmp_path):
     opened = ShardedIndex.open
     asked: list = []
 
@@ -58,7 +59,8 @@ def test_shards_are_served_as_asked(run, folder, served, monkeypatch):
         return index
 
     monkeypatch.setattr(ShardedIndex, "open", noted)
-    reply = run("shards", "serve", folder, *HOW)
+    shutil.copytree(folder, tmp_path / "several" / "0")
+    reply = run("serve", tmp_path / "several", *HOW)
     assert reply.code == 0, reply.err
     assert asked == [[("ram", "structure", ())]]
     assert len(served) == 1
@@ -78,7 +80,7 @@ def test_wrong_options_are_refused(run, folder, tmp_path, more, told):
     pq.write_table(pa.table({"q": ["amber"], "who": ["acme"]}), tmp_path / "q.parquet")
     batch = ("batch", folder, tmp_path / "q.parquet", "-o", tmp_path / "hits.parquet",
              "--query-text", "q", "--query-scope", "who")  # fmt: skip
-    for command in (("serve", folder), ("shards", "serve", folder), batch):
+    for command in (("serve", folder), batch):
         reply = run(*command, *more)
         assert reply.code != 0
         assert told in " ".join(reply.err.split())

@@ -96,6 +96,7 @@ def test_what_was_damaged_is_exit_code_3(run: Run, filled: Path, tmp_path: Path)
     assert "HEAD: expected a body with its checksum" in refused.err
 
 
+@pytest.mark.slow
 def test_follow_shows_each_generation_until_it_is_interrupted(
     run: Run, filled: Path, tmp_path: Path
 ) -> None:

@@ -27,8 +27,7 @@ def folder(table, tmp_path):
 def test_shards_are_built_shown_and_rebalanced(run, table, folder):
     pq.write_table(table, folder / "corpus.parquet")
     whole = run("index", folder / "corpus.parquet", "-o", folder / "whole", *ARMS)
-    made = run("shards", "build", folder / "in", folder / "out", *ARMS, "--shards", "2",
-               "--workers", "1")  # fmt: skip
+    made = run("shards", "build", folder / "in", folder / "out", *ARMS, "--shards", "2")
     assert (whole.code, made.code, made.out) == (0, 0, ""), made.err
     assert "600 of 600 steps (two a row)" in made.err
     assert "indexed 300 documents in 2 shards" in made.err
@@ -57,8 +56,7 @@ def test_shards_are_built_shown_and_rebalanced(run, table, folder):
 
 
 def test_a_damaged_shard_is_found_by_verify(run, folder):
-    made = run("shards", "build", folder / "in", folder / "out", *ARMS, "--shards", "2",
-               "--workers", "1")  # fmt: skip
+    made = run("shards", "build", folder / "in", folder / "out", *ARMS, "--shards", "2")
     assert made.code == 0, made.err
     (path, *_) = (folder / "out" / Shards.read(folder / "out").shards[0].folder).glob("*-terms-*")
     content = bytearray(path.read_bytes())
@@ -82,7 +80,6 @@ def test_a_damaged_shard_is_found_by_verify(run, folder):
         (["--shards", "0"], "shards: expected an int in [1, 4096]"),
         (["--shards", "2", "--memory", "much"], "--memory: expected a size"),
         (["--shards", "2", "--memory", "1MB"], "memory_limit: expected an int of at least"),
-        (["--shards", "2", "--workers", "0"], "workers: expected an int in [1, 1024]"),
         (["--shards", "2", "--attribute", "none"], "none: expected one column of"),
     ],
 )

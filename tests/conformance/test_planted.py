@@ -356,6 +356,7 @@ def run(plant: Plant, shared: Shared, folder: Path) -> None:
         scenario(**{name: given[name]() for name in inspect.signature(scenario).parameters})
 
 
+@pytest.mark.plain_cases(10)
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_caught(
     name: str, shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

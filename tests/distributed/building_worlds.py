@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import hyrecall as hr
 from distributed.subjects import draw_said
-from hyrecall.distributed import ShardedIndex, build_shards
+from hyrecall.distributed import ShardedIndex, Shards, build_shards
 from laws.checks import LawBroken, outcome
 from laws.engine import EngineSubject, ipc_bytes
 from oracle.corpus import Draw
 from oracle.documents import Row
 from oracle.recall import Oracle
-from seams import building, do_task
-
-
-class Inline:
-    """Does the tasks of a build in this process."""
-
-    def __init__(self, work: Path, n_workers: int) -> None:
-        del n_workers
-        self._work = work
-
-    def run(self, tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Any]]:
-        for at, task in enumerate(tasks):
-            yield at, do_task(self._work, task)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
 
 
 def write_files(folder: Path, table: pa.Table, chance: random.Random, most: int = 4) -> Path:
@@ -53,12 +33,9 @@ def write_files(folder: Path, table: pa.Table, chance: random.Random, most: int 
     return folder
 
 
-def built(
-    patch: pytest.MonkeyPatch, source: Path, schema: hr.Schema, output: Path, **options: Any
-) -> Any:
-    """Build shards in this process."""
-    patch.setattr(building, "Crew", Inline)
-    return build_shards(source, schema, output, workers=1, threads=1, **options)
+def built(source: Path, schema: hr.Schema, output: Path, **options: Any) -> Shards:
+    """Build shards with one thread."""
+    return build_shards(source, schema, output, threads=1, **options)
 
 
 def same_calls(

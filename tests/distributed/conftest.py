@@ -1,6 +1,5 @@
 """What tests of several shards share."""
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,18 +7,8 @@ import pytest
 
 import hyrecall as hr
 from distributed.datasets import World
-from distributed.saved import asked, saved_shards, whole
+from distributed.saved import saved_shards, whole
 from hyrecall.distributed import ShardedIndex
-
-SECONDS = 60.0  # in which a process has to answer
-
-
-@pytest.fixture
-def interrupts() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt, also in a run that began with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="package")
@@ -36,10 +25,8 @@ def one() -> hr.Index:
 
 @pytest.fixture(scope="package")
 def index(paths: list[Path]) -> Iterator[ShardedIndex]:
-    """The shards in processes, which tests may stop and kill: others take their places."""
-    how = {"device": "cpu", "threads": 1, "timeout": SECONDS}
-    with ShardedIndex.open(paths, processes=True, **how) as made:
-        made.recall(**asked())
+    """The shards, opened."""
+    with ShardedIndex.open(paths, device="cpu", threads=1) as made:
         yield made
 
 

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
+import pyarrow.compute as pc
 
 import hyrecall as hr
-from distributed.test_replaced_folders import ASKED, SCHEMA, documents, make
+from distributed.building_worlds import built, write_files
 from hyrecall.distributed import ShardedIndex
-from seams import Generations, LocalShard, ReplicatedShard, SavedFolders
+from seams import OpenShards
 
 SECONDS = 60.0  # in which something must have happened
 
-KINDS: dict[str, dict[str, Any]] = {
-    "here": {},
-    "processes": {"processes": True},
-    "replicas": {"processes": True, "replicas": 2},
-}
+SCHEMA = hr.Schema(key="id", cell="user", text="text")
+USERS = [f"u{at}" for at in range(12)]
 
 
-def kinds(*quick: str) -> pytest.MarkDecorator:
-    """Try every kind, those whose processes start slowly in the long run unless they are named."""
-    slow = [pytest.param(one, marks=pytest.mark.slow) for one in KINDS if one not in quick]
-    return pytest.mark.parametrize("kind", [*quick, *slow])
+def documents(seed: int) -> pa.Table:
+    """Tenants of other sizes by another seed, so that they lie in other shards."""
+    chance = random.Random(seed)
+    users = [USERS[int(chance.paretovariate(0.7)) % 12] for _ in range(120)]
+    return pa.table({"id": list(range(120)), "user": users, "text": [f"tea {seed}"] * 120})
+
+
+def make(folder: Path, seed: int) -> Path:
+    source = write_files(folder / f"in-{seed}", documents(seed), random.Random(1))
+    built(source, SCHEMA, folder / "out", shards=2)
+    return folder / "out"
+
+
+ASKED: dict[str, Any] = {"text": ["tea"] * 12, "scope": USERS, "limit": 100}
 
 
 def want(seed: int) -> pa.Table:
@@ -38,13 +46,9 @@ def want(seed: int) -> pa.Table:
     return hr.Index.build(documents(seed), SCHEMA, device="cpu").recall(**ASKED).to_arrow()
 
 
-@contextmanager
-def opened(folder: Path, kind: str = "here", **options: Any) -> Iterator[ShardedIndex]:
-    """Open a folder of shards; processes have started."""
-    how: dict[str, Any] = {"device": "cpu", "threads": 1, **KINDS[kind], **options}
-    with ShardedIndex.open(folder, **how) as index:
-        index.reload()
-        yield index
+def opened(folder: Path, **options: Any) -> ShardedIndex:
+    """Open a folder of shards."""
+    return ShardedIndex.open(folder, device="cpu", threads=1, **options)
 
 
 def reply_of(index: ShardedIndex) -> pa.Table:
@@ -53,17 +57,10 @@ def reply_of(index: ShardedIndex) -> pa.Table:
     return got.to_arrow()
 
 
-def build_anew(folder: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
+def build_anew(folder: Path, seed: int) -> None:
     """Remove the shards of a folder, and build others there."""
     shutil.rmtree(folder / "out")
-    make(folder, seed, patch)
-
-
-def pids(index: ShardedIndex) -> set[int]:
-    found: list[Any] = []
-    for one in index.shards:
-        found += one.replicas if isinstance(one, ReplicatedShard) else [one]
-    return {one.pid for one in found if not isinstance(one, LocalShard)} - {None}
+    make(folder, seed)
 
 
 class Askers:
@@ -71,6 +68,10 @@ class Askers:
 
     def __init__(self, index: ShardedIndex, wants: Sequence[pa.Table], n: int = 3) -> None:
         self._index, self._wants = index, wants
+        self._alone = [
+            [one.filter(pc.equal(one["query"], user)).drop_columns("query") for one in wants]
+            for user in range(len(USERS))
+        ]
         self.seen: list[list[int]] = [[] for _ in range(n)]
         self.faults: list[BaseException] = []
         self._over = threading.Event()
@@ -82,6 +83,9 @@ class Askers:
                 got = reply_of(self._index)
                 found = [at for at, one in enumerate(self._wants) if got.equals(one)]
                 assert found, "a reply of no generation"
+                for user, wants in zip(USERS, self._alone, strict=True):
+                    one = self._index.recall(text=["tea"], scope=user, limit=100).to_arrow()
+                    assert any(map(one.drop_columns("query").equals, wants)), "of no generation"
                 seen.append(found[0])
         except BaseException as fault:
             self.faults.append(fault)
@@ -111,29 +115,21 @@ class Askers:
             assert own == sorted(own), "a caller saw older documents after newer ones"
 
 
-class ShardsFirst(Generations):
+class ShardsFirst(ShardedIndex):
     """A planted bug: the new shards answer before their router is there."""
 
     pause: Callable[[], None]
 
-    def _exchange(self, newer: Any) -> None:
-        assert self._opener is not None
-        opened = self._opener(SavedFolders(newer.folders, newer, is_index=False), {})
-        old, self.current.shards = self.current.shards, tuple(opened.shards)
+    def _take_up(self, now: OpenShards, made: OpenShards) -> None:
+        self._now = replace(now, shards=made.shards)
         self.pause()
-        self.current.shards = old
-        super()._exchange(newer)
+        super()._take_up(now, made)
 
 
-class RouterFirst(Generations):
+class RouterFirst(ShardsFirst):
     """A planted bug: the new router asks the old shards."""
 
-    pause: Callable[[], None]
-
-    def _exchange(self, newer: Any) -> None:
-        router = self.current.router
-        assert router is not None
-        self.current.router = type(router)(newer.shards.placement, router._types)
+    def _take_up(self, now: OpenShards, made: OpenShards) -> None:
+        self._now = replace(now, router=made.router)
         self.pause()
-        self.current.router = router
-        super()._exchange(newer)
+        ShardedIndex._take_up(self, now, made)

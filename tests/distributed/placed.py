@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
-import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from distributed.placement import WireShard, add_rows
-from hyrecall.distributed import Placement, Request, ShardedIndex, Statistics
+from distributed.placement import add_rows
+from hyrecall.distributed import Placement, ShardedIndex
 from seams import (
-    N_SLOTS,
     LocalShard,
     RowCounts,
     ShardRouter,
-    cell_kinds,
-    heavy_slots,
-    large_cells,
-    most_rows,
+    place_counts,
     read_rows,
     rows_of,
 )
@@ -28,32 +23,18 @@ from seams import distributed_pack as pack
 Build = Callable[[pa.Table, int], hr.Index]
 
 
-class CountedShard(WireShard):
-    """A shard that counts the queries that it is asked."""
-
-    def __init__(self, name: str, index: hr.Index) -> None:
-        super().__init__(name, index)
-        self.asked: Counter[int] = Counter()
-        self.calls = 0
-
-    def statistics(self, request: Request) -> Statistics:
-        self.calls += 1
-        scope = request.given["scope"]
-        self.asked[len(scope) if isinstance(scope, list) else -1] += 1
-        return super().statistics(request)
-
-
 def placement_of(table: pa.Table, schema: hr.Schema, n_shards: int) -> Placement:
     """Choose the shards of a table's cells, as a build does."""
     rows = rows_of(table, schema)
-    most = most_rows(table.num_rows, n_shards)
-    counts = RowCounts()
-    counts.add(rows)
-    cells = RowCounts()
-    cells.add(rows, heavy_slots(counts, most) if n_shards > 1 else ())
-    counts = RowCounts()
-    counts.add(rows, (), large_cells(cells, most))
-    kinds = cell_kinds(read_rows(table, schema, schema.cell_columns), schema)
+
+    def counted(heavy: Collection[int], large: Collection[bytes]) -> RowCounts:
+        counts = RowCounts()
+        counts.add(rows, heavy, large)
+        return counts
+
+    counts = place_counts(counted, table.num_rows, n_shards)
+    columns = read_rows(table, schema, schema.cell_columns)
+    kinds = [(name, str(columns[name].type)) for name in schema.cell_columns]
     return pack(kinds, counts, n_shards)
 
 
@@ -72,10 +53,6 @@ def placed_index(
 ) -> ShardedIndex:
     """Return shards as one index that is asked by a placement."""
     index = ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])
-    index._generations.current.router = ShardRouter(placement, shards[0]._facts.cell_types)
+    router = ShardRouter(placement, shards[0]._facts.cell_types)
+    index._now = replace(index._now, router=router)
     return index
-
-
-def all_in_turn(columns: Sequence[tuple[str, str]], n_shards: int) -> Placement:
-    """Place slot after slot."""
-    return Placement(dict(columns), np.arange(N_SLOTS) % n_shards)

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
-from seams import ProcessShard
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text", vector="v", attributes="year")
 N, N_SHARDS = 60, 3
@@ -53,9 +51,3 @@ def saved_shards(folder: Path) -> list[Path]:
 
 def whole() -> hr.Index:
     return hr.Index.build(documents(), SCHEMA, vectors={"v": VECTORS}, device="cpu")
-
-
-def process(index: ShardedIndex, at: int) -> ProcessShard:
-    shard = index.shards[at]
-    assert isinstance(shard, ProcessShard)
-    return shard

@@ -107,7 +107,7 @@ def test_wrong_arguments_are_refused_before_any_query(world: World) -> None:
     for wrong, argument in (
         ({"scope": None}, "scope"), ({"scope": ()}, "scope"), ({"text": 3}, "text"),
         ({"on_error": "skip"}, "on_error"), ({"limit": -1}, "limit"), ({"vectors": None}, None),
-        ({"shaping": (hr.RerankBy(len, window=3),)}, "recipe"), ({"columns": ["none"]}, "columns"),
+        ({"shaping": (hr.RerankBy(len, window=3),)}, "shaping"), ({"columns": ["none"]}, "columns"),
     ):  # fmt: skip
         if argument is None:
             BatchRecall(world.shards, **{**ROLES, **wrong})

@@ -63,7 +63,7 @@ def test_a_thread_has_one_part_before_and_after_it_is_saved(
     assert rows_of(kept, schema).parts(0).tolist() == given[order].tolist()
 
 
-def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dictionaries_lists_and_tensors(tmp_path: Path) -> None:
     n, chance = 120, random.Random(4)
     vectors = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
     listed = [None if at % 9 == 0 else row.tolist() for at, row in enumerate(vectors)]
@@ -97,7 +97,7 @@ def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.Monk
         "filter": hr.Filter(tags="a"), "shaping": (hr.MMR(0.5, vector="half"),),
     }  # fmt: skip
     want = one.recall(**asked).to_arrow()
-    built(monkeypatch, source, schema, tmp_path / "out", shards=3)
+    built(source, schema, tmp_path / "out", shards=3)
     for n_shards in (3, 7, 2):
         rebalance(tmp_path / "out", shards=n_shards, threads=1)
         with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
@@ -105,15 +105,13 @@ def test_dictionaries_lists_and_tensors(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float32())], ids=str)
-def test_a_shard_whose_rows_have_no_vectors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType
-) -> None:
+def test_a_shard_whose_rows_have_no_vectors(tmp_path: Path, kind: pa.DataType) -> None:
     users = [f"u{at % 8}" for at in range(40)]
     listed = [[1.0, float(at)] if user == "u3" else None for at, user in enumerate(users)]
     rows = pa.table({"id": list(range(40)), "user": users, "v": pa.array(listed, kind)})
     schema = hr.Schema(key="id", cell="user", vector="v")
     source = write_files(tmp_path / "in", rows, random.Random(1))
-    made = built(monkeypatch, source, schema, tmp_path / "out", shards=4)
+    made = built(source, schema, tmp_path / "out", shards=4)
     assert sum(one.rows > 0 for one in made.shards) > 1
     asked: dict[str, Any] = {"vectors": [[1.0, 9.0]] * 2, "scope": ["u3", "u4"], "limit": 40}
     want = hr.Index.build(rows, schema, device="cpu").recall(**asked)
@@ -122,9 +120,7 @@ def test_a_shard_whose_rows_have_no_vectors(
         assert index.recall(**asked).to_arrow().equals(want.to_arrow())
 
 
-def test_files_of_other_types_or_dimensions_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_other_types_or_dimensions_are_refused(tmp_path: Path) -> None:
     schema = hr.Schema(key="id", cell="user", text="text", vector="v")
     first = pa.table({"id": [1], "user": ["a"], "text": ["tea"], "v": [[1.0, 0.0]]})
     others = {
@@ -138,7 +134,7 @@ def test_files_of_other_types_or_dimensions_are_refused(
         at = first.schema.get_field_index(name)
         pq.write_table(first.set_column(at, name, values), source / "1.parquet")
         with pytest.raises(hr.OptionError, match=rf"^{name}: expected .* in .*1\.parquet, as in"):
-            built(monkeypatch, source, schema, tmp_path / f"{name}-out", shards=2)
+            built(source, schema, tmp_path / f"{name}-out", shards=2)
     source = tmp_path / "dimensions"
     source.mkdir()
     for at, vector in enumerate(([1.0, 0.0], [1.0, 0.0, 0.0])):
@@ -147,7 +143,7 @@ def test_files_of_other_types_or_dimensions_are_refused(
         rows["user"] = [f"{at}{one}" for one in users]
         pq.write_table(pa.table(rows), source / f"{at}.parquet")
     with pytest.raises(hr.HyrecallError):
-        built(monkeypatch, source, schema, tmp_path / "dimensions-out", shards=2)
+        built(source, schema, tmp_path / "dimensions-out", shards=2)
     (tmp_path / "text.parquet").write_text("tea")
     with pytest.raises(hr.DTypeError, match=r"text\.parquet: expected a parquet file"):
-        built(monkeypatch, tmp_path / "text.parquet", schema, tmp_path / "text-out", shards=2)
+        built(tmp_path / "text.parquet", schema, tmp_path / "text-out", shards=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import build_shards
-from seams import plain_error, rebuild, system_error
 
 SCRIPT = """
 import errno, resource, signal, sys
@@ -24,7 +22,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 schema = hr.Schema(key="id", cell="user", text="text")
 try:
-    build_shards(sys.argv[1], schema, sys.argv[2], shards=2, workers=1)
+    build_shards(sys.argv[1], schema, sys.argv[2], shards=2)
 except OSError as fault:
     assert fault.errno == errno.EFBIG, fault
     print("refused")
@@ -44,18 +42,4 @@ def test_a_worker_without_room_and_a_build_that_goes_on(tmp_path: Path) -> None:
     )
     assert run.stdout.strip() == "refused", run.stderr
     schema = hr.Schema(key="id", cell="user", text="text")
-    assert build_shards(*given[:1], schema, given[1], shards=2, workers=1, resume=True).rows == n
-
-
-def test_errors_of_the_system_cross_a_pipe() -> None:
-    got = system_error(plain_error(PermissionError(errno.EACCES, "Permission denied", "a/b")))
-    assert isinstance(got, PermissionError)
-    assert (got.errno, got.filename) == (errno.EACCES, "a/b")
-    ours = plain_error(hr.errors.CorruptIndexError("path: expected a file, got none"))
-    assert system_error(ours) is None
-    assert isinstance(rebuild(ours), hr.errors.CorruptIndexError)
-    plain = plain_error(ZeroDivisionError("division by zero"))
-    assert system_error(plain) is None
-    other = rebuild(plain)
-    assert isinstance(other, hr.errors.InternalError)
-    assert "division by zero" in str(other)
+    assert build_shards(*given[:1], schema, given[1], shards=2, resume=True).rows == n

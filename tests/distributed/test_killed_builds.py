@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,10 +20,10 @@ import pytest
 
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
-from hyrecall.distributed import ShardedIndex, Shards, build_shards, rebalance
-from hyrecall.errors import IndexNotFoundError, WriterBusyError
+from hyrecall.distributed import ShardedIndex, Shards, rebalance
+from hyrecall.errors import IndexNotFoundError
 from laws.effort import Effort
-from seams import build_worker, building, crew, disk, rebalancing
+from seams import building, disk, write_shards
 
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 STEPS = ("mkdir", "rename", "replace", "unlink", "fsync", "rmdir")
@@ -121,10 +119,10 @@ def only_used(folder: Path) -> set[str]:
 
 @pytest.mark.slow
 def test_a_build_killed_at_any_step_goes_on(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
     def build(at: object) -> object:
-        return built(monkeypatch, source, SCHEMA, tmp_path / f"{at}", shards=3, resume=True)
+        return built(source, SCHEMA, tmp_path / f"{at}", shards=3, resume=True)
 
     for step in chosen(steps_of(lambda: build("whole")), effort):
         folder = tmp_path / f"{step}"
@@ -137,33 +135,31 @@ def test_a_build_killed_at_any_step_goes_on(
         assert names(folder) == only_used(folder)
 
 
-def test_a_build_killed_while_it_saves_an_empty_shard_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_with_empty_shards_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "in"
     write_files(source, documents().filter(pc.field("user") == "ann"), random.Random(1))
 
-    def killed(folder: Path, *_: Any) -> None:
+    def killed(self: Any, folder: Path, *_: Any) -> None:
         folder.mkdir()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "make_empty", killed)
+        patch.setattr(building.Move, "_append", killed)
         with pytest.raises(KeyboardInterrupt):
-            built(patch, source, SCHEMA, tmp_path / "out", shards=30)
-    made = built(monkeypatch, source, SCHEMA, tmp_path / "out", shards=30, resume=True)
+            built(source, SCHEMA, tmp_path / "out", shards=30)
+    made = built(source, SCHEMA, tmp_path / "out", shards=30, resume=True)
     assert min(one.rows for one in made.shards) == 0
     assert names(tmp_path / "out") == only_used(tmp_path / "out")
 
 
 @pytest.mark.slow
 def test_a_rebalancing_killed_at_any_step_leaves_one_generation(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
+    tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
     def ready(at: object) -> Path:
         folder = tmp_path / f"{at}"
         if not folder.exists():
-            built(monkeypatch, source, SCHEMA, folder, shards=2)
+            built(source, SCHEMA, folder, shards=2)
         return folder
 
     whole = ready("whole")
@@ -182,23 +178,23 @@ def test_planted_generation_before_its_shards_is_seen(
     tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``shards.json`` is replaced first, and the folders that it names are written later."""
-    plain = rebalancing._Move._write
+    plain = building.Move._write
 
-    def planted(self: Any, folder: Path, shard: int, sources: Any) -> None:
-        plain(self, folder, shard, sources)
+    def planted(self: Any, folder: Path, *rows: Any) -> None:
+        plain(self, folder, *rows)
         early = Shards.read(folder.parent)
-        entries = list(early.shards)
+        entries, shard = list(early.shards), int(folder.name.split("-")[1])
         if shard < len(entries):
-            entries[shard] = rebalancing.described(folder, shard)[0]
+            entries[shard] = building.described(folder, shard)[0]
             moved = replace(early, generation=early.generation + 1, shards=tuple(entries))
-            rebalancing.write_shards(folder.parent, moved)
-
-    monkeypatch.setattr(rebalancing._Move, "_write", planted)
+            write_shards(folder.parent, moved)
 
     def is_seen(step: int) -> bool:
         folder = tmp_path / f"{step}"
-        built(monkeypatch, source, SCHEMA, folder, shards=2)
-        killed_at(step, lambda: rebalance(folder, shards=4, threads=1))
+        built(source, SCHEMA, folder, shards=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(building.Move, "_write", planted)
+            killed_at(step, lambda: rebalance(folder, shards=4, threads=1))
         try:
             return not replies(folder).equals(want)
         except hr.HyrecallError:
@@ -207,54 +203,11 @@ def test_planted_generation_before_its_shards_is_seen(
     assert any(map(is_seen, range(0, 120, 10)))
 
 
-SCRIPT = """
-import sys
-import hyrecall as hr
-from hyrecall.distributed import build_shards
-schema = hr.Schema(key="id", cell="user", text="text")
-build_shards(sys.argv[1], schema, sys.argv[2], shards=3, workers=2, resume=True)
-"""
-
-
-@pytest.mark.slow
-def test_workers_end_with_a_build_that_is_killed(
+def test_a_folder_is_opened_while_it_is_rebalanced(
     tmp_path: Path, source: Path, want: pa.Table, effort: Effort
 ) -> None:
-    chance = random.Random(7)
-    for at in range(effort.cases(quick=1, full=20)):
-        folder = tmp_path / f"{at}"
-        command = [sys.executable, "-c", SCRIPT, str(source), str(folder)]
-        process = subprocess.Popen(command)
-        until = time.monotonic() + 60
-        while not (folder / "building").exists() and time.monotonic() < until:
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 2.0))
-        process.kill()
-        process.wait()
-        build_shards(source, SCHEMA, folder, shards=3, workers=2, resume=True)
-        assert replies(folder).equals(want)
-        assert names(folder) == only_used(folder)
-
-
-def test_a_worker_that_has_not_started_yet_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = tmp_path / "python"
-    slow.write_text("#!/bin/sh\nread task\n")
-    slow.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setattr(crew, "MOST_WAIT", 0.05)
-    with crew.Crew(tmp_path, 2), pytest.raises(WriterBusyError, match="no worker of another"):
-        crew.Crew(tmp_path, 1)
-    with crew.Crew(tmp_path, 1):
-        pass
-
-
-def test_a_folder_is_opened_while_it_is_rebalanced(
-    tmp_path: Path, source: Path, want: pa.Table, monkeypatch: pytest.MonkeyPatch, effort: Effort
-) -> None:
     folder = tmp_path / "out"
-    built(monkeypatch, source, SCHEMA, folder, shards=2)
+    built(source, SCHEMA, folder, shards=2)
     ended = threading.Event()
     faults: list[BaseException] = []
 
@@ -279,60 +232,57 @@ def test_a_folder_is_opened_while_it_is_rebalanced(
     assert Shards.read(folder).generation > 2
 
 
-def test_another_source_is_not_gone_on_with(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_source_is_not_gone_on_with(tmp_path: Path, source: Path) -> None:
     folder = tmp_path / "out"
-    assert killed_at(12, lambda: built(monkeypatch, source, SCHEMA, folder, shards=3))
+    assert killed_at(12, lambda: built(source, SCHEMA, folder, shards=3))
     with pytest.raises(hr.OptionError, match="output: expected a new or an empty folder"):
-        built(monkeypatch, source, SCHEMA, folder, shards=3)
+        built(source, SCHEMA, folder, shards=3)
     for options in ({"shards": 2}, {"shards": 3, "bm25": hr.BM25("okapi")}):
         with pytest.raises(hr.OptionError, match="resume: expected the source, schema and options"):
-            built(monkeypatch, source, SCHEMA, folder, resume=True, **options)
+            built(source, SCHEMA, folder, resume=True, **options)
     other = hr.Schema(key="id", cell=None, text="text")
     with pytest.raises(hr.OptionError, match=r"others \(schema\)"):
-        built(monkeypatch, source, other, folder, resume=True, shards=3)
+        built(source, other, folder, resume=True, shards=3)
     os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
     with pytest.raises(hr.OptionError, match=r"others \(files\)"):
-        built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)
+        built(source, SCHEMA, folder, resume=True, shards=3)
 
 
 def test_a_file_that_is_written_during_the_build_is_refused(
     tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows are as many as before, so that their number does not tell."""
-    last, plain = max(source.iterdir()), build_worker.spill_unit
+    last, plain = max(source.iterdir()), building.batches_of
 
-    def writes(number: int, *given: Any) -> None:
-        plain(number, *given)
-        if not number:
-            rows = pq.read_table(last)
-            at = rows.schema.get_field_index("text")
-            n_rows = pq.ParquetFile(last).metadata.row_group(0).num_rows
-            other = rows.set_column(at, "text", [["fir"] * rows.num_rows])
-            pq.write_table(other, last, row_group_size=n_rows)
+    def writes(*given: Any) -> Iterator[pa.RecordBatch]:
+        yield from plain(*given)
+        rows = pq.read_table(last)
+        at = rows.schema.get_field_index("text")
+        n_rows = pq.ParquetFile(last).metadata.row_group(0).num_rows
+        other = rows.set_column(at, "text", [["fir"] * rows.num_rows])
+        pq.write_table(other, last, row_group_size=n_rows)
 
-    monkeypatch.setattr(build_worker, "spill_unit", writes)
+    monkeypatch.setattr(building, "batches_of", writes)
     with pytest.raises(hr.OptionError, match="source: expected files that do not change"):
-        built(monkeypatch, source, SCHEMA, tmp_path / "out", shards=3)
+        built(source, SCHEMA, tmp_path / "out", shards=3)
     assert not (tmp_path / "out" / "shards.json").exists()
 
 
 def test_a_complete_build_of_something_else_is_not_taken_for_this_one(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: Path
 ) -> None:
     folder = tmp_path / "out"
-    made = built(monkeypatch, source, SCHEMA, folder, shards=3)
-    assert built(monkeypatch, source, SCHEMA, folder, shards=3, resume=True) == made
+    made = built(source, SCHEMA, folder, shards=3)
+    assert built(source, SCHEMA, folder, shards=3, resume=True) == made
     moved = rebalance(folder, shards=4, threads=1)
-    assert built(monkeypatch, source, SCHEMA, folder, shards=3, resume=True) == moved
+    assert built(source, SCHEMA, folder, shards=3, resume=True) == moved
     wish = "resume: expected the source, schema and options that the complete build began with"
     for options in ({"shards": 2}, {"shards": 3, "bm25": hr.BM25("okapi")}):
         with pytest.raises(hr.OptionError, match=wish):
-            built(monkeypatch, source, SCHEMA, folder, resume=True, **options)
+            built(source, SCHEMA, folder, resume=True, **options)
     os.utime(next(iter(sorted(source.iterdir()))), ns=(1, 1))
     with pytest.raises(hr.OptionError, match=wish):
-        built(monkeypatch, source, SCHEMA, folder, resume=True, shards=3)
+        built(source, SCHEMA, folder, resume=True, shards=3)
     assert Shards.read(str(folder)) == moved
 
 
@@ -344,10 +294,10 @@ def test_a_build_that_ends_before_another_one_gets_the_lock(
     @contextmanager
     def late(path: Path) -> Iterator[None]:
         monkeypatch.setattr(disk, "writer_lock", lock)
-        built(monkeypatch, source, SCHEMA, folder, shards=3)
+        built(source, SCHEMA, folder, shards=3)
         with lock(path):
             yield
 
     monkeypatch.setattr(disk, "writer_lock", late)
     with pytest.raises(hr.OptionError, match="output: expected a new or an empty folder"):
-        built(monkeypatch, source, SCHEMA, folder, shards=3)
+        built(source, SCHEMA, folder, shards=3)

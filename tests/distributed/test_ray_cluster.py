@@ -1,4 +1,4 @@
-"""Shards on the nodes of a Ray cluster: room for actors, their GPUs, and where replicas lie.
+"""Shards on the nodes of a Ray cluster: room for actors, their GPUs, and where they lie.
 
 The cluster has two nodes on this machine. Ray counts resources and does not look at the machine, so
 cores and GPUs are numbers here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import hyrecall as hr
 from distributed.saved import asked, saved_shards, whole
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import ShardLostError
-from seams import OpenShard, RayShard, ReplicatedShard, Shard, ray_cluster
+from seams import RayShard, ray_cluster, read_reserved
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
 
@@ -61,7 +61,7 @@ def wait_until_free(cpus: float) -> None:
         time.sleep(0.1)
 
 
-def actors(shards: tuple[Shard, ...] | tuple[OpenShard, ...]) -> list[Any]:
+def actors(shards: Sequence[object]) -> list[Any]:
     out = []
     for one in shards:
         assert isinstance(one, RayShard)
@@ -75,26 +75,26 @@ def told_by(actor: Any, what: str) -> Any:
     return ray.get(call(lambda _: getattr(ray.get_runtime_context(), what)()), timeout=SECONDS)
 
 
-@pytest.mark.usefixtures("free")
-def test_more_actors_than_cores_are_refused_and_none_is_left(paths: list[Path]) -> None:
+@pytest.mark.parametrize("how", [{"start_timeout": 0}, {"timeout": -1}, {"num_gpus": 1.5}], ids=str)
+def test_what_cannot_be_reserved_or_waited_for_is_refused(
+    paths: list[Path], how: dict[str, Any]
+) -> None:
     with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, replicas=2)
-    assert str(fault.value).startswith(
-        "num_cpus: expected at most 0.6666 for each of 6 actors (the cluster has 4 on 2 nodes), "
-        "got 1; start_timeout="
-    )
-    with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, device="cuda:0")
-    assert str(fault.value).startswith(
-        "num_gpus: expected at most 0.5 for each of 3 actors (the cluster has 2 on 2 nodes), got 1"
-    )
-    with pytest.raises(hr.OptionError) as fault:
-        ShardedIndex.on_ray(paths, start_timeout=0)
-    assert fault.value.argument == "start_timeout"
-    assert ray.available_resources()["CPU"] == 4
-    want = whole().recall(**asked()).to_arrow()
-    with ShardedIndex.on_ray(paths, replicas=2, num_cpus=0.6666, device="cpu") as index:
-        assert index.recall(**asked()).to_arrow().equals(want)
+        ShardedIndex.on_ray(paths, **how)
+    assert fault.value.argument == next(iter(how))
+
+
+def test_numbers_to_reserve() -> None:
+    assert read_reserved(0, 0) == (0, 0)
+    assert read_reserved(2.5, 3) == (2.5, 3)
+    wrong: list[tuple[object, object, str]] = [
+        *((one, 0, "num_cpus") for one in (-1, float("nan"), "1", None)),
+        *((1, one, "num_gpus") for one in (-0.5, 1.5, float("inf"), True)),
+    ]
+    for num_cpus, num_gpus, argument in wrong:
+        with pytest.raises((hr.OptionError, hr.DTypeError)) as fault:
+            read_reserved(num_cpus, num_gpus)
+        assert fault.value.argument == argument
 
 
 @pytest.mark.usefixtures("free")
@@ -122,12 +122,9 @@ def test_each_actor_has_a_gpu_where_there_are_enough(
 
 
 @pytest.mark.usefixtures("free")
-def test_replicas_of_a_shard_lie_on_different_nodes(paths: list[Path]) -> None:
-    with ShardedIndex.on_ray(paths, replicas=2, num_cpus=0.1, device="cpu", threads=1) as index:
-        for shard in index.shards:
-            assert isinstance(shard, ReplicatedShard)
-            nodes = {told_by(one, "get_node_id") for one in actors(shard.replicas)}
-            assert len(nodes) == 2, shard.name
+def test_actors_are_spread_over_the_nodes(paths: list[Path]) -> None:
+    with ShardedIndex.on_ray(paths, num_cpus=0.1, device="cpu", threads=1) as index:
+        assert len({told_by(one, "get_node_id") for one in actors(index.shards)}) == 2
 
 
 @pytest.mark.usefixtures("free")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ def test_each_actor_has_a_gpu_where_there_are_enough(
 ) -> None:
     (tmp_path / "seen").mkdir()
     recall = as_a(SeesGpus, world.recall(), folder=tmp_path / "seen")
-    vars(recall)["_device"] = named
+    vars(recall)["_opening"] = replace(recall._opening, device=named)
     done = recall_dataset(
         recall, world.files, tmp_path / "h", rows=7, on_ray=True, num_cpus=0.5, **how
     )

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.generation_worlds import ASKED, SECONDS, USERS, make
+from distributed.generation_worlds import SCHEMA as TEA
+from distributed.generation_worlds import documents as rows
 from distributed.saved import VECTORS, whole
-from distributed.scripted import SECONDS
-from distributed.test_replaced_folders import ASKED, USERS, make
-from distributed.test_replaced_folders import SCHEMA as TEA
-from distributed.test_replaced_folders import documents as rows
 from hyrecall.distributed import ShardedIndex
 from hyrecall.distributed.ray_serve import IndexReplica, recall_app
-from hyrecall.errors import MissingExtraError, ShardLostError
+from hyrecall.errors import MissingExtraError
 from laws.engine import ipc_bytes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "ray_serve.py"
@@ -183,7 +182,7 @@ def single_and_batch(replica: IndexReplica) -> list[pa.Table]:
 
 @pytest.mark.parametrize("kind", ["index", "shards"])
 def test_a_newer_version_is_taken_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     def built_anew(seed: int) -> hr.Index:
         """Write documents into the folder, and return an index of them."""
@@ -191,7 +190,7 @@ def test_a_newer_version_is_taken_up(
         if kind == "index":
             one.save(folder)
         else:
-            make(tmp_path, seed, monkeypatch)
+            make(tmp_path, seed)
         return one
 
     caplog.set_level(logging.INFO, "hyrecall.distributed")
@@ -213,16 +212,6 @@ def test_a_newer_version_is_taken_up(
         "index: the new version cannot be read (IndexNotFoundError)",
         "index: took up the version that was saved anew",
     ]
-
-
-def test_health_is_that_of_the_shards(paths: list[Path]) -> None:
-    index = ShardedIndex.open(paths)
-    replica = IndexReplica(lambda: index)
-    replica.check_health()
-    health = dict(index.health())
-    index.health = lambda: {name: one._replace(n_lost=1) for name, one in health.items()}  # type: ignore[method-assign]
-    with pytest.raises(ShardLostError, match="an answer of at least one"):
-        replica.check_health()
 
 
 def test_arguments_and_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:

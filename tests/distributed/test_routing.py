@@ -19,7 +19,7 @@ from hyrecall.distributed import Placement, ShardedIndex
 from laws.checks import LawBroken, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject
-from seams import LocalShard, ShardGeneration, ShardRouter, joined_alone, routing
+from seams import LocalShard, ShardRouter
 from seams import parts_Counts as Counts
 
 
@@ -48,43 +48,13 @@ def test_threads_recipes_and_whole_texts(subject: type[EngineSubject], effort: E
     assert same_replies(range(4000, 4000 + n), subject, route=placed_index) == n * CALLS
 
 
-@pytest.mark.plain_cases(2)
-@pytest.mark.parametrize(
-    "subject", [EngineSubject, AroundSubject, WithThreadsSubject, ExactSubject]
-)
-def test_only_what_one_index_refuses_is_asked_whole(
-    subject: type[EngineSubject], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    split = whole = 0
-    answer_whole, answer_routed = ShardGeneration._answer_whole, ShardGeneration._answer_routed
-
-    def routed(*given: Any) -> Any:
-        nonlocal split
-        hits = answer_routed(*given)
-        split += hits is not None
-        return hits
-
-    def asked_whole(self: ShardGeneration, request: Any, *given: Any) -> Any:
-        nonlocal whole
-        hits = answer_whole(self, request, *given)
-        assert self.router is not None
-        routes = self.router.routes(request)
-        whole += routes is None or routes.is_split
-        return hits
-
-    monkeypatch.setattr(ShardGeneration, "_answer_routed", routed)
-    monkeypatch.setattr(ShardGeneration, "_answer_whole", asked_whole)
-    same_replies(range(12), subject, route=placed_index)
-    assert split > 25
-    assert whole == 0, "an answer that could have been routed"
-
-
 def by(router: type[ShardRouter]) -> Route:
     def make(
         shards: Sequence[hr.Index], placement: Placement, kind: type[LocalShard]
     ) -> ShardedIndex:
         index = placed_index(shards, placement, kind)
-        index._generations.current.router = router(placement, shards[0]._facts.cell_types)
+        known = router(placement, shards[0]._facts.cell_types)
+        index._now = replace(index._now, router=known)
         return index
 
     return make
@@ -95,50 +65,6 @@ def by(router: type[ShardRouter]) -> Route:
 def test_a_planted_router_is_seen(bug: type[ShardRouter]) -> None:
     with pytest.raises(LawBroken, match="against"):
         same_replies(range(40), route=by(bug))
-
-
-def _own_counts(parts: Any) -> Any:
-    """Let each shard score with its own counts."""
-    summed, shares = routing_sums(parts)
-    own = [counted.runs for counted, _ in parts]
-    return summed, [replace(one, runs=runs) for one, runs in zip(shares, own, strict=True)]
-
-
-def _shifted(part: Any, share: Any, sees: Any, likes: Any) -> Any:
-    """Give the lists of each query to the next one."""
-    queries = (share.queries + 1) % share.n_queries
-    order = np.argsort(queries)
-    if not np.array_equal(order, np.arange(len(order))):
-        return routing_spread(part, share, sees, likes)
-    return routing_spread(part, type(share)(queries, share.n_queries, share.recipes), sees, likes)
-
-
-def _swapped(parts: Any) -> Any:
-    """Take the lists of one shard's queries for those of another's."""
-    shares = [share for _, share in parts]
-    for at in range(1, len(parts)):
-        one, other = shares[at - 1], shares[at]
-        both = np.sort(np.concatenate([one.queries, other.queries]))
-        n = len(other.queries)
-        first, last = both[:n], both[n:]
-        if np.array_equal(last, one.queries):
-            first, last = both[-n:], both[:-n]
-        shares[at - 1], shares[at] = replace(one, queries=last), replace(other, queries=first)
-    return joined_alone([(part, share) for (part, _), share in zip(parts, shares, strict=True)])
-
-
-routing_sums, routing_spread = routing.sum_shares, routing.spread_part
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "bug"),
-    [("sum_shares", _own_counts), ("spread_part", _shifted), ("joined_alone", _swapped)],
-)
-def test_a_planted_share_is_seen(name: str, bug: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing, name, bug)
-    with pytest.raises(LawBroken, match="against"):
-        same_replies(range(40), route=placed_index)
 
 
 # ---- a text that one shard of several refuses ----
@@ -180,8 +106,45 @@ def test_a_text_that_one_shard_refuses_is_not_searched_in_any(
     one, shards = one_and_shards
     expected = refused_by_one_shard(one)
     assert [told[:8] for told in expected[1]] == ["text[0] ", "text[3] "]
-    monkeypatch.delattr(ShardGeneration, "_answer_whole")  # the batch is split
     assert refused_by_one_shard(shards) == expected
     monkeypatch.setattr(Counts, "without", lambda self, _: self)  # the other shard's counts stay
-    with pytest.raises(AttributeError, match="_answer_whole"):
+    with pytest.raises(hr.ShapeError, match="those of one request"):
         refused_by_one_shard(shards)
+
+
+class Asked(LocalShard):
+    """A shard that notes what it is asked."""
+
+    seen: list[str]
+
+    def statistics(self, request: Any) -> Any:
+        vars(self).setdefault("seen", []).append(request.given["text"])
+        return super().statistics(request)
+
+
+def test_only_shards_that_a_query_needs_are_asked() -> None:
+    users = [f"u{at}" for at in range(8)]
+    table = pa.table({"id": list(range(8)), "user": users, "text": ["tea"] * 8})
+    schema = hr.Schema(key="id", cell="user", text="text")
+
+    def build(rows: pa.Table, first_seq: int) -> hr.Index:
+        return hr.Index.build(rows, schema, device="cpu", first_seq=first_seq)
+
+    placement = placement_of(table, schema, 3)
+    index = placed_index(placed_shards(table, schema, build, placement, 3), placement, Asked)
+    for scope in (
+        ["u0"],
+        ["u0", "u3"],
+        ["nobody"],
+        [hr.Scope([])],
+        [hr.Scope.matching(user=hr.ANY)],
+    ):
+        for one in index.shards:
+            vars(one)["seen"] = []
+        index.recall(text=["tea"] * len(scope), scope=scope)
+        asked = {at for at, one in enumerate(index.shards) if vars(one)["seen"]}
+        cells = [one for one in scope if isinstance(one, str)]
+        want = {shard for cell in cells for shard in placement.shards_of(cell)}
+        if not cells:
+            want = {0} if scope == [hr.Scope([])] else {0, 1, 2}
+        assert asked == want, scope

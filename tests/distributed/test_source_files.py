@@ -23,12 +23,12 @@ def write(path: Path, table: pa.Table = ROWS) -> Path:
     return path
 
 
-def test_endings_in_capitals_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endings_in_capitals_are_read(tmp_path: Path) -> None:
     write(tmp_path / "in" / "0.parquet", ROWS.slice(0, 1))
     write(tmp_path / "in" / "1.PARQUET", ROWS.slice(1))
     (tmp_path / "in" / "README.md").write_text("about")
     schema = hr.Schema(key="id", cell="user", text="text")
-    assert built(monkeypatch, tmp_path / "in", schema, tmp_path / "out", shards=1).rows == 2
+    assert built(tmp_path / "in", schema, tmp_path / "out", shards=1).rows == 2
     with ShardedIndex.open(tmp_path / "out", device="cpu") as index:
         assert index.recall_one(text="tea", scope="bob").keys == ["b"]
     assert [one.name for one in query_files([tmp_path / "in"])] == ["0.parquet", "1.PARQUET"]

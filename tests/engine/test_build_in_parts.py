@@ -243,6 +243,7 @@ def test_a_join_that_was_cut_otherwise_begins_again(
     assert ask(made) == ask(build(N_ROWS))
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_at_any_moment_leaves_a_build_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def parts(table: pa.Table, text: hr.Text, threads: int) -> dict[str, bytes]:
     return {name: np.asarray(part).tobytes() for name, part in column.parts().items()}
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("preset", ["word", "unicode", "porter"])
 @pytest.mark.parametrize("columns", [("text",), ("title", "text")])
 def test_every_part_has_the_same_bytes(

@@ -134,6 +134,7 @@ def test_replies_are_the_plain_scans(world: str, dim: int, monkeypatch: pytest.M
         assert index.stats()["segments"][0]["plane"]["embedding"]["windows"] > 0
 
 
+@pytest.mark.plain_cases(1)
 def test_replies_of_a_large_single_cell_split_among_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -124,6 +124,7 @@ ask(hr.Index.open(folder, device="cpu"))
     assert out == "refused\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_another_one_replaced_by_its_name_stays_readable(folder: Path) -> None:
     """The mapping keeps the bytes of a removed file: that is how a save removes old versions."""
     out = said(
@@ -223,6 +224,7 @@ os.truncate(other, mmap.PAGESIZE)
 """
 
 
+@pytest.mark.slow
 def test_a_foreign_bus_error_still_ends_the_process(folder: Path) -> None:
     done = run(folder, FOREIGN + "foreign[2 * mmap.PAGESIZE]")
     assert done.returncode == -7, (done.returncode, done.stderr)
@@ -237,6 +239,7 @@ def test_a_foreign_bus_error_without_any_handler_ends_the_process(folder: Path) 
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_handler_that_comes_after_ours_gets_its_turn_and_ends_the_process(folder: Path) -> None:
     program = "import faulthandler; faulthandler.disable()\n"
     later = "faulthandler.enable(); hr.Index.open(folder, device='cpu')\n"
@@ -414,7 +417,7 @@ def test_a_power_cut_leaves_a_whole_version(
     assert surprises(case, recorder, tmp_path / "later") == []
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("forget", ["data", "manifest", "names"])
 def test_the_check_above_notices_a_sync_that_is_left_out(
     case: Case, save_with: SaveWith, tmp_path: Path, forget: str

@@ -227,6 +227,7 @@ def run_batch(
         first += 1
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("options", [(), ("--late",)], ids=["at open", "late"])
 @pytest.mark.parametrize("front", ["head8", pytest.param("head4", marks=pytest.mark.slow)])
 def test_forged_folders_neither_crash_nor_raise_what_nobody_expects(
@@ -245,6 +246,7 @@ def test_forged_folders_neither_crash_nor_raise_what_nobody_expects(
         assert tally.ends["used"] > 0, "some change what no structure tells"
 
 
+@pytest.mark.slow
 def test_the_check_above_notices_a_crash(tmp_path: Path) -> None:
     """The control: without the check of offsets some of such folders raise or crash."""
     tally = Tally()

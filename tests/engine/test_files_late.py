@@ -260,6 +260,7 @@ def test_checksums_that_no_save_writes_are_refused(pieces: Path, told: bytes) ->
     assert len(index) == 2000
 
 
+@pytest.mark.slow
 def test_segments_are_opened_on_several_threads_as_on_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,6 +375,7 @@ def test_a_definition_with_an_exclusive_end_is_caught() -> None:
     assert len(run_cases(0, 16, exclusive).wrong) > 5
 
 
+@pytest.mark.slow
 def test_a_definition_in_which_a_last_day_ends_at_midnight_is_caught() -> None:
     def at_midnight(value: Any, start: Any, end: Any) -> bool:
         return in_range(value, start, end) and (end is None or value <= comparable(end))

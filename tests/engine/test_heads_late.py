@@ -138,6 +138,7 @@ READERS = {  # which questions read a file somewhere, by the first plane
 }
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     ("role", "threads"),
     [

@@ -188,7 +188,7 @@ LARGE_QUERIES = {
 }
 
 
-@pytest.mark.plain_cases(2)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("query", LARGE_QUERIES)
 @pytest.mark.parametrize(
     "k", [1, 200, *(pytest.param(k, marks=pytest.mark.slow) for k in (10, 700, 20_000))]
@@ -209,6 +209,7 @@ def test_threads_share_the_tiles_of_one_query(
             assert len(set(replies[1]["score"].to_pylist())) == 1
 
 
+@pytest.mark.slow
 def test_threads_share_the_tiles_of_what_still_lives() -> None:
     replies = []
     for threads in (1, 2):

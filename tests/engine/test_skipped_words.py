@@ -113,6 +113,7 @@ SCOPES = {
 }
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize(
     "depth", [10, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (1, 100))]
@@ -144,6 +145,7 @@ def test_no_word_is_left_out_of_more_words_than_a_row_is_counted_for(corpus: Cor
     assert reply.equals(full_sort(index, 10, **options))
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("filtered", [False, True])
 def test_lists_of_a_thousand_are_those_of_a_full_sort(
@@ -172,6 +174,7 @@ def check_floors(corpus: Corpus, scope: str, limit: int, *, is_strict: bool) -> 
         assert shortened(index, limit, **floored).equals(whole.filter(pa.array(passes)))
 
 
+@pytest.mark.plain_cases(4)
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("is_strict", [False, True], ids=["at least", "above"])
 def test_a_floor_cuts_the_full_sort(corpus: Corpus, scope: str, is_strict: bool) -> None:
@@ -184,6 +187,7 @@ def test_a_floor_cuts_lists_of_a_thousand(topical: Corpus, scope: str, is_strict
     check_floors(topical, scope, 1_000, is_strict=is_strict)
 
 
+@pytest.mark.plain_cases(5)
 @pytest.mark.parametrize(
     "variant", ["lucene", "okapi", "robertson", "atire", "bm25+", "bm25l", "fts5"]
 )

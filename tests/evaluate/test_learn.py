@@ -138,6 +138,7 @@ def test_grades_weigh_and_a_relevant_candidate_competes_with_wrong_ones_only() -
         )
 
 
+@pytest.mark.slow
 def test_evidence_of_threads_is_learnt_where_the_setting_names_them() -> None:
     data = chats(60, said_by="user")
     corpus = data.corpus.append_column("chat", [[f"c{row // 8}" for row in range(240)]])
@@ -185,7 +186,7 @@ STAGES: list[tuple[Stage, str]] = [
 ]
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("stage", "feature"), STAGES, ids=lambda given: str(given)[:10])
 def test_a_stage_that_weighs_speakers_stays_and_its_weight_is_learnt(
     stage: Stage, feature: str

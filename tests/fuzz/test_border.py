@@ -6,7 +6,6 @@ import itertools
 import time
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +13,8 @@ import pytest
 
 import hyrecall as hr
 from fuzz import border
-from hyrecall.distributed import Part, Request
 from hyrecall.errors import OptionError, ShapeError
-from seams import CODEC, WireError, part, plain, request
-from seams import parts_frames_module as frames
-
-FOUND = Path(__file__).parent / "found"
+from seams import CODEC, WireError
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
@@ -136,27 +131,6 @@ def test_a_row_of_more_values_than_any_has_is_a_shape_error(vectors: np.ndarray)
 # ---- bytes of a peer ----
 
 
-def one_part() -> Part:
-    table = pa.table({"id": [1, 2], "x": ["tea", "oak"]})
-    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="x"), device="cpu")
-    asked = Request(text=["tea"])
-    return index.candidates(asked, index.statistics(asked))
-
-
-def test_a_part_whose_lists_have_no_ends_is_refused() -> None:
-    header, arrays = frames.unpack(part.KIND, one_part().to_bytes())
-    for name in sorted(name for name in arrays if name.endswith("ends")):
-        less = arrays | {name: arrays[name][:0]}
-        with pytest.raises(OptionError, match="fit each other"):
-            Part.from_bytes(frames.pack(part.KIND, header, less))
-
-
-def test_a_table_with_a_name_that_is_no_utf_8_is_refused() -> None:
-    packed = frames.pack_table(pa.table({"abcd": [1]})).replace(b"abcd", b"\xa8bcd")
-    with pytest.raises(OptionError, match=r"^data: expected the bytes of a table"):
-        frames.unpack_table(packed)
-
-
 @pytest.mark.parametrize("kind", ["S0", "U0", "m8", "f4"])
 @pytest.mark.parametrize("shape", [[2**31], [2**33], [2, 2**40]])
 def test_an_array_is_no_larger_than_its_bytes(kind: str, shape: list[int]) -> None:
@@ -183,14 +157,6 @@ def test_keys_that_collide_are_refused_and_others_cross() -> None:
     assert CODEC.decode(CODEC.encode({-1.0 * 2**at for at in range(1000)})) is not None
 
 
-def test_a_dict_of_a_request_whose_keys_collide_is_refused() -> None:
-    sound = dict.fromkeys(range(100))
-    assert plain.decode("weights", plain.encode("weights", sound)) == sound
-    forged = {at * (2**61 - 1): None for at in range(100)}
-    with pytest.raises(OptionError, match=r"^weights: expected the data of a request"):
-        plain.decode("weights", plain.encode("weights", forged))
-
-
 def test_a_map_of_keys_that_collide_is_refused_before_it_is_made() -> None:
     import msgspec
 
@@ -201,15 +167,3 @@ def test_a_map_of_keys_that_collide_is_refused_before_it_is_made() -> None:
     with pytest.raises(WireError):
         CODEC.decode(b"\xdf" + (8**5).to_bytes(4, "big") + parts)
     assert time.process_time() - began < 5  # a minute, if it is made
-
-
-@pytest.mark.parametrize("name", ["request-not-utf8.bin", "part-indexerror.bin"])
-def test_messages_that_fuzzing_found_are_refused(name: str) -> None:
-    import xxhash
-
-    kind, body = (FOUND / name).read_bytes()[0], (FOUND / name).read_bytes()[1:]
-    sealed = body + xxhash.xxh3_64_digest(body)
-    read = {1: Part.from_bytes, 2: Request.from_bytes}[kind % 8]
-    assert {1: part.KIND, 2: request.KIND}[kind % 8]
-    with pytest.raises(OptionError):
-        read(sealed)

@@ -39,6 +39,7 @@ def is_permitted(isa: str) -> bool:
     return done.stdout == "1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() != "x86_64" or "amx_tile" not in FLAGS.read_text(),
     reason="amx: not on this CPU",

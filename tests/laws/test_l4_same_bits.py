@@ -71,6 +71,7 @@ def test_repeating_a_call_repeats_its_bytes(make_engine: Callable[..., EngineSub
         assert subject.recall_bytes(call) == subject.recall_bytes(replace(call))
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("isa", NEEDED_FLAGS)
 def test_every_instruction_set_gives_the_same_bytes(
     isa: str,
@@ -83,6 +84,7 @@ def test_every_instruction_set_gives_the_same_bytes(
     assert {found[plane] for plane in PLANES} == {digests_of("scalar")["rows"]}
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("plane", PLANES)
 @pytest.mark.parametrize("bug", [no_residual, lost_rows], ids=lambda bug: bug.__name__)
 def test_a_wrong_bound_changes_a_digest_where_the_plane_is_read(

@@ -77,12 +77,14 @@ BUGS = [  # from the fifth of an entry on they are slow
 ]
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize("bug", PLAIN_BUGS)
 def test_a_planted_bug_of_plain_recall_is_caught(bug: Mutation, make: Make) -> None:
     with pytest.raises(LawBroken):
         compare_with(mutant(Oracle, bug), make, range(100))
 
 
+@pytest.mark.plain_cases(6)
 @pytest.mark.parametrize(("entry", "bug"), BUGS)
 def test_a_planted_bug_is_caught(entry: Entry, bug: Mutation) -> None:
     make = partial(EngineSubject, threaded=True)  # on a device the bits are the same

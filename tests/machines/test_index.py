@@ -226,6 +226,7 @@ def commits_before_it_writes(patch: pytest.MonkeyPatch) -> None:
 PLANTED = (forgets_a_deletion, overwrites_another_writer, commits_before_it_writes)
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_the_machine_finds_a_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -400,6 +400,7 @@ def shows_everybody_everything(patch: pytest.MonkeyPatch) -> None:
 PLANTED = (forgets_the_log, keeps_erased_rows_in_the_index, shows_everybody_everything)
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_the_machine_finds_a_planted_bug(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

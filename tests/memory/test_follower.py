@@ -586,6 +586,7 @@ def lead_a_short_life(life: Life) -> None:
         life.both_equal_what_is_built_anew()
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("planted", ["nothing", "edges", "deletes", "erasures"])
 def test_a_short_life_finds_a_follower_that_forgets_something(
     planted: str, monkeypatch: pytest.MonkeyPatch

@@ -141,6 +141,7 @@ LEAVES: list[Callable[[MemorySync], object]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_child_that_closes_an_owner_does_not_close_it_for_others(tmp_path: Path) -> None:
     with owned(tmp_path / "s") as memory:
         for leave in LEAVES:
@@ -152,6 +153,7 @@ def test_a_child_that_closes_an_owner_does_not_close_it_for_others(tmp_path: Pat
         assert memory.get("a", user_id=USER) is not None
 
 
+@pytest.mark.slow
 def test_a_child_that_closes_a_client_leaves_its_connection(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 1) as (peer,), owned(tmp_path / "s") as client:
         client.remember("note", id="a", user_id=USER)
@@ -195,6 +197,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.slow
 def test_a_child_that_exits_removes_nothing_of_its_parent(tmp_path: Path) -> None:
     path = os.pathsep.join(one for one in sys.path if one)
     with subprocess.Popen(
@@ -241,6 +244,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 def test_a_child_forked_amid_a_change_exits_and_leaves_the_change_alone(tmp_path: Path) -> None:
     path = os.pathsep.join(one for one in sys.path if one)
     ended = subprocess.run(

@@ -320,6 +320,7 @@ def _n_versions(database: Database, at: int) -> int:
         return int(connection.execute(select, (f"{at}-*",)).get)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_an_interrupt_at_any_line_of_a_leader_loses_nobodys_change(tmp_path: Path) -> None:
     n, wrong = lose_nobody(tmp_path / "s")
@@ -327,6 +328,7 @@ def test_an_interrupt_at_any_line_of_a_leader_loses_nobodys_change(tmp_path: Pat
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_leader_that_does_not_look_whether_it_committed_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

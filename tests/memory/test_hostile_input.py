@@ -103,6 +103,7 @@ def test_H14_one_odd_value_for_each_argument(memory: MemorySync, name: str) -> N
     assert [one for faults in found for one in faults] == []
 
 
+@pytest.mark.slow
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )  # fmt: skip

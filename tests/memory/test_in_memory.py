@@ -109,7 +109,7 @@ print(n_writes() - before, os.listdir())
 """
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "writes"), [(":memory:", False), ("on-disk.mem", True)])
 def test_it_writes_nothing_to_any_file(path: str, writes: bool) -> None:
     told = subprocess.run(

@@ -673,6 +673,7 @@ def test_another_program_that_writes_as_sqlite_allows_raises_no_alarm(tmp_path: 
         assert database.problem_of_files() == ""
 
 
+@pytest.mark.slow
 def test_clients_of_a_moved_store_are_refused_too(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (owner, client):
         assert client.ask("remember", "a") == "kept"
@@ -687,6 +688,7 @@ def test_clients_of_a_moved_store_are_refused_too(tmp_path: Path) -> None:
         assert [one.id for one in again.list(user_id=USER)] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_client_does_not_follow_to_another_store_of_the_same_name(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 2) as (owner, client):
         assert client.ask("remember", "a") == "kept"
@@ -712,6 +714,7 @@ def test_the_first_of_two_owners_is_refused_and_takes_nothing_from_the_second(
         assert second.ask("list") == ["b", "n0", "n1", "n2"]
 
 
+@pytest.mark.slow
 def test_an_owner_that_leaves_does_not_remove_the_log_of_the_store_in_its_place(
     tmp_path: Path,
 ) -> None:

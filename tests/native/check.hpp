@@ -48,6 +48,17 @@ void check_equal(A const& a, B const& b, char const* text, char const* file, int
   fail(file, line, what.str());
 }
 
+// How many random cases a test tries. AddressSanitizer looks at every access and not at values, and
+// makes each longer: a third shows it every way through the code.
+template <std::integral T>
+constexpr T cases(T n) {
+#if defined(__SANITIZE_ADDRESS__)
+  return n / 3;
+#else
+  return n;
+#endif
+}
+
 // Random numbers whose sequence is the same with every standard library.
 class Rng {
  public:

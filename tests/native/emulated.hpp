@@ -21,6 +21,15 @@ inline emulator::Controls const& emulated(std::string const& folder = HYRECALL_E
   return *entry();
 }
 
+// Of what the kernels of 8.0 and of 9.0 have in common, or what chooses its kernels itself: a run
+// on those of 9.0 would only repeat it.
+inline void once_for_both_kernels() {
+  char const* const compute = std::getenv("HYRECALL_EMULATOR_COMPUTE");
+  if (compute != nullptr && std::string(compute) == "9.0") {
+    throw Skip("the same as in the run on the kernels of 8.0");
+  }
+}
+
 // Until it goes out of scope.
 class SeedOf {
  public:

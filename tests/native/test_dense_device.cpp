@@ -48,7 +48,7 @@ TEST(device_finds_the_same_in_stages_with_little_room) {
 }
 
 TEST(device_finds_the_same_in_every_order_of_threads) {
-  for (std::uint64_t seed = 0; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 0; seed < cases(6u); ++seed) {
     SeedOf const order(seed);
     Rng rng(3);
     for (char const* plane : kPlanes) {
@@ -136,7 +136,7 @@ TEST(device_joins_searches_that_wait) {
   world.place();
   auto const table = world.upload();
   constexpr std::size_t kThreads = 16;
-  constexpr std::size_t kCalls = 8;  // of a thread
+  constexpr std::size_t kCalls = cases(8u);  // of a thread
   std::vector<WorldBatch> batches;
   std::vector<Found> alone;
   for (std::size_t call = 0; call < kThreads * kCalls; ++call) {

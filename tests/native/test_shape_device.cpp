@@ -129,28 +129,31 @@ std::size_t check_mmr(Rng& rng, std::size_t n, std::size_t most, std::string con
 }
 
 TEST(device_dedup_keeps_what_the_host_keeps) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(51);
   std::size_t n_left_out = 0;
-  for (std::size_t n = 0; n < 120; ++n) {
+  for (std::size_t n = 0; n < cases(120u); ++n) {
     SeedOf const order(n % 4);
     n_left_out += check_dedup(rng, n, n % 20 == 19 ? 120 : 20, HYRECALL_EMULATED_FOLDER);
   }
-  CHECK(n_left_out > 500);
+  CHECK(n_left_out > cases(500u));
 }
 
 TEST(device_mmr_chooses_what_the_host_chooses) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(52);
   std::size_t n_near = 0;
-  for (std::size_t n = 0; n < 150; ++n) {
+  for (std::size_t n = 0; n < cases(150u); ++n) {
     SeedOf const order(n % 4);
     n_near += check_mmr(rng, n, n % 10 == 9 ? 300 : 40, HYRECALL_EMULATED_FOLDER);
   }
-  CHECK(n_near > 500);
+  CHECK(n_near > cases(500u));
 }
 
 TEST(device_shapes_lists_up_to_a_length_and_leaves_longer_ones_to_the_host) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(53);
   World const world = shape_world(rng, 1);
@@ -186,6 +189,7 @@ TEST(device_shapes_lists_up_to_a_length_and_leaves_longer_ones_to_the_host) {
 
 // Where there is no room for the lists on the device, the CPU shapes them.
 TEST(device_leaves_lists_that_do_not_fit_there_to_the_host) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(55);
   World const world = shape_world(rng, 1);
@@ -244,6 +248,7 @@ bool is_shaping_caught_in(char const* name) {
 }
 
 TEST(device_planted_bugs_in_dedup_are_caught) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   CHECK(!is_shaping_caught(HYRECALL_EMULATED_FOLDER));
   CHECK(is_shaping_caught_in("dedup_norms_turned"));
@@ -256,6 +261,7 @@ TEST(device_planted_bugs_in_dedup_are_caught) {
 }
 
 TEST(device_planted_bugs_in_mmr_are_caught) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   CHECK(is_shaping_caught_in("shaped_norms_turned"));
   CHECK(is_shaping_caught_in("mmr_ties_by_the_last"));

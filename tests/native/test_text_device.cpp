@@ -51,6 +51,7 @@ TextRound round_of(Rng& rng, std::size_t n) {
 }
 
 TEST(device_finds_the_texts_that_the_cpu_finds) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(1);
   std::size_t n_found = 0;
@@ -62,6 +63,7 @@ TEST(device_finds_the_texts_that_the_cpu_finds) {
 }
 
 TEST(device_finds_texts_in_segments_of_several_document_tiles) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(2);
   std::size_t n_found = 0;
@@ -78,6 +80,7 @@ TEST(device_finds_texts_in_segments_of_several_document_tiles) {
 }
 
 TEST(device_finds_more_texts_than_it_sorts) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(3);
   TextRound round;
@@ -88,6 +91,7 @@ TEST(device_finds_more_texts_than_it_sorts) {
 }
 
 TEST(device_finds_equal_texts_by_their_age) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   Rng rng(4);
   for (std::size_t depth : {1u, 7u, 100u}) {
@@ -101,6 +105,7 @@ TEST(device_finds_equal_texts_by_their_age) {
 }
 
 TEST(device_leaves_texts_to_the_cpu_whose_tree_has_many_leaves) {
+  once_for_both_kernels();
   Rng rng(5);
   TextWorldOptions world;
   world.sizes = {300};
@@ -197,6 +202,7 @@ bool are_texts_caught_in(char const* name) {
 }
 
 TEST(device_planted_bugs_in_sums_of_texts_are_caught) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   CHECK(!are_texts_caught(HYRECALL_EMULATED_FOLDER));
   CHECK(are_texts_caught_in("leaf_order_turned"));
@@ -206,6 +212,7 @@ TEST(device_planted_bugs_in_sums_of_texts_are_caught) {
 }
 
 TEST(device_planted_bugs_in_the_choice_of_texts_are_caught) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   CHECK(are_texts_caught_in("text_mask_skipped"));
   CHECK(are_texts_caught_in("text_tile_full_by_its_beginning"));
@@ -216,6 +223,7 @@ TEST(device_planted_bugs_in_the_choice_of_texts_are_caught) {
 }
 
 TEST(device_planted_bugs_in_waiting_for_sums_stop_the_machine) {
+  once_for_both_kernels();
   skip_under_thread_sanitizer();
   auto const is_fatal = [](char const* name) {
     std::string const folder = broken_folder(name);

@@ -209,6 +209,7 @@ thread.join()
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_is_heard_in_a_child_that_another_thread_forked() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKED.replace("PREPARE", PHRASES)],

@@ -350,6 +350,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_embeds_too(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=90, cwd=tmp_path)
 

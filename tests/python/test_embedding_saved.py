@@ -90,10 +90,7 @@ def test_an_index_without_its_embedder_answers_texts_and_vectors_and_says_so(
         assert reply(copy).equals(reply(index))
 
 
-@pytest.mark.parametrize("processes", [False, True])
-def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(
-    tmp_path: Path, processes: bool
-) -> None:
+def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(tmp_path: Path) -> None:
     for at in range(2):
         part = TABLE.slice(2 * at, 2)
         hr.Index.build(part, SCHEMA, embed=HASHES, first_seq=2 * at).save(tmp_path / str(at))
@@ -101,7 +98,7 @@ def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(
         "embedding did not run: its vectors are of 'hash-16', and shards embed no texts: pass "
         "vectors=",
     )
-    with ShardedIndex.open(tmp_path, processes=processes) as index:
+    with ShardedIndex.open(tmp_path) as index:
         hits = index.recall(text=["green tea", "milk"], scope="ann")
         assert hits.trace.degraded == hits[1].trace.degraded == told
         assert index.recall_one(text="tea", scope="ann").trace.degraded == told

@@ -108,6 +108,7 @@ def listed(hits: hr.Hits) -> list[list[tuple[str, float]]]:
     return [[(hit.key, hit.score) for hit in one] for one in hits]
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", FUSIONS)
 def test_the_reply_is_that_of_a_recall_of_each_table(index: hr.Index, name: str) -> None:
     texts, vectors = asked()

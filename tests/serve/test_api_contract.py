@@ -72,6 +72,7 @@ HUGE = 10**400
 """JSON writes it as an integer, and no float holds it."""
 
 
+@pytest.mark.slow
 def test_an_integer_beyond_every_float_meets_no_fault_in_any_field(
     world: tuple[Any, TestClient, dict[str, str]],
 ) -> None:

@@ -436,6 +436,7 @@ def allocated() -> Iterator[Callable[[], int]]:
         pa.set_memory_pool(plain)
 
 
+@pytest.mark.plain_cases(7)
 @pytest.mark.parametrize("name", GROWING)
 def test_a_stream_that_would_grow_is_refused_before_it_does(
     name: str, store: Opening, request: pytest.FixtureRequest

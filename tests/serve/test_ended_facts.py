@@ -65,6 +65,7 @@ def ids(matches: Any) -> set[str]:
 HOLD = {"tuesday", "freeze", "talk"}
 
 
+@pytest.mark.plain_cases(4)
 @WITH_VECTORS
 @BY_RECIPE
 def test_E53_facts_that_do_not_hold_are_left_out_of_every_search(
@@ -101,6 +102,7 @@ def test_E53_facts_that_do_not_hold_are_left_out_of_every_search(
             assert ids(memory.search(QUERY, **ANN, now=now)) == wanted, now
 
 
+@pytest.mark.plain_cases(4)
 @WITH_VECTORS
 @BY_RECIPE
 def test_E53_an_ended_fact_that_is_asked_for_says_so_and_stands_behind_its_successor(

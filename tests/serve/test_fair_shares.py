@@ -91,6 +91,7 @@ def as_arrow(n_queries: int) -> tuple[str, dict[str, Any]]:
     return "/v1/recall/arrow", {"content": stream(asked), "headers": {"content-type": ARROW}}
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize(("n_batches", "n_threads"), [(1, 4), (3, 8)])
 @pytest.mark.parametrize("made", [as_json, as_arrow])
 async def test_other_callers_are_answered_while_batches_are_under_way(

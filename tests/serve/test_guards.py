@@ -234,6 +234,7 @@ def n_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
+@pytest.mark.plain_cases(3)
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [

@@ -52,6 +52,7 @@ def test_states_that_repetitions_hold_are_counted(pattern: str, states: int) -> 
     assert open_states(pattern) == states
 
 
+@pytest.mark.slow
 def test_a_pattern_that_asks_too_much_is_refused_at_every_door() -> None:
     """By its repetitions, or because it needs backtracking."""
     table = pa.table({"id": [1], "text": ["tea"]})
@@ -297,6 +298,7 @@ def test_grep_finds_the_lines_that_python_splits(
         assert few == found[:3]
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("pattern", ["a", "b"])
 @pytest.mark.parametrize("is_regex", [False, True])
 def test_grep_holds_a_page_of_texts_and_no_python_object_for_a_line(

@@ -227,6 +227,7 @@ def wait_until(holds: Any) -> None:
     raise AssertionError("it never held")
 
 
+@pytest.mark.slow
 def test_after_sigterm_everything_that_was_acknowledged_is_there(
     tmp_path: Path, effort: Effort
 ) -> None:

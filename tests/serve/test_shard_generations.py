@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import hyrecall as hr
-from distributed.test_replaced_folders import SCHEMA, USERS, documents, make
+from distributed.generation_worlds import SCHEMA, USERS, documents, make
 from hyrecall.distributed import ShardedIndex, rebalance
 from serve.test_index_routes import served
 
@@ -42,10 +42,9 @@ def want(seed: int) -> list[list[tuple[Any, float]]]:
 
 def test_new_generations_are_taken_up(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    folder = make(tmp_path, 1, monkeypatch)
+    folder = make(tmp_path, 1)
 
     async def work(client: Any) -> list[Any]:
         seen = [await hits_of_all(client)]
@@ -56,7 +55,7 @@ def test_new_generations_are_taken_up(
         shutil.rmtree(folder)
         await look_again(client)
         seen.append(await hits_of_all(client))
-        make(tmp_path, 2, monkeypatch)
+        make(tmp_path, 2)
         await look_again(client)
         seen.append([len(index), await hits_of_all(client)])
         assert (await client.get("/readyz")).json() == {"status": "ready"}
@@ -64,7 +63,6 @@ def test_new_generations_are_taken_up(
 
     caplog.set_level(logging.INFO, "hyrecall.serve")
     with ShardedIndex.open(folder, device="cpu", threads=1) as index:
-        index.reload()
         assert served(index, work) == [want(1), want(1), [3, want(1)], want(1), [2, want(2)]]
     told = [one.message for one in caplog.records if one.message.startswith("index:")]
     assert told == [

@@ -173,9 +173,7 @@ def kept_from_children(number: int) -> Iterator[None]:
 
 
 @contextmanager
-def locked(
-    path: Path, how: int, mode: int = 0o600, *, wait: float | None = None, unlocks: bool = True
-) -> Iterator[int]:
+def locked(path: Path, how: int, mode: int = 0o600, *, wait: float | None = None) -> Iterator[int]:
     """Hold an exclusive lock on a file or folder; the system frees it when the process dies."""
     number, birth = os.open(path, how | os.O_CLOEXEC, mode), Birth()
     try:
@@ -187,7 +185,7 @@ def locked(
             try:
                 yield number
             finally:
-                if unlocks and birth.is_here:  # a child that has just been forked has the file too
+                if birth.is_here:  # a child that has just been forked has the file too
                     fcntl.flock(number, fcntl.LOCK_UN)
     finally:
         os.close(number)

@@ -33,12 +33,11 @@ class Joiner(Generic[Call_, Reply_]):
         executor: Executor,
         *,
         max_joined: int,
-        at_once: int = 1,
         fails_all: Callable[[Exception], bool] = lambda fault: False,
     ) -> None:
         self._fails_all = fails_all
         self._run, self._executor = run, executor
-        self._max_joined, self._free = max_joined, at_once
+        self._max_joined, self._is_free = max_joined, True
         self._waiting: deque[_AwaitedCall[Call_, Reply_]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self.n_calls, self.n_batches = 0, 0
@@ -53,8 +52,8 @@ class Joiner(Generic[Call_, Reply_]):
         return await reply
 
     def _start(self) -> None:
-        while self._free and (batch := self._next_batch()):
-            self._free -= 1
+        if self._is_free and (batch := self._next_batch()):
+            self._is_free = False
             task = asyncio.create_task(self._answer(batch))
             self._tasks.add(task)  # the loop holds tasks weakly
             task.add_done_callback(self._tasks.discard)
@@ -76,7 +75,7 @@ class Joiner(Generic[Call_, Reply_]):
         try:
             await self._run_batch(batch)
         finally:
-            self._free += 1
+            self._is_free = True
             self._start()
 
     async def _run_batch(self, batch: list[_AwaitedCall[Call_, Reply_]]) -> None:

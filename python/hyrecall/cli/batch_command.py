@@ -6,7 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -64,33 +63,28 @@ from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile, QueryRows
 from hyrecall.cli.show import say
 from hyrecall.distributed.batch_recall import (
     MAX_QUERIES,
+    Opened,
     QueryColumns,
     answered,
-    renumber,
-    renumbered,
-    slice_size,
-    with_keys,
-)
-from hyrecall.distributed.ray_cluster import RayWorkers
-from hyrecall.distributed.saved import (
-    Opened,
     check_seals,
-    facts_of,
-    n_shards,
     open_saved,
     reasons_in,
     recall_whole,
+    renumber,
+    renumbered,
     seals_of,
+    slice_size,
+    with_keys,
     with_reasons,
 )
-from hyrecall.distributed.sharded import ShardedIndex
+from hyrecall.distributed.ray_cluster import RayWorkers
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts
 
-# ---- Who answers the slices of a batch: this process, threads that await shards, or Ray actors
+# ---- Who answers the slices of a batch: this process, or Ray actors
 
 Answer = Callable[[pa.Table, int], pa.Table]
 """Returns the hits of some queries, of which the first has that number."""
@@ -118,27 +112,6 @@ class Here:
     def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
         """Return what answers the rows."""
         return lambda: self._answer(rows.table(), first)
-
-
-class InThreads:
-    """Answers in threads: shards of other processes search one slice while another is merged."""
-
-    n_ahead = 1
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self._pool = ThreadPoolExecutor(self.n_ahead + 1, "hyrecall-batch")
-
-    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
-        """Begin to answer the rows."""
-        table = _parsed(rows)
-        if not isinstance(table, pa.Table):
-            return table
-        return self._pool.submit(self._answer, table, first).result
-
-    def close(self) -> None:
-        """End the threads; what no thread has begun is dropped."""
-        self._pool.shutdown(cancel_futures=True)
 
 
 class OnRay:
@@ -199,12 +172,12 @@ class BatchRun:
 
     def n_queries(self) -> int:
         """Return the number of queries whose lists fit into the memory limit."""
-        return slice_size(facts_of(self.index), self.options, n_shards(self.index), _MAX_QUERIES)
+        return slice_size(self.index, self.options, _MAX_QUERIES)
 
     def answer(self, queries: pa.Table, first: int) -> pa.Table:
         """Return the hits of queries; `first` is the number of the first query in the file."""
         named = OPTIONS.__getitem__
-        has_texts = bool(facts_of(self.index).text_arms)
+        has_texts = bool(self.index._facts.text_arms)
         given = self.asked.arguments(
             queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
         )
@@ -402,11 +375,6 @@ def crew_of(
             ray = OnRay(make, **actors)
             ended.callback(ray.close)
             yield ray
-        elif isinstance(job.index, ShardedIndex):
-            crew = InThreads(job.answer)
-            ended.callback(job.index.close)  # last
-            ended.callback(crew.close)
-            yield crew
         else:
             yield Here(job.answer)
 
@@ -422,7 +390,7 @@ def _answerer(
     index = open_saved(folders, opening)
     check_seals(folders, seals)
     embed = None if arm is None else (arm, StaticEmbedder())
-    embedders = embedders_at_open(None, facts_of(index))
+    embedders = embedders_at_open(None, index._facts)
     return BatchRun(index=index, embed=embed, embedders=embedders, **how).answer
 
 
@@ -649,15 +617,14 @@ def batch(
         typer.Option(
             "--start-timeout",
             metavar="SECONDS",
-            show_default="the cluster must have room for them now",
-            help="With --ray, how long the actors may wait for a cluster that adds nodes.",
+            show_default="120",
+            help="With --ray, how long the actors may wait for room in the cluster.",
         ),
     ] = None,
 ) -> None:
     """Answer a file of queries, each within its own scope.
 
-    With several folders, each is a shard in a process of its own; the hits are those of one index
-    with all documents.
+    With several folders, each is a shard; the hits are those of one index with all documents.
 
     The file is read, answered and written in slices. The output has the columns of
     hits.to_arrow(), ordered by (query, rank); query counts from 0 over the whole file, followed by
@@ -682,8 +649,8 @@ def batch(
         if value is not None and not ray:
             raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
     opening = opening_of(threads, memory, verify, pin)
-    index = open_saved(folders, opening, processes=not ray)
-    facts, seals = facts_of(index), seals_of(folders)
+    index = open_saved(folders, opening)
+    facts, seals = index._facts, seals_of(folders)
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,

@@ -178,7 +178,7 @@ class _ServeOptions:
     """The options of ``hyrecall serve``, as plain values for JSON."""
 
     folder: str
-    is_index: bool
+    kind: str  # store, index or shards
     recipe: str | None
     read_only: bool
     threads: int | None
@@ -186,11 +186,16 @@ class _ServeOptions:
     log_level: str
     service: dict[str, Any]
 
+    @property
+    def what(self) -> str:
+        """What is served, for a message."""
+        return f"the {self.kind}{' of' if self.kind == 'shards' else ''} {self.folder}"
+
 
 def serve(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="A store, or the folder of a saved index."),
+        typer.Argument(metavar="DIR", help="A store, a saved index, or its shards."),
     ] = None,
     path: Annotated[
         Path | None,
@@ -231,8 +236,9 @@ def serve(
 ) -> None:
     """Serve a store or an index over HTTP until SIGTERM or an interrupt.
 
-    The store is made if it does not exist. An index folder is served read-only, and is loaded again
-    when it is saved anew.
+    The store is made if it does not exist. An index is served read-only, and is loaded again when
+    it is saved anew; so is a folder of shards, whose replies are those of one index with all
+    documents.
     """
     check_log_level(log_level)
     if folder is not None and path is not None:
@@ -241,7 +247,8 @@ def serve(
         raise error(OptionError, "--workers", ">= 1", workers)
     given = folder or path
     found = store_path(None, read_settings()) if given is None else given
-    is_index = (found / "MANIFEST").exists()
+    kind = _kind_of(found)
+    is_index = kind != "store"
     if is_index and (recipe is not None or read_only):
         wish = "no such option for an index (each request names its recipe)"
         raise error(OptionError, "--recipe" if recipe else "--read-only", wish, "one")
@@ -250,7 +257,7 @@ def serve(
             raise error(OptionError, option, "no such option for a store", repr(value))
     asked = _ServeOptions(
         folder=str(found),
-        is_index=is_index,
+        kind=kind,
         recipe=recipe,
         read_only=read_only,
         threads=threads,
@@ -266,6 +273,17 @@ def serve(
         _serve(asked)
 
 
+def _kind_of(folder: Path) -> str:
+    """Say what a folder holds: an index, the shards of one, or (also if it is new) a store."""
+    if (folder / "MANIFEST").exists():
+        return "index"
+    marks = ("shards.json", "building/asked.json", "*/MANIFEST")  # also of an unfinished build
+    is_store = (folder / "memory.db").exists() or not any(
+        one for mark in marks for one in folder.glob(mark)
+    )
+    return "store" if is_store else "shards"
+
+
 def _app_of(asked: _ServeOptions) -> Any:
     """Make the app; a store opens when it starts, and an index now."""
     from hyrecall.index import Index
@@ -274,8 +292,12 @@ def _app_of(asked: _ServeOptions) -> Any:
 
     log_to_stderr(asked.log_level)
     options = options_of(asked.service)
-    if asked.is_index:
+    if asked.kind == "index":
         return create_app(Index.open(asked.folder, **asked.opening), options)
+    if asked.kind == "shards":
+        from hyrecall.distributed import ShardedIndex
+
+        return create_app(ShardedIndex.open(asked.folder, **asked.opening), options)
     opening = Memory.open(
         asked.folder,
         read_only=asked.read_only,
@@ -290,8 +312,7 @@ def _app_of(asked: _ServeOptions) -> Any:
 def _serve(asked: _ServeOptions) -> None:
     from hyrecall.serve import run
 
-    what = "index" if asked.is_index else "store"
-    run(_app_of(asked), started=lambda url: say(f"serving the {what} {asked.folder} at {url}"))
+    run(_app_of(asked), started=lambda url: say(f"serving {asked.what} at {url}"))
 
 
 # ---- several processes ----
@@ -302,10 +323,9 @@ def _serve_by_workers(asked: _ServeOptions, workers: int) -> None:
 
     log_to_stderr(asked.log_level)
     os.environ[_ENVIRONMENT] = json.dumps(asdict(asked))
-    what = "index" if asked.is_index else "store"
     run_workers(
         f"{__name__}:{app_of_a_worker.__name__}", options_of(asked.service), workers,
-        started=lambda url: say(f"serving the {what} {asked.folder} at {url} by {workers} workers"),
+        started=lambda url: say(f"serving {asked.what} at {url} by {workers} workers"),
     )  # fmt: skip
 
 

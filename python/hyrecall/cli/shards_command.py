@@ -1,4 +1,4 @@
-"""``hyrecall shards``: builds the shards of a large table, shows, rebalances and serves them."""
+"""``hyrecall shards``: builds the shards of a large table, shows and rebalances them."""
 
 from __future__ import annotations
 
@@ -32,111 +32,12 @@ from hyrecall.cli.index_command import (
     read_size,
 )
 from hyrecall.cli.memory_options import AsJson
-from hyrecall.cli.options import OpenedMemory, Pin, Threads, Verify, names, opening_of
-from hyrecall.cli.serve_command import (
-    AllowedHosts,
-    AllowedOrigins,
-    EngineThreads,
-    Host,
-    LogLevel,
-    MoreOptions,
-    NoJoin,
-    Port,
-    Tokens,
-    check_log_level,
-    log_to_stderr,
-    options_of,
-    service_fields,
-)
+from hyrecall.cli.options import Threads, names
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.distributed import ShardEntry, Shards, build_shards
 from hyrecall.distributed import rebalance as rebalance_shards
 from hyrecall.distributed.shards_file import verify_shards
 from hyrecall.errors import OptionError, error
-
-# ---- ``hyrecall shards serve``: serves the shards of an index over HTTP ----
-
-
-def serve(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR",
-            help="A folder of shards, or folders of saved indexes that are shards of one.",
-        ),
-    ],
-    processes: Annotated[
-        bool, typer.Option("--processes", help="Open each shard in a process of its own.")
-    ] = False,
-    replicas: Annotated[
-        int,
-        typer.Option(
-            "--replicas",
-            metavar="N",
-            help="Processes for each shard, which share its questions; 2 or more mean --processes.",
-        ),
-    ] = 1,
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            show_default="a third of the deadline of a request",
-            help="The longest that a process may take for an answer; then its shard is lost.",
-        ),
-    ] = None,
-    hedge: Annotated[
-        float | None,
-        typer.Option(
-            "--hedge",
-            metavar="SECONDS",
-            show_default="never",
-            help="Ask a second replica if the first takes longer.",
-        ),
-    ] = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
-    tokens: Tokens = None,
-    allowed_hosts: AllowedHosts = None,
-    allowed_origins: AllowedOrigins = None,
-    threads: EngineThreads = None,
-    memory: OpenedMemory = None,
-    verify: Verify = None,
-    pin: Pin = None,
-    no_join: NoJoin = False,
-    options: MoreOptions = None,
-    log_level: LogLevel = "info",
-) -> None:
-    """Serve the shards of an index over HTTP until SIGTERM or an interrupt, read-only.
-
-    Replies are those of one index with all documents. Saved indexes are loaded again when they are
-    saved anew, a folder of shards when it is rebalanced or built anew. A reply that lacks a shard
-    says so; GET /readyz names the shards that are lost.
-    """
-    check_log_level(log_level)
-    fields = service_fields(host, port, tokens, allowed_hosts, allowed_origins, no_join, options)
-    service = options_of(fields)
-    opening = opening_of(threads, memory, verify, pin)
-    from hyrecall.distributed import ShardedIndex
-    from hyrecall.serve import create_app, run
-
-    log_to_stderr(log_level)
-    is_apart = processes or replicas > 1
-    index = ShardedIndex.open(
-        paths,
-        processes=is_apart,
-        replicas=replicas,
-        timeout=service.deadline / 3 if is_apart and timeout is None else timeout,
-        hedge=hedge,
-        **opening.options,
-    )
-    with index:
-        index.reload()  # processes start, and open their shards, before the first request comes
-        told = f"serving {len(index)} shards"
-        run(create_app(index, service), started=lambda url: say(f"{told} at {url}"))
-
-
-# ---- ``hyrecall shards``: builds the shards of a large table, shows, rebalances and serves them
 
 Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the shards.")]
 Number: TypeAlias = Annotated[
@@ -151,15 +52,14 @@ ShardRows: TypeAlias = Annotated[
 Memory: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--memory", metavar="SIZE", show_default="2GiB for each worker",
-        help="The most memory that all workers take together: 8GB, 512MiB.",
+        "--memory", metavar="SIZE", show_default="2GiB", help="The most memory: 8GB, 512MiB."
     ),
 ]  # fmt: skip
 
 shards = typer.Typer(
     name="shards",
     cls=Group,
-    help="An index in several shards: build, show, rebalance and serve them.",
+    help="An index in several shards: build, show and rebalance them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -192,13 +92,6 @@ def build(
     stopwords: Stopwords = None,
     bm25: Bm25OfArms = None,
     memory: Memory = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", metavar="N", show_default="as many as there are cores",
-            help="How many processes work.",
-        ),
-    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with an unfinished build, if any.")
     ] = False,
@@ -216,7 +109,7 @@ def build(
     made = build_shards(
         source, schema, output, shards=number, shard_rows=shard_rows, resume=resume,
         memory_limit=None if memory is None else read_size("--memory", memory),
-        workers=workers, threads=threads, progress=_tell(started, "steps (two a row)"),
+        threads=threads, progress=_tell(started, "steps (two a row)"),
     )  # fmt: skip
     told = f"{made.rows:,} documents in {len(made.shards)} shards"
     say(f"indexed {told} in {time.perf_counter() - started:.1f} s")
@@ -253,17 +146,12 @@ def rebalance(
     folder: Folder,
     number: Number = None,
     shard_rows: ShardRows = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory", metavar="SIZE", show_default="2GiB", help="The most memory: 8GB, 512MiB."
-        ),
-    ] = None,
+    memory: Memory = None,
     threads: Threads = None,
 ) -> None:
     """Change how many shards there are, or even out their sizes, by moving cells.
 
-    hyrecall shards serve takes the new shards up by itself. Other programs keep what they have
+    hyrecall serve takes the new shards up by itself. Other programs keep what they have
     opened until they reload it.
     """
     _check_sizes(number, shard_rows)
@@ -310,6 +198,3 @@ def _row(one: ShardEntry, n_rows: int) -> Row:
     share = one.rows / n_rows if n_rows else 0.0
     numbers = [f"{one.rows:,}", f"{one.cells:,}", f"{one.bytes:,}", f"{share:.1%}"]
     return Row([one.name, *numbers, one.folder])
-
-
-shards.command(cls=Command)(serve)

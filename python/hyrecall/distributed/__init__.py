@@ -1,8 +1,8 @@
 """An index split into shards: the same replies as a single index, bit for bit.
 
 :func:`build_shards` builds the shards of a large table, :func:`rebalance` changes their number.
-:class:`ShardedIndex` queries shards in this process, or each in its own process. Any engine can
-make the same calls for a :class:`Request`: :meth:`Index.statistics` of each shard,
+:class:`ShardedIndex` queries shards in this process, or each in a Ray actor. Any engine can make
+the same calls for a :class:`Request`: :meth:`Index.statistics` of each shard,
 :meth:`Statistics.sum`, :meth:`Index.candidates` of each shard, and :func:`merge`.
 
 :class:`BatchRecall` is a function from a table of queries to a table of hits, for engines such as
@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 from hyrecall.base.lazily import lazily
 from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.dataset import DatasetHits, recall_dataset
-from hyrecall.distributed.sharded import ShardedIndex, ShardHealth
+from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards_file import Placement, ShardEntry, Shards
-from hyrecall.parts.counts import Statistics
 from hyrecall.parts.merging import merge
-from hyrecall.parts.part import Part
-from hyrecall.parts.request import Request
+from hyrecall.parts.messages import Part, Request, Statistics
 
 if TYPE_CHECKING:
     from hyrecall.distributed.building import build_shards as build_shards
-    from hyrecall.distributed.rebalancing import rebalance as rebalance
+    from hyrecall.distributed.building import rebalance as rebalance
 else:
-    __getattr__ = lazily(__name__, {"building": ("build_shards",), "rebalancing": ("rebalance",)})
+    __getattr__ = lazily(__name__, {"building": ("build_shards", "rebalance")})
 
 __all__ = [
     "BatchRecall",
@@ -36,7 +34,6 @@ __all__ = [
     "Placement",
     "Request",
     "ShardEntry",
-    "ShardHealth",
     "ShardedIndex",
     "Shards",
     "Statistics",

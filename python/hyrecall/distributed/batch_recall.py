@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,32 +17,38 @@ import pyarrow.parquet as pq
 import xxhash
 
 from hyrecall.ask.filters import Filter
+from hyrecall.ask.request import CallOptions, Search
 from hyrecall.ask.scope import Scope
-from hyrecall.base.arguments import as_items, check_keywords, check_objects, one_of
+from hyrecall.base.arguments import (
+    as_items,
+    as_list,
+    check_keywords,
+    check_objects,
+    one_of,
+    python_scalar,
+)
 from hyrecall.base.disk import open_replacement
 from hyrecall.base.times import call_time
 from hyrecall.base.version import __version__
-from hyrecall.distributed.saved import (
-    DEGRADED,
-    Opened,
-    check_seals,
-    facts_of,
-    n_shards,
-    open_saved,
-    reasons_in,
-    recall_whole,
-    seals_of,
-    with_reasons,
-)
+from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
-from hyrecall.distributed.shards_file import read_folders
+from hyrecall.distributed.shards_file import find_folders, read_folders
 from hyrecall.distributed.source_files import PARQUET, ending, has_rows
 from hyrecall.embed import StaticEmbedder
 from hyrecall.embed.protocol import composed
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, ScopeError, ShapeError, error
-from hyrecall.parts.frames import decode, encode
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    IndexMismatchError,
+    OptionError,
+    ScopeError,
+    ShapeError,
+    ShardLostError,
+    error,
+)
+from hyrecall.hits.hits import Hits
+from hyrecall.index import Index
 from hyrecall.recall.embedders import Embedders, embedders_at_open
-from hyrecall.segments.segments import IndexFacts
 
 if TYPE_CHECKING:
     from hyrecall.arm.kinds import Arm
@@ -51,6 +58,111 @@ if TYPE_CHECKING:
     from hyrecall.ask.scoring import Above, Fusion
     from hyrecall.stages.stage import Stage
     from hyrecall.text.bm25 import BM25
+
+
+# ---- Saved indexes for a batch: a single index, or the shards of one ----
+
+Opened = Index | ShardedIndex
+
+
+def open_saved(folders: Sequence[Path], opening: ShardOpening) -> Opened:
+    """Open the folders as an index, or as shards of one."""
+    if find_folders(folders).is_index:
+        return opening.open(folders[0])
+    return ShardedIndex.open(folders, **opening.options)
+
+
+def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Return the seal of each shard's saved version, as its folder holds it now."""
+    return find_folders(folders).seals
+
+
+def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
+    """Refuse folders that got another version since a batch began."""
+    if seals_of(folders) != tuple(seals):
+        wish = "the version with which the batch began, until it ends"
+        raise error(IndexMismatchError, "index", wish, "another, saved since")
+
+
+def recall_whole(
+    index: Opened, given: Mapping[str, Any], options: Mapping[str, Any], embedders: Embedders
+) -> tuple[Hits, dict[int, list[str]]]:
+    """Answer queries, whose texts these embedders embed; a batch has all hits of a query or
+    none.
+    """
+    # Return the hits, and why queries were not answered as asked.
+    fusion, recipe = options.get("fusion"), options.get("recipe")
+    how = CallOptions(fusion=fusion, more=options.get("arms"), shaping=options.get("shaping"))
+    before = Search(now=options["now"], text=given.get("text"), vectors=given.get("vectors"))
+    request, told = embedders.of_queries(index._facts, None, before, recipe, how, seconds=math.inf)
+    if request is not before:  # without any vectors, the arms of words answer
+        given = {**given, "text": request.text, "vectors": request.vectors or {}}
+    hits = index.recall(**given, **options)
+    lost = [told for told in hits.trace.degraded if told not in hits.trace.about]
+    if lost:
+        raise error(ShardLostError, "index", "an answer of every shard", "; ".join(lost))
+    reasons = _reasons(told.degraded, told.about, len(hits))
+    for query, why in reasons_of(hits).items():
+        reasons.setdefault(query, []).extend(why)
+    return hits, reasons
+
+
+DEGRADED = b"degraded"
+"""In the metadata of a table of hits: the queries that were not answered as asked, and why."""
+
+
+def reasons_of(hits: Hits) -> dict[int, list[str]]:
+    """Return why queries were not answered as asked, as each of them is told alone."""
+    return _reasons(hits.trace.degraded, hits.trace.about, len(hits))
+
+
+def _reasons(degraded: Sequence[str], about: Any, n_queries: int) -> dict[int, list[str]]:
+    out: dict[int, list[str]] = {}
+    for told in degraded:
+        every = dict.fromkeys(range(n_queries), told)
+        for query, alone in about.get(told, every).items():
+            out.setdefault(query, []).append(alone)
+    return out
+
+
+def with_reasons(table: pa.Table, reasons: Mapping[Any, Sequence[str]]) -> pa.Table:
+    """Add the reasons to a table's metadata, as JSON; without any the table stays as it is."""
+    if not reasons:
+        return table
+    told = {str(query): list(why) for query, why in reasons.items()}
+    return table.replace_schema_metadata({DEGRADED: json.dumps(told)})
+
+
+def reasons_in(tables: Iterable[pa.Table]) -> dict[str, list[str]]:
+    """Return the reasons in the metadata of tables."""
+    out: dict[str, list[str]] = {}
+    for table in tables:
+        out |= json.loads((table.schema.metadata or {}).get(DEGRADED, b"{}"))
+    return out
+
+
+def encode(argument: str, value: Any) -> Any:
+    """Return an argument of a call as plain data, by which it is recognised later."""
+    value = python_scalar(as_list(value))
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        value = list(value.items())
+    if isinstance(value, list | tuple):
+        return [encode(argument, one) for one in value]
+    try:
+        made = value.__reduce_ex__(4)  # what pickle takes; of a function only a name
+        _, given, *state = made if isinstance(made, tuple) else ()
+        own = [one for one in given if one is not type(value)]
+        return [type(value).__qualname__, *(encode(argument, one) for one in (own, *state))]
+    except (TypeError, ValueError, RecursionError) as fault:
+        if isinstance(fault, DTypeError):
+            raise
+        wish = "plain data that another process can read (no function, no graph)"
+        raise error(DTypeError, argument, wish, repr(value)[:80]) from fault
 
 
 # ---- Turns a table of queries into the arguments of a recall, by the roles of its columns ----
@@ -203,10 +315,9 @@ _SHARED_BYTES = 256 << 20  # the same over several shards, where each slice cost
 _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
-def slice_size(
-    facts: IndexFacts, options: Mapping[str, Any], n_shards: int, most: int = MAX_QUERIES
-) -> int:
+def slice_size(index: Opened, options: Mapping[str, Any], most: int = MAX_QUERIES) -> int:
     """Return the number of queries whose lists fit into the memory of a slice."""
+    facts, n_shards = index._facts, 1 if isinstance(index, Index) else len(index)
     recipe = options.get("recipe")
     held = max(options.get("depth", 100), options.get("offset", 0) + options.get("limit", 10))
     held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
@@ -306,15 +417,6 @@ class BatchRecall:
         Further arguments of :meth:`hyrecall.Index.recall`, the same for all queries. ``now`` is
         fixed here.
 
-    Raises
-    ------
-    ScopeError
-        No scope for an index with cells.
-    OptionError, DTypeError
-        Wrong columns or options, or options that are not plain data.
-    CorruptIndexError, IndexNotFoundError
-        The index cannot be opened.
-
     Attributes
     ----------
     columns : tuple of str
@@ -366,11 +468,12 @@ class BatchRecall:
             equals=_by_arm("equals", {} if equals is None else equals),
         )
         self._data = {name: encode(name, one) for name, one in given.items()}
-        self._scope = encode("scope", fixed)
+        self._options = {name: _own(one) for name, one in given.items()}
+        self._scope = fixed
         self._marks_errors = on_error == "column"
         self._opening = ShardOpening(device, threads, memory, verify, pin)
         self._index: Opened | None = open_saved(folders, self._opening)
-        self._embedders: Embedders | None = embedders_at_open(None, facts_of(self._index))
+        self._embedders: Embedders | None = embedders_at_open(None, self._index._facts)
         self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
@@ -392,16 +495,14 @@ class BatchRecall:
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
+        ShardLostError, IndexMismatchError
+            A shard does not answer; the index was saved again since this object was made.
+        HyrecallError
             A query is refused, and ``on_error`` is ``"raise"``. The message has its key.
-        ShardLostError
-            A shard does not answer.
-        IndexMismatchError
-            The index was saved again since this object was made.
         """
         table = _read_table(queries, self.columns)
         index = self._opened()
-        size = slice_size(facts_of(index), self._options(), n_shards(index))
+        size = slice_size(index, self._options)
         made = [self._slice(table.slice(first, size), first)
                 for first in range(0, max(table.num_rows, 1), size)]  # fmt: skip
         return with_reasons(pa.concat_tables(made), reasons_in(made))
@@ -441,7 +542,7 @@ class BatchRecall:
         asked = self._asked
         return {
             "index": list(self._seals), "text": asked.text, "vectors": asked.vectors,
-            "scope": list(asked.scope) or self._scope, "key": asked.key,
+            "scope": list(asked.scope) or encode("scope", self._scope), "key": asked.key,
             "equals": dict(asked.equals), "errors in a column": self._marks_errors,
             "options": {name: one for name, one in self._data.items() if name != "now"},
             "hyrecall": __version__,
@@ -450,12 +551,12 @@ class BatchRecall:
     @property
     def now(self) -> datetime:
         """The time from which ages count."""
-        now: datetime = decode("now", self._data["now"])
+        now: datetime = self._options["now"]
         return now
 
     def at(self, now: datetime) -> BatchRecall:
         """Return a copy with another time from which ages count."""
-        return self._but(_data={**self._data, "now": encode("now", call_time(now))})
+        return self._but(_options={**self._options, "now": call_time(now)})
 
     @check_objects
     def for_cpus(self, n: float) -> BatchRecall:
@@ -494,11 +595,8 @@ class BatchRecall:
             folders = [Path(one) for one in self._folders]
             index = open_saved(folders, self._opening.once_checked)
             check_seals(folders, self._seals)
-            self._index, self._embedders = index, embedders_at_open(None, facts_of(index))
+            self._index, self._embedders = index, embedders_at_open(None, index._facts)
         return self._index
-
-    def _options(self) -> dict[str, Any]:
-        return {name: decode(name, one) for name, one in self._data.items()}
 
     def _nothing(self) -> pa.Table:
         """Return a table of no queries."""
@@ -508,7 +606,7 @@ class BatchRecall:
         return pa.schema(list(kinds.items())).empty_table()
 
     def _check_scope(self) -> None:
-        cells = facts_of(self._opened()).schema.cell_columns
+        cells = self._opened()._facts.schema.cell_columns
         has_one = bool(self._asked.scope) or self._scope is not None
         if bool(cells) != has_one:
             wish = f"a column for each of ({', '.join(cells)}), or a Scope" if cells else "None"
@@ -534,13 +632,13 @@ class BatchRecall:
         return with_reasons(pa.concat_tables(rows), reasons_in(rows))
 
     def _answer(self, queries: pa.Table) -> pa.Table:
-        index, options = self._opened(), self._options()
+        index, options = self._opened(), dict(self._options)
         key = self._asked.key
         assert key is not None
         given = self._asked.arguments(
             queries,
-            has_texts=bool(facts_of(index).text_arms),
-            scope=decode("scope", self._scope),
+            has_texts=bool(index._facts.text_arms),
+            scope=self._scope,
         )
         filters = self._asked.filters(queries, options.get("filter"))
         if filters is not None:
@@ -581,6 +679,11 @@ def _read_table(queries: object, columns: Sequence[str]) -> pa.Table:
         got = f"{queries.column_names}"[:120]
         raise error(OptionError, "queries", f"a column {missing[0]!r}", got)
     return queries.select(list(columns))
+
+
+def _own(value: Any) -> Any:
+    """Return a value with a copy of a list or dict: the caller may change its own."""
+    return type(value)(value) if type(value) in (list, dict) else value
 
 
 def _name(argument: str, value: object) -> str:
@@ -654,7 +757,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
-    """Cut files into parts of at most ``n_rows`` rows: consecutive row groups, or pieces of one."""
+    """Cut files into parts of at most ``n_rows`` rows."""
     parts: list[QueryPart] = []
     for path in files:
         try:
@@ -665,18 +768,9 @@ def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list
         missing = [one for one in columns if one not in names]
         if missing:
             raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
-        begin = size = 0
-        for group in range(footer.num_row_groups):
-            own = footer.row_group(group).num_rows
-            if size and size + own > n_rows:
-                parts.append(QueryPart(len(parts), str(path), begin, size))
-                begin, size = begin + size, 0
-            size += own
-            while size > n_rows:
-                parts.append(QueryPart(len(parts), str(path), begin, n_rows))
-                begin, size = begin + n_rows, size - n_rows
-        if size:
-            parts.append(QueryPart(len(parts), str(path), begin, size))
+        for begin in range(0, footer.num_rows, n_rows):
+            own = min(n_rows, footer.num_rows - begin)
+            parts.append(QueryPart(len(parts), str(path), begin, own))
     return parts
 
 

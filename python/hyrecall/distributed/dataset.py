@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.distributed.batch_recall import (
     Answer,
     BatchRecall,
-    Counts,
     QueryPart,
     answer_part,
     counts_of,
@@ -26,6 +26,7 @@ from hyrecall.distributed.batch_recall import (
     parts_of,
     query_files,
 )
+from hyrecall.distributed.ray_cluster import map_on_ray
 from hyrecall.distributed.shards_file import read_folders
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, WriterBusyError, error
 
@@ -39,14 +40,11 @@ class DatasetHits:
 
     Attributes
     ----------
-    folder : Path
-    files : tuple of Path
+    folder, files : Path, tuple of Path
         Files of hits, in the order of the queries.
-    n_queries, n_hits, n_refused : int
-        The metadata of a file says under ``degraded`` which queries have a text that asked for too
-        much and was not searched, as JSON.
-    n_parts_kept : int
-        Number of files that an earlier run had written.
+    n_queries, n_hits, n_refused, n_parts_kept : int
+        The last one counts files that an earlier run had written. The metadata of a file says under
+        ``degraded`` which queries have a text that asked for too much and was not searched.
     """
 
     folder: Path
@@ -110,15 +108,11 @@ def recall_dataset(
 
     Raises
     ------
-    OptionError
-        The output folder has another job, or a job and ``resume`` is False; wrong options.
     HyrecallError
         The error of the first part that was not answered; the message names the part and the number
         of other failed parts. All other parts are answered first, and kept.
-    WriterBusyError
-        Another run writes to the output folder.
-    MissingExtraError
-        Ray is not installed.
+    OptionError, WriterBusyError
+        The output folder has another job, or a job and ``resume`` is False; another run.
     """
     if not isinstance(recall, BatchRecall):
         raise error(DTypeError, "recall", "a BatchRecall", repr(recall)[:80])
@@ -135,59 +129,47 @@ def recall_dataset(
         with disk.writer_lock(folder / JOB):
             recall = recall.at(_begin(folder, job, recall.now, is_resumed=resume))
             left = [one for one in parts if not (folder / one.output).exists()]
-            done = _Done(parts, left, tell)
-            run = _on_ray(concurrency, num_cpus, num_gpus) if on_ray else _here
-            for number, counts, fault in run(recall, left, folder):
-                done.add(parts[number], counts, fault)
-            return _end(folder, parts, recall, done, len(parts) - len(left))
+            answers: Iterator[Answer]
+            if on_ray:
+                answers = map_on_ray(
+                    partial(_answer, recall.for_cpus(num_cpus), folder),
+                    [one._asdict() for one in left],
+                    device=recall._opening.device, concurrency=concurrency,
+                    num_cpus=num_cpus, num_gpus=num_gpus,
+                )  # fmt: skip
+            else:
+                answers = (answer_part(recall, one, folder) for one in left)
+            faults = _collected(answers, parts, left, tell)
+            return _end(folder, parts, recall, faults, len(parts) - len(left))
     except WriterBusyError:
         raise error(WriterBusyError, "output", "no other run to it", "an active one") from None
 
 
-def _here(recall: BatchRecall, parts: Iterable[QueryPart], folder: Path) -> Iterator[Answer]:
-    for part in parts:
-        yield answer_part(recall, part, folder)
+def _answer(recall: BatchRecall, folder: Path, **part: Any) -> Answer:
+    return answer_part(recall, QueryPart(**part), folder)
 
 
-def _on_ray(concurrency: int | None, num_cpus: float, num_gpus: float | None) -> Any:
-    from hyrecall.distributed.ray_dataset import ray_answers
-
-    def run(recall: BatchRecall, parts: list[QueryPart], folder: Path) -> Iterator[Answer]:
-        return ray_answers(
-            recall, parts, folder, concurrency=concurrency, num_cpus=num_cpus, num_gpus=num_gpus
-        )
-
-    return run
-
-
-class _Done:
-    """Counts finished parts and collects the errors of failed ones."""
-
-    def __init__(
-        self,
-        parts: Sequence[QueryPart],
-        left: Sequence[QueryPart],
-        tell: ProgressFunction | None,
-    ) -> None:
-        self._tell = tell
-        self._total = sum(one.n_rows for one in parts)
-        self._n_done = self._total - sum(one.n_rows for one in left)
-        self._numbers: set[int] = set()
-        self.faults: list[tuple[QueryPart, HyrecallError]] = []
-        if tell is not None:
-            tell(self._n_done, self._total)
-
-    def add(self, part: QueryPart, counts: Counts | None, fault: HyrecallError | None) -> None:
-        if part.number in self._numbers:  # a part that was answered twice counts once
-            return
-        self._numbers.add(part.number)
+def _collected(
+    answers: Iterable[Answer],
+    parts: Sequence[QueryPart],
+    left: Sequence[QueryPart],
+    tell: ProgressFunction | None,
+) -> list[tuple[QueryPart, HyrecallError]]:
+    """Wait for all answers; return the errors of parts that have none."""
+    tell = tell or (lambda done, total: None)
+    total = sum(one.n_rows for one in parts)
+    n_done = total - sum(one.n_rows for one in left)
+    faults: dict[int, HyrecallError] = {}
+    seen: set[int] = set()
+    tell(n_done, total)
+    for number, _, fault in answers:
         if fault is not None:
-            self.faults.append((part, fault))
-            return
-        assert counts is not None
-        self._n_done += counts["queries"]
-        if self._tell is not None:
-            self._tell(self._n_done, self._total)
+            faults[number] = fault
+        elif number not in seen:  # a part that was answered twice counts once
+            n_done += parts[number].n_rows
+            tell(n_done, total)
+        seen.add(number)
+    return [(parts[number], faults[number]) for number in sorted(faults)]
 
 
 def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool) -> datetime:
@@ -219,14 +201,18 @@ def _begin(folder: Path, job: dict[str, Any], now: datetime, *, is_resumed: bool
 
 
 def _end(
-    folder: Path, parts: Sequence[QueryPart], recall: BatchRecall, done: _Done, n_kept: int
+    folder: Path,
+    parts: Sequence[QueryPart],
+    recall: BatchRecall,
+    faults: Sequence[tuple[QueryPart, HyrecallError]],
+    n_kept: int,
 ) -> DatasetHits:
     for one in folder.glob(".hyrecall-*.tmp"):  # left by a killed process
         with suppress(OSError):
             one.unlink()
-    if done.faults:
-        part, fault = min(done.faults, key=lambda one: one[0].number)
-        n_more = len(done.faults) - 1
+    if faults:
+        part, fault = faults[0]
+        n_more = len(faults) - 1
         more = f"; {n_more} other parts failed" if n_more else ""
         fault.args = (f"{fault} (part {part.number}, {part}{more}; resume=True keeps the others)",)
         raise fault

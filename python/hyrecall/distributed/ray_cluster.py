@@ -1,41 +1,41 @@
-"""The cluster that Ray actors run in: what its nodes can reserve, and whether the actors started.
+"""Ray actors: those that hold shards, and those that answer parts of a batch (extra ``[ray]``).
 
-Ray queues an actor that no node has room for, without an error and without end. So what actors
-reserve is compared with the nodes before they are started, and their start has a time limit.
+Restarts, retries and placement are Ray's. It queues an actor that no node has room for, without an
+error and without end; so the start of actors has a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from hyrecall.base.arguments import number
-from hyrecall.distributed.shards import read_timeout
-from hyrecall.errors import MissingExtraError, OptionError, ShardLostError, error
+from hyrecall.distributed.shards import SavedShard, ShardOpening
+from hyrecall.errors import (
+    DTypeError,
+    IndexNotFoundError,
+    MissingExtraError,
+    OptionError,
+    ShardLostError,
+    error,
+)
+from hyrecall.index import Index
+from hyrecall.parts.messages import Part, Request, Statistics
+from hyrecall.segments.segments import IndexFacts
 
 START_SECONDS = 120.0
-"""Within which all actors must start on nodes that have room for them."""
+"""Within which all actors must start, unless ``start_timeout`` is given."""
 
-UNITS = 10_000
-"""Ray counts resources in units of 1/10,000."""
-
-MOST_ACTORS = 1 << 20
-MOST_RESERVED = 1 << 20
+MOST = 1e6  # seconds, cores or GPUs
 
 
-class Reserved(NamedTuple):
-    """What Ray reserves for one actor."""
-
-    num_cpus: float
-    num_gpus: float
-
-
-class RayNode(NamedTuple):
-    """The resources of a node, reserved ones included, in units of Ray."""
-
-    cpus: int
-    gpus: int
+# ---- What the cluster has, and what actors reserve ----
 
 
 def connect(argument: str) -> Any:
@@ -50,120 +50,42 @@ def connect(argument: str) -> Any:
     return ray
 
 
-def nodes_of(ray: Any) -> list[RayNode]:
-    """Return the nodes that are alive."""
-    alive = [one["Resources"] for one in ray.nodes() if one["Alive"]]
-    return [RayNode(_units(one.get("CPU", 0)), _units(one.get("GPU", 0))) for one in alive]
+def read_seconds(argument: str, value: object) -> float | None:
+    """Return seconds; None: no limit."""
+    if value is None:
+        return None
+    wish = f"seconds above 0 and up to {MOST:.0f}, or None"
+    seconds = number(argument, value, 0.0, MOST, wish)
+    if not seconds:
+        raise error(OptionError, argument, wish, repr(value))
+    return seconds
 
 
-def read_reserved(num_cpus: object, num_gpus: object) -> Reserved:
+def read_reserved(num_cpus: object, num_gpus: object) -> tuple[float, float]:
     """Check what is to be reserved for each actor."""
-    cpus = number("num_cpus", num_cpus, 0, MOST_RESERVED, "a number of cores, 0 or more")
+    cpus = number("num_cpus", num_cpus, 0, MOST, "a number of cores, 0 or more")
     wish = "a number from 0 to 1, or a whole number of GPUs"
-    gpus = number("num_gpus", num_gpus, 0, MOST_RESERVED, wish)
+    gpus = number("num_gpus", num_gpus, 0, MOST, wish)
     if gpus > 1 and gpus % 1:
         raise error(OptionError, "num_gpus", wish, num_gpus)
-    return Reserved(cpus, gpus)
+    return cpus, gpus
 
 
-def most_actors(nodes: Sequence[RayNode], reserved: Reserved) -> int:
-    """Return how many actors the nodes have room for, if nothing else runs there."""
-    return min(MOST_ACTORS, sum(_room(one, reserved) for one in nodes))
-
-
-def default_gpus(nodes: Sequence[RayNode], n: int, device: str, num_cpus: float) -> float:
+def default_gpus(ray: Any, n: int, device: str) -> float:
     """Return how many GPUs each of `n` actors reserves if the caller does not say."""
     # An actor sees only the GPUs that are reserved for it. A named CUDA device needs one;
     # ``"auto"`` gets one where every actor can have its own.
     if device == "auto":
-        return float(most_actors(nodes, Reserved(num_cpus, 1)) >= n)
+        return float(ray.cluster_resources().get("GPU", 0) >= n)
     return float(device.startswith("cuda"))
 
 
-def check_room(nodes: Sequence[RayNode], n: int, reserved: Reserved) -> None:
-    """Check that the nodes have room for `n` actors."""
-    if most_actors(nodes, reserved) >= n:
-        return
-    cpus_fit = most_actors(nodes, reserved._replace(num_gpus=0)) >= n
-    gpus_fit = most_actors(nodes, reserved._replace(num_cpus=0)) >= n
-    actors = f"each of {n} actors" if n > 1 else "the actor"
-    if cpus_fit and not gpus_fit:
-        argument, given = "num_gpus", reserved._replace(num_cpus=0)
-        total = sum(one.gpus for one in nodes)
-    else:
-        argument, given = "num_cpus", reserved if gpus_fit else reserved._replace(num_gpus=0)
-        total = sum(one.cpus for one in nodes)
-        actors += f" beside num_gpus={given.num_gpus:g}" if cpus_fit else ""
-    most = _largest(nodes, n, given, argument)
-    has = shown(total / UNITS) + (f" on {len(nodes)} nodes" if len(nodes) > 1 else "")
-    wish = f"at most {shown(most)} for {actors} (the cluster has {has})"
-    got = shown(getattr(reserved, argument))
-    raise error(OptionError, argument, wish, got, "start_timeout= waits for a cluster that grows")
-
-
-def wait_for_start(ray: Any, actors: Sequence[Any], seconds: float | None) -> None:
-    """Wait until all actors have started; None: for :data:`START_SECONDS`."""
-    limit = START_SECONDS if seconds is None else seconds
-    asked = [one.__ray_ready__.remote() for one in actors]
-    ready, late = ray.wait(asked, num_returns=len(asked), timeout=limit)
-    wish = f"{len(actors)} actors that start within {limit:g} s"
-    try:
-        ray.get(ready)
-    except ray.exceptions.RayError as fault:
-        got = f"one that ended: {first_line(fault)}"
-        raise error(ShardLostError, "on_ray", wish, got) from fault
-    if late:
-        free = ray.available_resources()
-        rest = " and ".join(f"{shown(free.get(one, 0))} {one}s" for one in ("CPU", "GPU"))
-        remedy = "num_cpus= and num_gpus= say what each reserves, start_timeout= how long to wait"
-        got = f"{len(ready)} (free now: {rest})"
-        raise error(ShardLostError, "start_timeout", wish, got, remedy)
-
-
-def first_line(fault: BaseException) -> str:
+def _first_line(fault: BaseException) -> str:
     """Return what an error of Ray says, without its tracebacks."""
     return str(fault).strip().split("\n", 1)[0] or type(fault).__name__
 
 
-def shown(value: float) -> str:
-    """Return a number of resources as Ray counts them, without trailing zeros."""
-    return f"{value:.4f}".rstrip("0").rstrip(".")
-
-
-def _units(value: float) -> int:
-    return round(value * UNITS)
-
-
-def _room(node: RayNode, reserved: Reserved) -> int:
-    """Return how many actors one node has room for."""
-    cpus, gpus = _units(reserved.num_cpus), _units(reserved.num_gpus)
-    of_cpus = node.cpus // cpus if cpus else MOST_ACTORS
-    if not gpus:
-        return of_cpus
-    # Parts of a GPU that belong to one actor lie on one GPU.
-    of_gpus = node.gpus // UNITS * (UNITS // gpus) if gpus <= UNITS else node.gpus // gpus
-    return min(of_cpus, of_gpus)
-
-
-def _largest(nodes: Sequence[RayNode], n: int, given: Reserved, argument: str) -> float:
-    """Return the most that `n` actors may reserve in place of one number; less always fits."""
-    low, high = 0, _units(getattr(given, argument))
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = most_actors(nodes, given._replace(**{argument: middle / UNITS})) >= n
-        low, high = (middle, high) if fits else (low, middle)
-    if argument == "num_gpus" and low > UNITS:
-        low -= low % UNITS
-    return low / UNITS
-
-
-# ---- Runs Ray actors that answer one question after another (extra ``[ray]``) ----
-
-IN_WORK = 2
-"""Questions sent to an actor at a time: the one that it answers, and the next one."""
-
-NUM_CPUS = 1.0
-"""CPUs that Ray reserves for each actor."""
+# ---- Actors that answer one question after another ----
 
 
 class _Actor:
@@ -183,12 +105,76 @@ class _Actor:
             return None, fault
 
 
-class RayWorkers:
-    """Actors that take turns; Ray repeats questions that an actor did not answer before it
-    ended.
-    """
+def start_actors(
+    makes: Sequence[Callable[[], Callable[..., Any]]],
+    *,
+    num_cpus: float,
+    num_gpus: float | None,
+    device: str,
+    start_timeout: float | None,
+    **how: Any,
+) -> list[Any]:
+    """Start an actor for each function; it is called in the actor, at its first question."""
+    seconds, n = read_seconds("start_timeout", start_timeout), len(makes)
+    cpus, gpus = read_reserved(num_cpus, num_gpus or 0)
+    ray = connect("on_ray")
+    if num_gpus is None:
+        gpus = default_gpus(ray, n, device)
+    actor = ray.remote(num_cpus=cpus, num_gpus=gpus, **how)(_Actor)
+    actors = [actor.remote(make) for make in makes]
+    try:
+        _wait_for_start(ray, actors, START_SECONDS if seconds is None else seconds)
+    except BaseException:
+        for one in actors:
+            ray.kill(one)
+        raise
+    return actors
 
-    # So a question must be safe to ask twice.
+
+def _wait_for_start(ray: Any, actors: Sequence[Any], seconds: float) -> None:
+    asked = [one.__ray_ready__.remote() for one in actors]
+    ready, late = ray.wait(asked, num_returns=len(asked), timeout=seconds)
+    wish = f"{len(actors)} actors that start within {seconds:g} s"
+    try:
+        ray.get(ready)
+    except ray.exceptions.RayError as fault:
+        got = f"one that ended: {_first_line(fault)}"
+        raise error(ShardLostError, "on_ray", wish, got) from fault
+    if late:
+        free = ray.available_resources()
+        rest = " and ".join(f"{free.get(one, 0):g} {one}s" for one in ("CPU", "GPU"))
+        remedy = "num_cpus= and num_gpus= say what each reserves, start_timeout= how long to wait"
+        got = f"{len(ready)} (free now: {rest})"
+        raise error(ShardLostError, "start_timeout", wish, got, remedy)
+
+
+def _begin(
+    actor: Any, given: tuple[Any, ...], name: str, timeout: float | None = None
+) -> Callable[[], Any]:
+    """Ask an actor; return a function that waits for its answer or raises its error."""
+    import ray
+
+    try:
+        asked = actor.ask.remote(*given)
+    except TypeError as fault:  # of pickle
+        raise error(DTypeError, name, "arguments that Ray can send", _first_line(fault)) from fault
+
+    def wait() -> Any:
+        try:
+            answer, fault = ray.get(asked, timeout=timeout)
+        except ray.exceptions.GetTimeoutError as late:
+            raise error(ShardLostError, name, "an answer", f"none within {timeout} s") from late
+        except ray.exceptions.RayError as lost:
+            raise error(ShardLostError, name, "an answer", _first_line(lost)) from lost
+        if fault is not None:
+            raise fault
+        return answer
+
+    return wait
+
+
+class RayWorkers:
+    """Actors that take turns; Ray repeats questions that an actor did not answer."""
 
     def __init__(
         self,
@@ -198,49 +184,156 @@ class RayWorkers:
         num_gpus: float | None = None,
         start_timeout: float | None = None,
     ) -> None:
-        seconds = read_timeout(start_timeout, "start_timeout")
-        self._ray = ray = connect("ray")
-        nodes = nodes_of(ray)
-        reserved = read_reserved(NUM_CPUS, num_gpus or 0)
-        most = most_actors(nodes, reserved)
-        n = max(1, most) if workers is None else workers
-        if num_gpus is None:
-            reserved = reserved._replace(num_gpus=default_gpus(nodes, n, "auto", NUM_CPUS))
-        if seconds is None:
-            if 0 < most < n:
-                actors = "1 actor" if most == 1 else f"{most} actors"
-                each = f"{NUM_CPUS:g} CPU and {shown(num_gpus or 0)} GPUs"
-                wish = f"at most {actors} of {each} in this cluster"
-                raise error(OptionError, "workers", wish, n)
-            check_room(nodes, n, reserved)
-        actor = ray.remote(**reserved._asdict(), max_restarts=-1, max_task_retries=3)(_Actor)
-        self.actors = [actor.remote(make) for _ in range(n)]
-        try:
-            wait_for_start(ray, self.actors, seconds)
-        except BaseException:
-            self.close()
-            raise
+        self._ray = connect("ray")
+        has = self._ray.cluster_resources()
+        most = has.get("GPU", 0) / num_gpus if num_gpus else has.get("CPU", 0)
+        n = workers or max(1, int(min(most, has.get("CPU", 0))))
+        self.actors = start_actors(
+            [make] * n, num_cpus=1, num_gpus=num_gpus, device="auto", start_timeout=start_timeout,
+            max_restarts=-1, max_task_retries=3,
+        )  # fmt: skip
         self._turns = cycle(self.actors)
-        self.n_ahead = n * IN_WORK - 1
+        self.n_ahead = 2 * n - 1  # each has the next question while it answers one
 
     def ask(self, *given: Any) -> Callable[[], Any]:
         """Ask the next actor; return a function that waits for its answer or raises its error."""
-        asked = next(self._turns).ask.remote(*given)
-
-        def wait() -> Any:
-            try:
-                answer, fault = self._ray.get(asked)
-            except self._ray.exceptions.RayError as lost:
-                wish = "an answer of an actor"
-                raise error(ShardLostError, "ray", wish, first_line(lost)) from lost
-            if fault is not None:
-                raise fault
-            return answer
-
-        return wait
+        return _begin(next(self._turns), given, "ray")
 
     def close(self) -> None:
         """End the actors."""
         if self._ray.is_initialized():
             for one in self.actors:
                 self._ray.kill(one)
+
+
+# ---- Actors that hold shards ----
+
+
+def _open_shard(saved: SavedShard, opening: ShardOpening) -> Callable[..., Any]:
+    """Open a saved index in an actor; return what answers questions about it."""
+    try:
+        index = opening.open(saved.folder)
+    except IndexNotFoundError as fault:
+        raise error(ShardLostError, saved.name, "a saved index", "none any more") from fault
+    if index._lineage.seals != (saved.seal,):  # replies never mix two versions
+        index.close()
+        wish, got = f"the version {saved.seal} that was opened", "another one"
+        raise error(ShardLostError, saved.name, wish, got, "index.reload()")
+    return partial(_answer_shard, index)
+
+
+def _answer_shard(index: Index, method: str, request: Request, *given: Statistics) -> Any:
+    if method == "statistics":
+        return index.statistics(request)
+    part = index.candidates(request, given[0] if given else index.statistics(request))
+    return replace(part, facts=None)  # type: ignore[arg-type]  # who asks knows them
+
+
+class RayShard:
+    """A shard in a Ray actor."""
+
+    def __init__(self, name: str, actor: Any, facts: IndexFacts, timeout: float | None) -> None:
+        self.name = name
+        self.actor = actor
+        self.facts = facts
+        self._timeout = timeout
+
+    def begin(self, method: str, *given: Any) -> Callable[[], Any]:
+        """Send a question; return a function that waits for its answer or raises its error."""
+        wait = _begin(self.actor, (method, *given), self.name, self._timeout)
+
+        def answer() -> Any:
+            found = wait()
+            return replace(found, facts=self.facts) if isinstance(found, Part) else found
+
+        return answer
+
+    def statistics(self, request: Request) -> Statistics:
+        """Return the shard's counts for BM25."""
+        counted: Statistics = self.begin("statistics", request)()
+        return counted
+
+    def candidates(self, request: Request, statistics: Statistics) -> Part:
+        """Return each arm's best documents of the shard."""
+        part: Part = self.begin("candidates", request, statistics)()
+        return part
+
+    def close(self) -> None:
+        """End the actor."""
+        import ray
+
+        if ray.is_initialized():
+            ray.kill(self.actor)
+
+
+def ray_shards(
+    saved: Sequence[SavedShard],
+    facts: IndexFacts,
+    *,
+    opening: ShardOpening,
+    timeout: float | None,
+    **how: Any,
+) -> list[RayShard]:
+    """Start an actor for each saved index."""
+    seconds = read_seconds("timeout", timeout)
+    makes = [partial(_open_shard, one, opening) for one in saved]
+    actors = start_actors(makes, device=opening.device, **how)
+    return [
+        RayShard(one.name, actor, facts, seconds) for one, actor in zip(saved, actors, strict=True)
+    ]
+
+
+# ---- Actors of Ray Data ----
+
+
+class _Mapped:
+    """An actor that calls a function with one row after another."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+
+    def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        rows = zip(*(column.tolist() for column in batch.values()), strict=True)
+        made = [self._call(**dict(zip(batch, row, strict=True))) for row in rows]
+        out = np.empty(len(made), object)
+        out[:] = made
+        return {"answer": out}
+
+
+def map_on_ray(
+    call: Callable[..., Any],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    device: str,
+    concurrency: int | None,
+    num_cpus: float,
+    num_gpus: float | None,
+) -> Iterator[Any]:
+    """Yield what a function returns for each row, in any order; only rows go through Ray."""
+    cpus, gpus = read_reserved(num_cpus, num_gpus or 0)
+    ray = connect("on_ray")
+    from ray.data import ActorPoolStrategy, from_arrow
+
+    if not rows:
+        return
+    has = ray.cluster_resources()
+    most = has.get("GPU", 0) / gpus if gpus else has.get("CPU", 0) / max(cpus, 0.01)
+    n = min(concurrency or max(1, int(most)), len(rows))
+    if num_gpus is None and has.get("GPU"):  # else Ray waits for one for ever
+        gpus = default_gpus(ray, n, device)
+    # A block for each row, so that an actor that ends loses the work of one row only.
+    answers: Any = from_arrow([pa.Table.from_pylist([one]) for one in rows]).map_batches(
+        _Mapped,
+        fn_constructor_args=(call,),
+        batch_size=1,
+        batch_format="numpy",
+        compute=ActorPoolStrategy(size=n),
+        num_cpus=cpus,
+        num_gpus=gpus,
+    )
+    try:
+        for batch in answers.iter_batches(batch_size=None, batch_format="numpy"):
+            yield from batch["answer"]
+    except ray.exceptions.RayError as fault:
+        got = str(fault).strip().rsplit("\n", 1)[-1] or type(fault).__name__
+        raise error(ShardLostError, "on_ray", "an answer of every actor", got) from fault

@@ -17,11 +17,11 @@ from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
 from hyrecall.base.arguments import check_keywords, same_options
 from hyrecall.base.joining import Joiner
+from hyrecall.distributed.batch_recall import encode
 from hyrecall.distributed.sharded import NewerVersions, ShardedIndex
 from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ShardLostError, error
 from hyrecall.hits.hits import Hits, QueryHits, single_query
 from hyrecall.index import Index
-from hyrecall.parts.frames import encode
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -42,8 +42,7 @@ _JOINED = frozenset(
 class IndexReplica:
     """An index in a replica of a Ray Serve deployment; :func:`recall_app` deploys it.
 
-    It loads newer versions of its folder while it answers. A query looks for them if the last look
-    is more than a second ago; after a longer pause it waits for them, a second at most.
+    It loads newer versions of its folder while it answers, as ``hyrecall serve`` does.
 
     Parameters
     ----------
@@ -96,18 +95,6 @@ class IndexReplica:
     def counts(self) -> dict[str, int]:
         """Return the number of single queries and the number of batches that answered them."""
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
-
-    def check_health(self) -> None:
-        """Raise if no shard answers, so that Ray Serve replaces the replica.
-
-        Raises
-        ------
-        ShardLostError
-        """
-        if isinstance(self._index, ShardedIndex):
-            health = self._index.health()
-            if all(one.is_lost for one in health.values()):
-                raise error(ShardLostError, "shards", "an answer of at least one", "none")
 
     def _answer(self, queries: Sequence[dict[str, Any]]) -> list[QueryHits]:
         """Answer queries with equal keys as a batch."""
@@ -178,13 +165,6 @@ def recall_app(
     Returns
     -------
     ray.serve.Application
-
-    Raises
-    ------
-    MissingExtraError
-        Ray Serve is not installed.
-    OptionError
-        ``max_joined`` is below 1.
 
     Examples
     --------

@@ -4,202 +4,67 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
 
 from hyrecall.ask.request import batch_of_one
 from hyrecall.ask.scope import check_no_list
-from hyrecall.base.arguments import check_keywords, check_methods, same_options
+from hyrecall.base.arguments import as_items, check_keywords, same_options
+from hyrecall.base.forks import free_in_children
 from hyrecall.base.threads import off_loop
-from hyrecall.distributed.generations import Generations, Opener, ShardGeneration, n_replicas
-from hyrecall.distributed.opening import (
-    Replication,
-    check_alike,
-    open_apart,
-    open_found,
-    open_here,
-    process_shards,
-    read_request,
-    read_tables,
+from hyrecall.distributed.shards import (
+    Fault,
+    LocalShard,
+    Maker,
+    OpenShards,
+    Shard,
+    ShardOpening,
+    ask,
+    open_generation,
+    told_of,
 )
-from hyrecall.distributed.replicated import ReplicatedShard
-from hyrecall.distributed.shards import LocalShard, OpenShard, Shard, ShardOpening, turns
-from hyrecall.errors import (
-    CorruptIndexError,
-    OptionError,
-    ShardLostError,
-    StaleStatisticsError,
-    error,
-)
-from hyrecall.hits.hits import Hits, QueryHits
+from hyrecall.distributed.shards_file import PlacedShards, SavedFolders, find_folders, read_folders
+from hyrecall.errors import CorruptIndexError, OptionError, StaleStatisticsError, error
+from hyrecall.hits.hits import Hits, QueryHits, reply_of
+from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.index import Index
-from hyrecall.parts.request import Request
+from hyrecall.parts.merging import check_shards, merge
+from hyrecall.parts.messages import Request, Statistics, hash_of
 from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.columns import open_source
 
 if TYPE_CHECKING:
     from hyrecall.table.schema import Schema
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
-
-# ---- The methods of a sharded index besides recalls: health checks, new versions and closing ----
-
-
-class ShardHealth(NamedTuple):
-    """The number of replicas of a shard, and how many of them do not answer."""
-
-    n_replicas: int
-    n_lost: int
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether no replica answers."""
-        return self.n_lost == self.n_replicas
-
-
-@check_methods
-class ShardUpkeep:
-    """The methods of a sharded index besides recalls."""
-
-    _generations: Generations
-
-    @property
-    def shards(self) -> tuple[Shard, ...]:
-        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``.
-
-        A :meth:`reload` may replace them.
-        """
-        return self._generations.current.shards
-
-    @property
-    def _facts(self) -> IndexFacts:
-        return self._generations.current.facts
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of all shards."""
-        return self._facts.schema
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether there is a newer version that only :meth:`reload` loads.
-
-        For a folder that :func:`build_shards` wrote: whether ``shards.json`` names another
-        generation than the open one, or is gone. For saved indexes: whether a shard in this process
-        holds another version than its folder. Shards in other processes, and replicas, load new
-        versions of saved indexes by themselves.
-        """
-        if self._generations.current.placed is not None:
-            return self._generations.is_stale
-        return any(isinstance(one, LocalShard) and one.index.is_stale for one in self.shards)
-
-    def reload(self) -> None:
-        """Load the versions that the folders of the shards hold now.
-
-        The replicas of a shard load the new version one after another, while the others answer. The
-        new version answers once at least half of the running replicas have it; all of them have it
-        when this returns. Recalls go on meanwhile, and a reply never mixes two versions of a shard.
-
-        For a folder that :func:`build_shards` wrote, this reads ``shards.json`` again. If a
-        rebalancing or another build replaced it, the new shards are opened while the old generation
-        answers, and then replace it in one step. A recall uses the generation with which it began,
-        to its end; shards that only the old generation has are closed after its last recall.
-
-        Raises
-        ------
-        ShardLostError
-            No replica of a shard answers. If the shard belongs to a new generation, the old
-            generation stays.
-        CorruptIndexError, IndexNotFoundError
-            As :meth:`hyrecall.Index.open`; the shard, or the old generation, stays as it was.
-        OptionError
-            The folder holds shards of another schema; or as :meth:`hyrecall.Index.reload`, for
-            shards in this process.
-        WriterBusyError
-            As :meth:`hyrecall.Index.reload`, for shards in this process.
-        """
-        self._generations.take_up()
-        with self._generations.used() as one:
-            one.reload(one.shards)
-
-    def health(self) -> Mapping[str, ShardHealth]:
-        """Return how many replicas each shard has, and how many of them do not answer.
-
-        A replica that is answering a question counts as one that answers.
-
-        Returns
-        -------
-        mapping of str to ShardHealth
-            By the names of shards in ``degraded``: ``(n_replicas, n_lost)``, and ``is_lost``.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> import hyrecall as hr
-        >>> from hyrecall.distributed import ShardedIndex
-        >>> table = pa.table({"id": ["a"], "text": ["tea"]})
-        >>> index = ShardedIndex.build([table], hr.Schema(key="id", cell=None, text="text"))
-        >>> index.health()
-        {'shard 0': ShardHealth(n_replicas=1, n_lost=0)}
-        """
-
-        def ask(one: Shard) -> ShardHealth:
-            is_lost = False
-            try:
-                if isinstance(one, OpenShard):
-                    one.check()
-            except (ShardLostError, CorruptIndexError):
-                is_lost = True
-            n = n_replicas(one)
-            return ShardHealth(n, one.n_lost if isinstance(one, ReplicatedShard) else int(is_lost))
-
-        with self._generations.used() as now:
-            names = [one.name for one in now.shards]
-            run = map if now.checks is None else now.checks.map
-            return dict(zip(names, run(ask, now.shards), strict=True))
-
-    def close(self) -> None:
-        """Close every shard. Closing twice is allowed; hits stay usable."""
-        self._generations.close()
-
-    def __enter__(self) -> Self:
-        """Use the index in a with statement."""
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Close the index."""
-        self.close()
-
-    def __len__(self) -> int:
-        """Return the number of shards."""
-        return len(self.shards)
-
-    def __repr__(self) -> str:
-        """Show the names of the shards."""
-        return f"<{type(self).__name__}: {', '.join(one.name for one in self.shards)}>"
-
-
-# ---- An index split into shards, with the replies of a single index of all documents ----
-
 MOST_TRIES = 5
 """Number of tries of a call when documents change while it is answered."""
 
+_REFUSED: Mapping[str, tuple[object, ...]] = {
+    "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}),
+}  # fmt: skip
+"""Options that shards do not support, with the values that ask for nothing, the default first."""
+
 
 @check_keywords
-class ShardedIndex(ShardUpkeep):
+class ShardedIndex:
     """An index split into shards, with the replies of a single index, bit for bit.
 
     A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
-    the best documents of each arm. A query that needs one shard asks it once. A reply that lacks a
-    shard says so in ``degraded``. A document may lie in any shard; with threads, all rows of a
-    thread lie in one shard. Shards that :func:`build_shards` placed by cell get only the queries
-    whose documents they may hold.
+    the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
+    may lie in any shard; with threads, all rows of a thread lie in one shard. Of shards that
+    :func:`build_shards` placed by cell, only those are asked that may hold documents of a query.
 
-    Create one with :meth:`build` or :meth:`open`.
+    Create one with :meth:`build`, :meth:`open` or :meth:`on_ray`.
 
     Examples
     --------
@@ -214,15 +79,13 @@ class ShardedIndex(ShardUpkeep):
     """
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        """Take shards; use :meth:`build` or :meth:`open`, or pass your own shard objects.
+        """Take shards; use :meth:`build`, :meth:`open` or :meth:`on_ray`, or pass your own.
 
         Parameters
         ----------
         shards : sequence of Shard
             Objects with ``name``, ``statistics(request)``, ``candidates(request, statistics)`` and
-            ``close()``. The methods that ask raise :class:`hyrecall.errors.ShardLostError` if the
-            shard does not answer, :class:`hyrecall.errors.CorruptIndexError` if its files are
-            damaged.
+            ``close()``. They raise :class:`hyrecall.errors.ShardLostError` if they do not answer.
         """
         if not shards:
             raise error(OptionError, "shards", "at least one", "none")
@@ -230,7 +93,11 @@ class ShardedIndex(ShardUpkeep):
         if twice := [name for name in names if names.count(name) > 1]:
             wish = "a name of its own for each, which replies and errors give"
             raise error(OptionError, "shards", wish, f"{twice[0]!r} {names.count(twice[0])} times")
-        self._generations = Generations(ShardGeneration(shards))
+        self._now = OpenShards(tuple(shards))
+        self._opener: Callable[[SavedFolders, OpenShards | None], OpenShards] | None = None
+        self._paths: tuple[Path, ...] = ()
+        self._is_closed = False
+        self._taking_up = free_in_children(threading.Lock())
 
     @classmethod
     def build(
@@ -263,14 +130,10 @@ class ShardedIndex(ShardUpkeep):
 
         Raises
         ------
-        KeyConflictError
-            Two tables have the same key in a cell.
-        OptionError
-            A thread has rows in two tables, or the types of tables differ.
-        DTypeError, ShapeError, DeviceUnavailableError, DeviceMemoryError
-            As in :meth:`hyrecall.Index.build`.
+        KeyConflictError, OptionError
+            Two tables have the same key in a cell, or rows of one thread; types differ.
         """
-        given = read_tables(tables)
+        given = _read_tables(tables)
         rows = [None] * len(given) if vectors is None else list(vectors)
         if len(rows) != len(given):
             raise error(OptionError, "vectors", f"{len(given)} entries, one per table", len(rows))
@@ -282,7 +145,7 @@ class ShardedIndex(ShardUpkeep):
             )  # fmt: skip
             first_seq += table.num_rows
             shards.append(LocalShard(f"shard {number}", index))
-        check_alike(shards)
+        check_shards([(one.name, one.facts, one.index._state) for one in shards])
         return cls(shards)
 
     @classmethod
@@ -290,86 +153,54 @@ class ShardedIndex(ShardUpkeep):
         cls,
         paths: str | Path | Sequence[str | Path],
         *,
-        processes: bool = False,
-        replicas: int = 1,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
         memory: str = "mmap",
         verify: str | None = None,
         pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
-        timeout: float | None = None,
-        hedge: float | None = None,
     ) -> ShardedIndex:
-        """Open saved indexes as the shards of one index.
+        """Open saved indexes as the shards of one index, in this process.
+
+        Each shard is searched with all threads, one after another.
 
         Parameters
         ----------
         paths : path-like, or sequence of path-like
-            A folder that :func:`build_shards` wrote: each shard gets only the queries that may
-            find something there. Or folders that :meth:`hyrecall.Index.save` wrote, or the folder
+            A folder that :func:`build_shards` wrote: of a call, only the shards are asked that may
+            find something. Or folders that :meth:`hyrecall.Index.save` wrote, or the folder
             that holds these. Their insertion numbers must differ (``first_seq`` of build and add),
             and no two of them may have the same key in a cell; both are checked here.
-        processes : bool, default False
-            Open each shard in its own process, which loads newer saved versions by itself; an
-            analyzer with a callable is then refused.
-        replicas : int, default 1
-            Processes for each folder, which share its questions. If one does not answer a question,
-            another is asked; a shard is lost only if none answers.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
-        memory, pin, device, threads
-            For each shard, as in :meth:`hyrecall.Index.open`; its process locks ``pin``.
-        verify : {"full", "structure"}, optional
-            As in :meth:`hyrecall.Index.open`. With ``processes=True``, "full" checks all shards
-            here, now; by default each process checks its shard when it opens it. A process that
-            replaces another does not check the same version again.
-        timeout : float, optional
-            Seconds that a process may take for an answer before it counts as lost.
-        hedge : float, optional
-            Seconds after which a question is also sent to a second replica; needs ``timeout``. The
-            first answer is used. Default: only if the first replica does not answer.
+        memory, verify, pin, device, threads
+            For each shard, as in :meth:`hyrecall.Index.open`.
 
         Raises
         ------
-        OptionError
-            No path, an unknown option, an analyzer with ``processes``, replicas or a timeout
-            without it, or indexes that are not shards of one index. Parts to pin that the system
-            does not lock; with ``processes=True``, the first call raises this.
-        KeyConflictError
-            Two of them have the same key in a cell.
-        CorruptIndexError, IndexNotFoundError
-            As in :meth:`hyrecall.Index.open`.
+        OptionError, KeyConflictError
+            Indexes that are not shards of one index, or that have the same key in a cell; or as in
+            :meth:`hyrecall.Index.open`.
         """
         opening = ShardOpening(device, threads, memory, verify, pin)
-        replication = Replication(replicas, hedge, timeout)
-        if not processes:
-            if replication.n > 1:
-                raise error(OptionError, "replicas", "1 without processes=True", replicas)
-            if timeout is not None:
-                raise error(OptionError, "timeout", "None without processes=True", timeout)
-            return cls._opened(paths, partial(open_here, opening=opening, analyzer=analyzer))
-        if analyzer is not None:
-            wish = "None beside processes=True (a callable cannot be sent)"
-            raise error(OptionError, "analyzer", wish, repr(analyzer))
-        make = partial(process_shards, replication=replication, opening=opening, timeout=timeout)
-        return cls._opened(paths, partial(open_apart, opening=opening, make=make))
+        return cls._opened(paths, opening, analyzer=analyzer)
 
     @classmethod
     def on_ray(
         cls,
         paths: str | Path | Sequence[str | Path],
         *,
-        replicas: int = 1,
         memory: str = "mmap",
         verify: str | None = None,
         pin: Sequence[str] | str = (),
         device: str = "auto",
         threads: int | None = None,
-        timeout: float | None = None,
-        hedge: float | None = None,
         num_cpus: float = 1,
         num_gpus: float | None = None,
+        max_restarts: int = -1,
+        max_task_retries: int = 1,
+        scheduling_strategy: Any = "SPREAD",
+        timeout: float | None = None,
         start_timeout: float | None = None,
     ) -> ShardedIndex:
         """Open saved indexes as the shards of one index, each in a Ray actor (extra ``[ray]``).
@@ -381,55 +212,174 @@ class ShardedIndex(ShardUpkeep):
         ----------
         paths : path-like, or sequence of path-like
             As in :meth:`open`; readable here and where the actors run.
-        replicas : int, default 1
-            Actors for each folder, on different nodes where there are several.
-        memory, pin, device, threads, hedge
+        memory, pin, device, threads
             As in :meth:`open`.
         verify : {"full", "structure"}, optional
             As in :meth:`hyrecall.Index.open`, for each actor whenever it starts, since it may run
             on another machine than before. "full" also checks all shards here, now.
-        timeout : float, optional
-            Seconds that an actor may take for an answer. One that takes longer counts as lost; it
-            is ended, and Ray starts it again.
         num_cpus : float, default 1
             Cores that Ray reserves for each actor.
         num_gpus : float, optional
             GPUs that Ray reserves for each actor, which sees no other GPUs. Default: 1 for a named
             CUDA device, and for ``"auto"`` if the cluster has a GPU for every actor; else 0.
+        max_restarts, max_task_retries, scheduling_strategy
+            Options of Ray's actors: by default, an actor that ended starts again as often as
+            needed, a question that it did not answer is asked once more, and the actors are spread
+            over the nodes.
+        timeout : float, optional
+            Seconds that an answer may take; then the reply lacks the shard. The actor goes on.
         start_timeout : float, optional
-            Seconds within which all actors must have started. Ray does not say whether a cluster
-            can add nodes. If it can, pass this argument: the actors then wait for new nodes.
-            Default: 120 s, and the cluster must have room for all actors now.
+            Seconds within which all actors must have started; default: 120. Ray queues an actor
+            until a node has room for it, perhaps one that the cluster still adds.
 
         Raises
         ------
         MissingExtraError
             Ray is not installed.
-        OptionError
-            The actors reserve more than the cluster has, and there is no ``start_timeout``; or as
-            in :meth:`open`.
         ShardLostError
             Not all actors started in time.
-        KeyConflictError, CorruptIndexError, IndexNotFoundError
+        OptionError, KeyConflictError, CorruptIndexError, IndexNotFoundError
             As in :meth:`open`.
         """
-        from hyrecall.distributed.ray_shards import ray_shards
+        from hyrecall.distributed.ray_cluster import ray_shards
 
         opening = ShardOpening(device, threads, memory, verify, pin)
-        replication = Replication(replicas, hedge, timeout)
         make = partial(
-            ray_shards, replication=replication, opening=opening, timeout=timeout,
-            num_cpus=num_cpus, num_gpus=num_gpus, start_timeout=start_timeout,
+            ray_shards, opening=opening, num_cpus=num_cpus, num_gpus=num_gpus, timeout=timeout,
+            start_timeout=start_timeout, max_restarts=max_restarts,
+            max_task_retries=max_task_retries, scheduling_strategy=scheduling_strategy,
         )  # fmt: skip
-        return cls._opened(paths, partial(open_apart, opening=opening, make=make))
+        return cls._opened(paths, opening, make=make)
 
     @classmethod
-    def _opened(cls, paths: object, opener: Opener) -> ShardedIndex:
+    def _opened(
+        cls,
+        paths: object,
+        opening: ShardOpening,
+        *,
+        analyzer: Any = None,
+        make: Maker | None = None,
+    ) -> ShardedIndex:
         """Open the saved indexes that paths name, and later generations of them."""
-        opened = open_found(paths, opener)
-        made = cls(opened.shards)
-        made._generations = Generations(ShardGeneration(opened.shards, opened), opener)
+        opener = partial(open_generation, opening=opening, analyzer=analyzer, make=make)
+        given = tuple(one.absolute() for one in read_folders("paths", paths))
+        while True:
+            found = find_folders(given)
+            try:
+                first = opener(found, None)
+                break
+            except CorruptIndexError:
+                if found.placed is None or found.placed.is_current:
+                    raise
+        made = cls(first.shards)
+        made._now, made._opener, made._paths = first, opener, given
         return made
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards; those in this process have their :class:`hyrecall.Index` as ``index``.
+
+        A :meth:`reload` may replace them.
+        """
+        return self._now.shards
+
+    @property
+    def _facts(self) -> IndexFacts:
+        return self._now.facts
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of all shards."""
+        return self._facts.schema
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the folders hold other versions than the open ones, or cannot be read any more.
+
+        For a folder that :func:`build_shards` wrote: whether ``shards.json`` names another
+        generation. An index that was not opened from folders is never stale.
+        """
+        now = self._now
+        if not now.saved:
+            return False
+        try:
+            if now.placed is not None:
+                return not now.placed.is_current
+            found = find_folders(self._paths)
+            return list(zip(found.folders, found.seals, strict=True)) != now.versions
+        except (OSError, CorruptIndexError):
+            return True
+
+    def reload(self) -> None:
+        """Take up the versions that the folders of the shards hold now, in one step.
+
+        New versions are opened while the old ones answer; shards that did not change stay open.
+        Recalls go on meanwhile: each ends with the shards with which it began.
+
+        Raises
+        ------
+        OptionError
+            The folders hold shards of another schema.
+        CorruptIndexError, IndexNotFoundError, KeyConflictError, ShardLostError
+            As :meth:`open` and :meth:`on_ray`; the old versions go on answering.
+        """
+        with self._taking_up:
+            while self._opener is not None and self.is_stale:
+                now = self._now
+                if now.placed is None:
+                    found = find_folders(self._paths)
+                else:
+                    newer = PlacedShards.read(now.placed.folder)
+                    found = SavedFolders(newer.folders, newer, is_index=False)
+                try:
+                    made = self._opener(found, now)
+                except CorruptIndexError:
+                    if found.placed is None or found.placed.is_current:
+                        raise
+                    continue  # it was replaced while it was opened
+                self._take_up(now, made)
+
+    def _take_up(self, now: OpenShards, made: OpenShards) -> None:
+        """Replace a generation; its other shards close when no recall uses them any more."""
+        is_same = hash_of(made.facts) == hash_of(now.facts)
+        if is_same and not self._is_closed:
+            self._now = made
+            if not self._is_closed:  # else it was closed meanwhile
+                return
+        for one in made.shards:
+            if one not in now.shards:
+                one.close()
+        self._check_open()
+        wish = "shards with the same schema, analyzers and dimensions"
+        told = ", ".join(map(repr, map(str, self._paths)))
+        remedy = f"open them: ShardedIndex.open({told})"
+        raise error(OptionError, "path", wish, "those of another index", remedy)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise error(OptionError, "index", "an open index", "a closed one")
+
+    def close(self) -> None:
+        """Close every shard. Closing twice is allowed; hits stay usable."""
+        self._is_closed = True
+        for one in self.shards:
+            one.close()
+
+    def __enter__(self) -> Self:
+        """Use the index in a with statement."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the index."""
+        self.close()
+
+    def __len__(self) -> int:
+        """Return the number of shards."""
+        return len(self.shards)
+
+    def __repr__(self) -> str:
+        """Show the names of the shards."""
+        return f"<{type(self).__name__}: {', '.join(one.name for one in self.shards)}>"
 
     @same_options(Index.recall)
     def recall(self, **options: Any) -> Hits:
@@ -438,23 +388,18 @@ class ShardedIndex(ShardUpkeep):
         What reads more than candidates is refused by name: graphs, :class:`hyrecall.arms.Tags`,
         ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback`. Recall from one index then.
         Texts are not embedded here: if the shards name an embedder and there are no ``vectors``,
-        the reply is ``degraded``.
-        ``hit.text`` works only if its columns are in ``columns``, and ``hit.evidence()`` and
-        ``explain()`` are refused. ``hits.trace.degraded`` names each shard that does not answer or
-        whose files are damaged.
+        the reply is ``degraded``. ``hit.text`` works only if its columns are in ``columns``, and
+        ``hit.evidence()`` and ``explain()`` are refused. ``hits.trace.degraded`` names each shard
+        that does not answer or whose files are damaged.
 
         Raises
         ------
-        ScopeError, OptionError, ShapeError, DTypeError
-            As :meth:`hyrecall.Index.recall`, and for options that are refused here.
-        ShardLostError
-            No shard answers.
-        CorruptIndexError
-            The files of all shards that are asked are damaged.
+        ShardLostError, CorruptIndexError
+            No shard answers; the files of all shards that are asked are damaged.
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(read_request(options))
+        return self._answer(_read_request(options))
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
@@ -465,7 +410,7 @@ class ShardedIndex(ShardUpkeep):
         for name in ("text", "candidates"):
             if name == "text" or isinstance(given.get(name), Mapping):
                 given[name] = batch_of_one(given.get(name))
-        return self._answer(read_request(given))[0]
+        return self._answer(_read_request(given))[0]
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -478,15 +423,74 @@ class ShardedIndex(ShardUpkeep):
         return await off_loop(self.recall_one, options)
 
     def _answer(self, request: Request) -> Hits:
-        with self._generations.used() as one:
-            for left in reversed(range(MOST_TRIES)):
-                try:
-                    with turns.kept():
-                        return one.answer(request)
-                except StaleStatisticsError:
-                    if not left:
-                        raise
+        self._check_open()
+        now = self._now  # to the end of this recall
+        for left in reversed(range(MOST_TRIES)):
+            try:
+                return _answer(now, request)
+            except StaleStatisticsError:
+                if not left:
+                    raise
         raise AssertionError("unreachable")
+
+
+def _answer(now: OpenShards, request: Request) -> Hits:
+    """Ask the shards that a request needs for counts, then for documents with their sums."""
+    needed = None if now.router is None else now.router.needed(request)
+    asked = now.shards
+    if needed is not None:  # else all shards, which say why a scope cannot be read
+        of_all = needed if isinstance(needed, frozenset) else frozenset().union(*needed)
+        asked = tuple(now.shards[number] for number in sorted(of_all or {0}))
+    lost: dict[str, Fault] = {}
+    if len(asked) == 1 and hasattr(asked[0], "begin"):  # in one trip
+        found = ask(asked, lost, "alone", request)
+    else:
+        counted = ask(asked, lost, "statistics", request)
+        summed = Statistics.sum([counts for _, counts in counted])
+        found = ask([one for one, _ in counted], lost, "candidates", request, summed)
+    told = {name: told_of(name, fault) for name, fault in lost.items()}
+    hits = merge(request, [part for _, part in found], degraded=list(told.values()))
+    if not told or not isinstance(needed, list):
+        return hits
+    about: dict[str, dict[int, str]] = {}
+    for number, shard in enumerate(now.shards):
+        queries = [query for query, own in enumerate(needed) if number in own]
+        if shard.name in told and len(queries) < len(needed):
+            about[told[shard.name]] = dict.fromkeys(queries, told[shard.name])
+    return _told_by_query(hits, about)
+
+
+def _told_by_query(hits: Hits, about: Mapping[str, Mapping[int, str]]) -> Hits:
+    """Return hits that report a lost shard only for the queries that need it."""
+
+    def noted(reply: Any) -> Any:
+        return replace(reply, trace=replace(reply.trace, about=reply.trace.about | about))
+
+    reply = noted(reply_of(hits))
+    if isinstance(reply, JoinedReply):
+        reply = replace(reply, replies=tuple(noted(one) for one in reply.replies))
+    return Hits(reply)
+
+
+def _read_tables(tables: object) -> list[pa.Table]:
+    """Return tables, each of which becomes a shard."""
+    given = None if isinstance(tables, pa.Table) else as_items(tables)
+    if not given:
+        wish = "a sequence of tables, one per shard"
+        raise error(OptionError, "tables", wish, type(tables).__name__)
+    opened = map(open_source, given)
+    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+
+
+def _read_request(options: Mapping[str, Any]) -> Request:
+    """Make the request of a call; options that shards do not support are refused."""
+    given = dict(options)
+    for name, nothing in _REFUSED.items():
+        value = given.pop(name, None)
+        if value is not None and value not in nothing:
+            wish = f"{nothing[0]!r} in a recall over shards (it reads more than candidates)"
+            raise error(OptionError, name, wish, repr(value)[:80])
+    return Request(**given)
 
 
 # ---- Loads newer versions of an index, or of its shards, while it answers requests ----

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from hyrecall import _core
 from hyrecall.ask.scope import encode_part
 from hyrecall.base import disk
 from hyrecall.base.arguments import (
@@ -33,47 +32,12 @@ from hyrecall.base.arguments import (
 from hyrecall.base.disk import check_int, check_text
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.version import __version__
-from hyrecall.errors import (
-    CorruptIndexError,
-    IndexNotFoundError,
-    OptionError,
-    ScopeError,
-    error,
-)
-from hyrecall.parts.part import hash_of
-from hyrecall.segments.manifest import MANIFEST, SHARDS, Lineage, Manifest, read_seal
+from hyrecall.errors import CorruptIndexError, IndexNotFoundError, OptionError, ScopeError, error
+from hyrecall.parts.messages import hash_of
+from hyrecall.segments.manifest import MANIFEST, SHARDS, Manifest, read_seal
 from hyrecall.segments.opening import OpenOptions, open_index
 from hyrecall.segments.parts import UNFINISHED
-from hyrecall.segments.saving import save_index
-from hyrecall.segments.segments import IndexFacts, Segment, State
-from hyrecall.segments.writer import take_rows
-
-__all__ = [
-    "GENERATOR",
-    "N_PARTS",
-    "N_SLOTS",
-    "SHARDS",
-    "WORK",
-    "PlacedShards",
-    "Placement",
-    "SavedFolders",
-    "ShardEntry",
-    "Shards",
-    "cells_of",
-    "check_seals",
-    "described",
-    "find_folders",
-    "folder_name",
-    "make_empty",
-    "opened",
-    "part_of",
-    "read_folders",
-    "remove_unused",
-    "slot_of",
-    "verify_shards",
-    "write_shards",
-]
-
+from hyrecall.segments.segments import IndexFacts, State
 
 # ---- Maps each cell to its shards: a frozen table of slots, and the cells that are split ----
 
@@ -103,15 +67,10 @@ def part_of(cell: bytes, member: bytes) -> int:
 class Placement:
     """Maps each cell to the shards that hold its documents.
 
-    A cell is encoded as bytes: for each of its columns a byte for the type (0 null, 1 bool, 2 int,
-    3 string) and the value (1 byte; 8 bytes, little-endian; 4 bytes of length and UTF-8). So
-    cells that look alike differ: "1" and 1, None and "", ("a", "bc") and ("ab", "c"). The XXH3-64
-    of these bytes (seed 0) modulo 4,096 is the slot, and each slot has a shard.
-
-    A cell with more documents than a shard should have is split into 256 parts, each of which has
-    a shard. The part of a document is the XXH3-64, modulo 256, of the cell's bytes followed by
-    those of the document's thread, or of its key if it has no thread. So a thread, and each key
-    without a thread, lies in one shard.
+    The hash of a cell gives its slot, and each slot has a shard. A cell with more documents than a
+    shard should have is split into 256 parts, each of which has a shard: by the hash of a
+    document's thread, or of its key if it has none. So a thread, and each key without a thread,
+    lies in one shard. The bytes that are hashed are in docs/format.md.
 
     Parameters
     ----------
@@ -121,13 +80,6 @@ class Placement:
         The shard of each of the 4,096 slots.
     split : mapping of tuple to sequence of int, or pairs, default ()
         For each split cell, the shard of each of its 256 parts.
-
-    Raises
-    ------
-    OptionError
-        Another number of slots or parts, or another type.
-    ScopeError
-        A split cell that does not fit the columns.
 
     Examples
     --------
@@ -177,11 +129,6 @@ class Placement:
         ----------
         cell : str or int or bool or None or tuple
             As in a scope: a value, or a tuple of one for each cell column.
-
-        Raises
-        ------
-        ScopeError
-            A cell that does not fit the cell columns in width or type.
         """
         return self.shards_of_bytes(self.encode(cell))
 
@@ -192,13 +139,7 @@ class Placement:
         return (self.slots[slot_of(cell)],) if parts is None else tuple(sorted(set(parts)))
 
     def encode(self, cell: object) -> bytes:
-        """Return the bytes of a cell.
-
-        Raises
-        ------
-        ScopeError
-            A cell that does not fit the cell columns in width or type.
-        """
+        """Return the bytes of a cell, which has a value for each cell column."""
         values = cell if isinstance(cell, tuple) else (cell,)
         if len(values) != len(self.columns):
             wish = f"a value for each of ({', '.join(name for name, _ in self.columns)})"
@@ -222,13 +163,7 @@ class Placement:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Placement:
-        """Make a placement from the result of :meth:`to_dict`.
-
-        Raises
-        ------
-        OptionError, ScopeError
-            The data is not that of a placement.
-        """
+        """Make a placement from the result of :meth:`to_dict`."""
         try:
             if data["hash"] != "xxh3_64":
                 raise error(OptionError, "hash", "'xxh3_64'", repr(data["hash"]))
@@ -297,14 +232,11 @@ class ShardEntry:
 
     Attributes
     ----------
-    name : str
-        For example "shard-0003"; the same in every generation.
-    folder : str
-        The folder of the saved index, beside ``shards.json``. A folder is written once.
-    rows, cells, bytes : int
-    first_seq, last_seq : int
-        The lowest and highest insertion number; 0 and -1 without rows. Numbers of other shards may
-        lie between them.
+    name, folder : str
+        For example "shard-0003", the same in every generation, and the folder of its saved index,
+        beside ``shards.json``. A folder is written once.
+    rows, cells, bytes, first_seq, last_seq : int
+        The insertion numbers are the lowest and the highest; 0 and -1 without rows.
     manifest : str
         The seal of the saved index: the checksum in the last line of its MANIFEST.
     """
@@ -385,13 +317,7 @@ class Shards:
 
     @classmethod
     def from_bytes(cls, content: bytes, path: Path) -> Shards:
-        """Read the content of a file; ``path`` is for messages.
-
-        Raises
-        ------
-        CorruptIndexError
-            The file is damaged, not a ``shards.json``, or of another format.
-        """
+        """Read the content of a file; ``path`` is for messages."""
         try:
             data = json.loads(content)
             found, told = data.pop("xxh3_64"), data.get("format")
@@ -423,10 +349,8 @@ class Shards:
 
         Raises
         ------
-        IndexNotFoundError
-            The folder has no ``shards.json``.
-        CorruptIndexError
-            It is a folder; or as :meth:`from_bytes`.
+        IndexNotFoundError, CorruptIndexError
+            The folder has no ``shards.json``, or a damaged one.
         """
         folder = read_path(folder)
         path = folder / SHARDS
@@ -515,18 +439,7 @@ def described(folder: Path, number: int) -> tuple[ShardEntry, str]:
     return entry, hash_of(facts)
 
 
-def make_empty(folder: Path, facts: IndexFacts, segments: Sequence[Segment]) -> None:
-    """Save an index without documents, with the types and dimensions of given segments."""
-    nothing = np.zeros(0, np.uint32)
-    segment = take_rows(segments, nothing, nothing, facts.schema)
-    state = State.of([segment], [_core.SegmentView(segment.core)], 0)
-    save_index(folder, facts, state, Lineage(), overwrite=False)
-
-
 # ---- Opens a folder of shards: reads ``shards.json`` and checks the saved indexes against it ----
-
-CHECKED_CELLS = 10_000
-"""Number of cells of a shard whose place is checked at open, at even distances among all."""
 
 
 class PlacedShards(NamedTuple):
@@ -558,15 +471,8 @@ class PlacedShards(NamedTuple):
         """The saved indexes, in the order of the placement's numbers."""
         return [self.folder / one.folder for one in self.shards.shards]
 
-    @property
-    def seals(self) -> list[str | None]:
-        """The version of each saved index: later versions may have cells of other shards."""
-        return [one.manifest for one in self.shards.shards]
-
-    def check(
-        self, opened: Sequence[tuple[IndexFacts, State]], most_cells: int | None = CHECKED_CELLS
-    ) -> None:
-        """Check that opened indexes match ``shards.json``, and that their cells lie in place."""
+    def check(self, opened: Sequence[tuple[IndexFacts, State]], *, cells: bool = False) -> None:
+        """Check that indexes match ``shards.json``, and if asked, the place of each cell."""
         path = str(self.folder / SHARDS)
         placement = self.shards.placement
         for number, (entry, (facts, state)) in enumerate(
@@ -579,17 +485,11 @@ class PlacedShards(NamedTuple):
             if state.n_docs != entry.rows:
                 got = f"{entry.rows}"
                 raise error(CorruptIndexError, path, f"{state.n_docs} rows in {entry.name}", got)
-            for cell in _some(cells_of(facts, state) if state.n_docs else [], most_cells):
+            for cell in cells_of(facts, state) if cells and state.n_docs else ():
                 if number not in placement.shards_of_bytes(cell):
                     wish = f"a placement that puts each cell of {entry.folder} there"
                     got = f"one that puts a cell into {placement.shards_of_bytes(cell)}"
                     raise error(CorruptIndexError, path, wish, got)
-
-
-def _some(cells: list[bytes], most: int | None) -> list[bytes]:
-    if most is None or len(cells) <= most:
-        return cells
-    return [cells[at] for at in np.linspace(0, len(cells) - 1, most).astype(np.int64).tolist()]
 
 
 def verify_shards(folder: Path) -> Shards:
@@ -599,7 +499,7 @@ def verify_shards(folder: Path) -> Shards:
     for path in placed.folders:
         facts, state, _ = open_index(path, OpenOptions(verify="full"))
         opened.append((facts, state))
-    placed.check(opened, None)
+    placed.check(opened, cells=True)
     return placed.shards
 
 
@@ -615,7 +515,9 @@ class SavedFolders(NamedTuple):
 
     @property
     def seals(self) -> tuple[str, ...]:
-        """The seal of each saved version, as its folder holds it now."""
+        """The seal of each saved version: the one to open, or else the one that is there now."""
+        if self.placed is not None:
+            return tuple(one.manifest for one in self.placed.shards.shards)
         return tuple(read_seal(one / MANIFEST) for one in self.folders)
 
 

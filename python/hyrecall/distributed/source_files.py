@@ -1,12 +1,11 @@
-"""Lists the Parquet files of a folder, cuts them into units, and numbers their rows."""
+"""Lists the Parquet files of a folder, and reads their rows in the order of the files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +13,6 @@ import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import Schema
-
-UNIT_ROWS = 1_000_000
-"""A unit ends with the row group that reaches this number of rows."""
 
 BATCH_ROWS = 4096
 
@@ -58,21 +54,6 @@ class SourceFile:
             raise error(OptionError, "source", wish, got, "remove the output and build again")
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Row groups of one file, which a worker reads in one task."""
-
-    path: str
-    first_group: int
-    end_group: int
-    first_seq: int
-    rows: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-
 def columns_of(schema: Schema) -> tuple[str, ...]:
     """Return the columns that a build reads."""
     vectors = [one.column for one in schema.vector_arms.values()]
@@ -89,35 +70,26 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise error(DTypeError, str(path), "a parquet file", fault) from fault
 
 
-def nothing_of(path: Path, names: Sequence[str]) -> pa.Table:
-    """Return an empty table with columns of a file."""
-    with opened(path) as file:
-        found = file.schema_arrow
-    return pa.table({name: pa.nulls(0, found.field(name).type) for name in names})
+def nothing_of(file: SourceFile, schema: Schema) -> pa.Table:
+    """Return an empty table with the columns of a file that a build reads."""
+    with opened(Path(file.path)) as one:
+        found = one.schema_arrow
+    return pa.table({name: pa.nulls(0, found.field(name).type) for name in columns_of(schema)})
 
 
-def dims_of(units: Sequence[Unit], schema: Schema) -> dict[str, int]:
+def dims_of(files: Sequence[SourceFile], schema: Schema) -> dict[str, int]:
     """Return the length of the first vector of each arm whose lists have no fixed length."""
     out: dict[str, int] = {}
     for arm, vector in schema.vector_arms.items():
-        for unit in units:
-            length = _first_length(unit, vector.column)
-            if length is not None:
-                out[arm] = length
+        kind = nothing_of(files[0], schema).schema.field(vector.column).type
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            continue
+        for batch in batches_of(files, schema, [vector.column]):
+            lengths = pc.list_value_length(batch.column(0)).drop_null()
+            if len(lengths):
+                out[arm] = int(lengths[0].as_py())
                 break
     return out
-
-
-def _first_length(unit: Unit, name: str) -> int | None:
-    """Return the length of the first list of a column, or None without lists of variable length."""
-    for _, batch in batches_of_unit(unit, [name]):
-        column = batch.column(0)
-        if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-            return None
-        lengths = pc.list_value_length(column).drop_null()
-        if len(lengths):
-            return int(lengths[0].as_py())
-    return None
 
 
 def source_files(source: Path) -> list[Path]:
@@ -166,24 +138,18 @@ def _check_others(paths: Sequence[Path]) -> None:
             raise error(OptionError, "source", wish, got, _FLATTEN)
 
 
-def units_of(paths: Sequence[Path], schema: Schema) -> tuple[list[SourceFile], list[Unit]]:
-    """Return the files and the units in which they are read, in the order of their rows."""
+def described_files(paths: Sequence[Path], schema: Schema) -> list[SourceFile]:
+    """Describe files, whose columns must have the same types."""
     names = columns_of(schema)
     files: list[SourceFile] = []
-    units: list[Unit] = []
     types: dict[str, pa.DataType] | None = None
-    first_seq = 0
     for path in paths:
         with opened(path) as file:
             found = _types(path, file.schema_arrow, names)
-            if types is None:
-                types = found
+            types = types or found
             _check_types(path, paths[0], types, found)
             files.append(SourceFile.of(path, file))
-            for begin, end, n_rows in _groups(file, UNIT_ROWS):
-                units.append(Unit(files[-1].path, begin, end, first_seq, n_rows))
-                first_seq += n_rows
-    return files, units
+    return files
 
 
 def _types(path: Path, found: pa.Schema, names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -206,21 +172,10 @@ def _check_types(
             raise error(OptionError, name, wish, found[name], "write the files with the same types")
 
 
-def _groups(file: pq.ParquetFile, most: int) -> Iterator[tuple[int, int, int]]:
-    """Yield the first row group, the end and the number of rows of each unit of a file."""
-    begin, n_rows, n_groups = 0, 0, file.metadata.num_row_groups
-    for group in range(n_groups):
-        n_rows += file.metadata.row_group(group).num_rows
-        if n_rows >= most or group == n_groups - 1:
-            yield begin, group + 1, n_rows
-            begin, n_rows = group + 1, 0
-
-
-def batches_of_unit(unit: Unit, names: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the batches of a unit, each with the insertion number of its first row."""
-    seq = unit.first_seq
-    with opened(Path(unit.path)) as file:
-        groups = list(range(unit.first_group, unit.end_group))
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(names)):
-            yield seq, batch
-            seq += batch.num_rows
+def batches_of(
+    files: Sequence[SourceFile], schema: Schema, names: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files, in their order."""
+    for one in files:
+        with opened(Path(one.path)) as file:
+            yield from file.iter_batches(BATCH_ROWS, columns=list(names or columns_of(schema)))

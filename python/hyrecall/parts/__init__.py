@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from hyrecall.base.lazily import lazily
 
 if TYPE_CHECKING:
-    from hyrecall.parts.counts import Statistics as Statistics
-    from hyrecall.parts.part import Part as Part
-    from hyrecall.parts.request import Request as Request
+    from hyrecall.parts.messages import Part as Part
+    from hyrecall.parts.messages import Request as Request
+    from hyrecall.parts.messages import Statistics as Statistics
 else:
-    __getattr__ = lazily(
-        __name__, {"counts": ("Statistics",), "part": ("Part",), "request": ("Request",)}
-    )
+    __getattr__ = lazily(__name__, {"messages": ("Part", "Request", "Statistics")})

@@ -22,10 +22,8 @@ from hyrecall.hits.hits import Hits
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
-from hyrecall.parts.counts import check_alike
-from hyrecall.parts.part import Array, Part, RunPart, hash_of
-from hyrecall.parts.request import ReadRequest, Request
-from hyrecall.parts.runs import named_runs, nothing_found
+from hyrecall.parts.messages import Array, Part, ReadRequest, Request, RunPart, check_alike, hash_of
+from hyrecall.parts.shard import named_runs, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import make_batch, scope_request
 from hyrecall.recall.batch import Ran, Steps
@@ -143,10 +141,14 @@ def check_shards(shards: Sequence[tuple[str, IndexFacts, State]]) -> None:
         return
     _check_seqs(np.concatenate(seqs))
     rows = pa.concat_tables(tables)
-    keyed = rows.group_by([*schema.cell_columns, schema.key]).aggregate([(_SHARD, "count")])
-    twice = keyed.filter(pc.greater(keyed[f"{_SHARD}_count"], 1))
+    keyed = rows.group_by([*schema.cell_columns, schema.key]).aggregate(
+        [(_SHARD, "min"), (_SHARD, "max")]
+    )
+    ends = keyed[f"{_SHARD}_min"], keyed[f"{_SHARD}_max"]
+    twice = keyed.filter(pc.not_equal(*ends))
     if twice.num_rows:
-        got = f"{twice[schema.key][0].as_py()!r} in two of them"
+        first, last = (shards[twice[f"{_SHARD}_{one}"][0].as_py()][0] for one in ("min", "max"))
+        got = f"{twice[schema.key][0].as_py()!r} in {first} and {last}"
         raise error(KeyConflictError, schema.key, "keys that no other shard has in that cell", got)
     _check_threads(rows, schema)
 
@@ -208,7 +210,6 @@ def pools_of(parts: Sequence[Part]) -> Pools:
     segments = []
     runs = []
     for number, part in enumerate(parts):
-        check_part(part, facts)
         order = _order(part, facts)
         segments.append(_segment(part, facts, order))
         place = np.empty(len(order), np.uint32)
@@ -216,31 +217,6 @@ def pools_of(parts: Sequence[Part]) -> Pools:
         runs.append({name: _placed(run, number, place) for name, run in part.runs.items()})
     views = [_core.SegmentView(segment.core) for segment in segments]
     return Pools(parts[0].facts, facts, State.of(segments, views, 0), runs)
-
-
-def check_part(part: Part, facts: IndexFacts) -> None:
-    """Refuse a part whose columns and arrays do not fit together."""
-    n = part.n_rows
-    fits = part.rows.num_rows == n
-    fits &= [*part.rows.schema.names] == [*facts.schema.row_columns]
-    fits &= (
-        all(
-            part.rows.schema.field(name).type == facts.row_types[name]
-            for name in part.rows.schema.names
-        )
-        if fits
-        else False
-    )
-    fits &= [*part.has_text] == [*facts.text_arms]
-    fits &= all(len(one) == n for one in part.has_text.values())
-    for arm, own in part.vectors.items():
-        fits &= facts.dims.get(arm) == own.dim and len(own.inverse_norms) == n
-        fits &= len(own.rows) == n
-    for run in part.runs.values():
-        fits &= "doc" in run.arrays and bool((run.arrays["doc"] < max(n, 1)).all())
-    if not fits:
-        wish = "columns and arrays that fit each other and the index"
-        raise error(OptionError, "parts", wish, "others")
 
 
 def _narrowed(part: Part) -> IndexFacts:
@@ -394,11 +370,9 @@ def merge(request: Request, parts: Sequence[Part], *, degraded: Sequence[str] = 
 
     Raises
     ------
-    OptionError
+    OptionError, DTypeError
         No part, parts of several requests or indexes, a shard whose part is missing, or a thread
         with rows from two shards.
-    DTypeError
-        The arguments are not a request and parts.
 
     Examples
     --------

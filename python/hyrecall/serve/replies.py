@@ -26,7 +26,6 @@ from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
 from hyrecall.base.threads import off_thread
 from hyrecall.distributed import ShardedIndex
-from hyrecall.distributed.generations import n_replicas
 from hyrecall.distributed.sharded import NewerVersions
 from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.dropped import Dropped
@@ -317,13 +316,9 @@ class ServedIndex:
 
     def __init__(self, index: AnyIndex, *, join: bool, max_joined: int, max_reply: int) -> None:
         self.index, self._max_reply = index, max_reply
-        # Replicas of shards answer several batches at a time.
-        at_once = 1
-        if isinstance(index, ShardedIndex):
-            at_once = max(map(n_replicas, index.shards))
-        self._pool = ThreadPoolExecutor(at_once + 3, thread_name_prefix="hyrecall-serve")
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="hyrecall-serve")
         self._joiner: Joiner[IndexQuery, bytes] = Joiner(
-            self._answer, self._pool, max_joined=max_joined if join else 1, at_once=at_once,
+            self._answer, self._pool, max_joined=max_joined if join else 1,
             fails_all=lambda fault: isinstance(fault, ShardLostError),
         )  # fmt: skip
         self._versions = NewerVersions(index, self._pool, _log)
@@ -357,16 +352,6 @@ class ServedIndex:
         """Return how many queries and batches there were."""
         return {"queries": self._joiner.n_calls, "batches": self._joiner.n_batches}
 
-    def lost_shards(self) -> list[str]:
-        """Return the names of shards of which no replica answers; blocks. An index has none."""
-        if not isinstance(self.index, ShardedIndex):
-            return []
-        health = self.index.health()
-        lost = [name for name, one in health.items() if one.is_lost]
-        if len(lost) == len(health):
-            raise error(ShardLostError, "shards", "an answer of at least one", "none")
-        return lost
-
     def unembedded(self) -> str:
         """Say which arms lack the embedder that the files name; empty: none."""
         own = getattr(self.index, "_embedders", None)  # shards have none
@@ -378,16 +363,10 @@ class ServedIndex:
         )
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers of the index: those of its stats, or those of its shards; blocks."""
+        """Return the numbers of the index: those of its stats, or how many shards it has."""
         if not isinstance(self.index, ShardedIndex):
             return index_numbers(self.index.stats())
-        health = self.index.health().values()
-        return {
-            "n_shards": float(len(health)),
-            "n_lost_shards": float(sum(one.is_lost for one in health)),
-            "n_replicas": float(sum(one.n_replicas for one in health)),
-            "n_lost_replicas": float(sum(one.n_lost for one in health)),
-        }
+        return {"n_shards": float(len(self.index))}
 
     def close(self) -> None:
         """End the threads; the index is its owner's to close."""

@@ -157,7 +157,6 @@ class RerankBy(_Reranking, TextStage):
     """
 
     phase: ClassVar[float] = 1
-    _may_wait = True
 
     function: Reranker
     window: int = 50

@@ -281,7 +281,6 @@ class Stage:
 
     _acts: ClassVar[Literal["queries", "fusion", "lists"]] = "lists"
     _beside: ClassVar[tuple[str, ...]] = ()  # stages that may have the same number
-    _may_wait: ClassVar[bool] = False  # for a function that may take long
 
     @property
     def name(self) -> str:

@@ -318,6 +318,7 @@ def test_no_flip_makes_a_database_lose_rows_in_silence(
     assert counts["refused"] > n / 50
 
 
+@pytest.mark.slow
 def test_a_database_that_nobody_checks_loses_rows_in_silence(
     saved: Saved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

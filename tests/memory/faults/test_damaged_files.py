@@ -223,6 +223,7 @@ def run(stores: Stores, folder: Path, n: int) -> Counter[tuple[str, str, str]]:
     return total
 
 
+@pytest.mark.slow
 def test_no_damage_to_a_file_crashes_or_loses_anything_in_silence(
     stores: Stores, tmp_path: Path, effort: Effort
 ) -> None:

@@ -152,6 +152,7 @@ def outcome(store: tuple[Path, Replies, Replies], working: Path, draw: random.Ra
     return "found" if failed else "no change"
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_row_stays_where_it_is(
     store: tuple[Path, Replies, Replies], tmp_path: Path, effort: Effort
 ) -> None:

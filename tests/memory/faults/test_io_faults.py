@@ -80,7 +80,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.plain_cases(3)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 def test_whatever_fails_what_was_told_of_stays(

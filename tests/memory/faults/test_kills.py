@@ -82,6 +82,7 @@ def test_a_child_that_tells_too_early_is_found_out(kill: Kill, tmp_path: Path) -
     assert found_out == 4
 
 
+@pytest.mark.slow
 def test_a_point_that_is_no_more_is_noticed(kill: Kill, tmp_path: Path) -> None:
     with pytest.raises(AttributeError):
         around(Database, "a function that was renamed")

@@ -117,6 +117,7 @@ def test_killed_at_a_point_of_its_index(
     print(f"killed {point}: {n_kills} kills, index as anew each time; it was {dict(made)}")
 
 
+@pytest.mark.slow
 def test_an_index_of_other_rows_is_noticed(kill: Kill, tmp_path: Path) -> None:
     """The control: the index of one store put beside the rows of another is not taken, and taken
     on trust it answers otherwise."""

@@ -148,6 +148,7 @@ def test_readers_see_whole_commits_in_order_while_snapshots_are_replaced(
     assert codes == {0: READERS}
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_follow_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

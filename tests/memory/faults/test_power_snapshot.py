@@ -96,6 +96,7 @@ def test_every_sync_is_needed(deaf_to: tuple[str | None, str | None], tmp_path: 
     assert "rebuilt" in found
 
 
+@pytest.mark.slow
 def test_a_header_that_is_bound_to_nothing_lets_wrong_answers_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

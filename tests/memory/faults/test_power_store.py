@@ -66,6 +66,7 @@ def test_what_was_told_of_is_there_after_a_power_cut(tmp_path: Path, fate: str) 
     print(f"\npower cut, {fate}: {n_cuts} cuts, 0 of those told lost")
 
 
+@pytest.mark.slow
 def test_without_the_sync_of_the_log_it_is_lost(tmp_path: Path) -> None:
     """The control."""
     recording = recorded(tmp_path / "store", seed=3, deaf_to="-wal")

@@ -73,7 +73,7 @@ def case(tmp_path: Path) -> Iterator[Case]:
     made.database.close()
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("for_ever", [False, True], ids=["once", "for ever"])
 def test_each_operation_may_fail(
     case: Case, for_ever: bool, effort: Effort, caplog: pytest.LogCaptureFixture

@@ -124,7 +124,7 @@ PLAIN = VIEWERS[2]
 MORE = [pytest.param(one, marks=pytest.mark.slow) for one in VIEWERS if one != PLAIN]
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("viewer", [PLAIN, *MORE], ids=str)
 def test_no_command_tells(world: World, viewer: Viewer) -> None:
     assert walk(world, viewer, list(CASES)) == set()

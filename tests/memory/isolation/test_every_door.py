@@ -235,7 +235,7 @@ def test_notes_tell_no_more() -> None:
             assert leaks(world, Viewer("bob"), notes_walk(notes, rng)) == []
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("viewer", VIEWERS[:4])
 def test_a_graph_leads_to_nobody_elses(viewer: Viewer) -> None:
     world = make_world(6)
@@ -275,6 +275,7 @@ def by_id_alone(connection: Any, cell: int, key: str) -> Any:
     return None
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     ("plant", "name", "doors"),
     [

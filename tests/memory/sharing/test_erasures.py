@@ -105,6 +105,7 @@ def test_an_erasure_whose_owner_dies_is_repeated_by_the_client(tmp_path: Path) -
         await_nothing_left(tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_what_an_owner_erased_before_it_died_is_removed_by_the_next_one(tmp_path: Path) -> None:
     with peers(tmp_path / "s", 1) as (owner,):
         owner.ask("remember", "canary")

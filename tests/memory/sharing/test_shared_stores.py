@@ -239,7 +239,7 @@ if sys.argv[2] == "dropped":
 """
 
 
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kept", "dropped"])
 def test_a_client_that_is_not_closed_leaves_no_socket_open(tmp_path: Path, how: str) -> None:
     with MemorySync.open(tmp_path / "s", recipe=loom, embedder=None) as owner:

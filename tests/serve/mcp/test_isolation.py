@@ -120,6 +120,7 @@ def test_a_user_sees_and_changes_nothing_of_another_by_any_tool(name: str) -> No
     asyncio.run(check_users_apart(name))
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_caller_that_only_reads_changes_nothing_by_any_tool(name: str) -> None:
     asyncio.run(check_readers_change_nothing(name))
@@ -149,7 +150,7 @@ def as_ann(method: str) -> Callable[..., Any]:
     return broken
 
 
-@pytest.mark.plain_cases(4)
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize(
     "method",
     [

@@ -47,6 +47,7 @@ OTHERS: list[tuple[str, dict[str, Any]]] = [
 """Tools of every store, which a plain one is asked."""
 
 
+@pytest.mark.plain_cases(2)
 @pytest.mark.parametrize("recipe", list(SEARCHES))
 async def test_long_memories_are_previews_in_lists_and_whole_by_their_id(recipe: str) -> None:
     async with Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:

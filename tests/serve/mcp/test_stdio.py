@@ -231,7 +231,7 @@ async def test_every_kind_of_file_is_read_to_its_end(tmp_path: Path) -> None:
         ("<lines | true", 0, ""),
     ],
 )
-@pytest.mark.plain_cases(1)
+@pytest.mark.slow
 def test_the_command_ends_with_its_ends(tmp_path: Path, ends: str, code: int, told: str) -> None:
     (tmp_path / "lines").write_text(json.dumps(message("ping")) + "\n")
     done = subprocess.run(

@@ -22,7 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.base.malformed import is_compressed
-from hyrecall.distributed.saved import DEGRADED, reasons_of
+from hyrecall.distributed.batch_recall import DEGRADED, reasons_of
 from hyrecall.hits.hits import Hits
 from hyrecall.memory import Matches
 from hyrecall.serve.bodies import RecallBody

@@ -12,7 +12,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.base.threads import Workers
-from hyrecall.errors import ShardLostError
 from hyrecall.memory.keeping.tasks import CheckEmbeddings
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
@@ -77,10 +76,9 @@ async def readyz(request: Request) -> Response:
 
     The status is "degraded" while replies lack something: memories without a usable vector, then
     ``embeddings`` says how many, and how far embedding them came, without the numbers for a caller
-    that lacks the right "upkeep"; the embedder that an index names, then ``embeddings`` says for
-    which arm; or documents of shards that are lost, which ``lost_shards`` names. Requests that hang
-    do not delay the answer; if they keep all threads for a second, or if the store or the shards
-    themselves do not say in time whether they answer, it is not ready.
+    that lacks the right "upkeep"; or the embedder that an index names, then ``embeddings`` says for
+    which arm. Requests that hang do not delay the answer; if they keep all threads for a second, or
+    if the store does not say in time whether it answers, it is not ready.
     """
     state = request.app.state
     is_ready, told = state.index is not None, {"status": "ready"}
@@ -92,13 +90,11 @@ async def readyz(request: Request) -> Response:
                 lacks = lacks if _may_count(request) else "memories have no usable vector"
                 told = {"status": "degraded", "embeddings": lacks}
         elif is_ready:
-            lost = await state.readiness.ask(state.served_index.lost_shards)
             is_ready = await _has_thread(state.served_index._pool)
-            told = {"status": "degraded", "lost_shards": lost} if lost else told
             if lacks := state.served_index.unembedded():
                 lacks = lacks if _may_count(request) else "texts are not embedded"
-                told = {**told, "status": "degraded", "embeddings": lacks}
-    except (ShardLostError, TimeoutError):
+                told = {"status": "degraded", "embeddings": lacks}
+    except TimeoutError:
         is_ready = False
     if is_ready:
         return JSONResponse(told)
@@ -110,7 +106,7 @@ async def metrics(request: Request, who: Keeper) -> Response:
     """Return the numbers of this process; the right "upkeep" is needed, since they count all."""
     state = request.app.state
     try:
-        made = await state.scrape.ask(state.metrics.text)  # it asks the database, or shards
+        made = await state.scrape.ask(state.metrics.text)  # it asks the database
     except TimeoutError:
         return _not_ready()
     return Response(made, media_type=CONTENT_TYPE_LATEST)
