@@ -291,6 +291,8 @@ NAMES = {
     "hyrecall.serve.json_shape": "is_deeper n_levels",
     "hyrecall.serve.mcp.server": "BusyError CallLimiter SYSTEMS",
     "hyrecall.serve.mcp.session": "CallerSession",
+    "hyrecall.serve.verbs": "CallersStore",
+    "hyrecall.memory.ops": "OPS",
     "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (

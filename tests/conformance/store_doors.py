@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -298,6 +298,7 @@ class Mcp(JsonDoor):
             _NO_ERASING,
         ),
         "recall_scored": "search has all scores of a match",
+        "update.valid_to": "end_fact ends a fact; REST and Python take an end away",
         "export": "hyrecall export",
         "import_": "hyrecall import",
         **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
@@ -436,7 +437,7 @@ def invoked(words: list[str], folder: Path, endpoint: str | None = None) -> str:
     return done.stdout
 
 
-class CommandLine(Door):
+class CommandLine(JsonDoor):
     """The commands of ``hyrecall``, each of which opens the store anew."""
 
     name: ClassVar[str] = "command line"
@@ -447,11 +448,6 @@ class CommandLine(Door):
     }  # fmt: skip
     flags: ClassVar[Mapping[str, str]] = {"tags": "tag"}
     lacks: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("get", "list", "history"), "hyrecall browse and export --history"),
-        **dict.fromkeys(
-            ("update", "supersede", "pin", "link", "unlink", "links", "remember_fact",
-             "recall_facts", "list_facts"), _IN_PYTHON,
-        ),
         "recall_scored": "recall --json has all scores of a match",
         **{f"search.{one}": _IN_PYTHON for one in ("candidates", "diversity", "now")},
     }  # fmt: skip
@@ -481,6 +477,8 @@ class CommandLine(Door):
             flag = "--" + self.flags.get(name, name).replace("_", "-")
             if value is True:
                 made.append(flag)
+            elif value is False and name == "pinned":
+                made.append("--no-pinned")
             elif name in ("metadata", "filter"):
                 made += [flag, json.dumps(value)]
             elif name in ("weights", "min_score") and isinstance(value, dict):
@@ -519,34 +517,27 @@ class CommandLine(Door):
         if self.house.opening.embeds:
             self._reembed()
 
-    def _remember(self, text: str, **fields: Any) -> Row:
-        return _kept(self._call("remember", text, **self._who, **fields))
+    words: ClassVar[Mapping[str, Sequence[str]]] = {
+        "remember": ("text",), "search": ("text",), "recall_facts": ("text",),
+        "supersede": ("id", "text"), "link": ("relationship", "participants"),
+        "remember_fact": ("subject", "predicate", "object"), "feedback": ("query", "used"),
+        **dict.fromkeys(
+            ("get", "update", "pin", "history", "links", "unlink", "end_fact"), ("id",)
+        ),
+    }  # fmt: skip
+    """The arguments that are words of a command."""
+
+    def _data(self, verb: str, **given: Any) -> Any:
+        words: list[Any] = []
+        for name in self.words.get(verb, ()):
+            if name in given:
+                one = given.pop(name)
+                words += one if isinstance(one, list) else [one]
+        return self._call(verb, *words, **self._who, **given)
 
     def _forget(self, key: str | None, **options: Any) -> int:
         words = [] if key is None else [key]
         return self._call("forget", *words, yes=True, **self._who, **options)["forgotten"]
-
-    def _search(self, query: str, **options: Any) -> Found:
-        found = self._call("search", query, **self._who, **options)
-        names = ("score", "bm25_score", "vector_score", "is_fill")
-        around = found["around"] or [()] * len(found["items"])
-        rows = [
-            memory_row(one["episode"]) | {name: one[name] for name in names} | {
-                "valid_to": moment(one["valid_to"]), "around": [row["id"] for row in near]
-            }
-            for one, near in zip(found["items"], around, strict=True)
-        ]  # fmt: skip
-        return Found(rows, [one["reason"] for one in found["reasons"]])
-
-    def _end_fact(self, key: str, **options: Any) -> int:
-        return self._call("end_fact", key, **self._who, **options)["version"]
-
-    def _feedback(self, query: str, used: list[str]) -> int:
-        return self._call("feedback", query, *used, **self._who)["new"]
-
-    def _list_feedback(self) -> list[Row]:
-        found = self._call("list_feedback", **self._who)["items"]
-        return [{"query": one["query"], "used": one["used"]} for one in found]
 
     def _set_policy(self, agent: str, policy: str, **options: Any) -> None:
         self._call("set_policy", agent, policy, **PLACE, **options)

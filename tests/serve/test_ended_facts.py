@@ -277,7 +277,7 @@ def test_lists_and_single_memories_say_when_a_fact_ends() -> None:
             assert ends_of(data_of(reply)["items"]) == wish
             (line,) = (one for one in reply.content[0].text.splitlines() if 'id="friday"' in one)
             assert 'valid_to="2025-01-01T00:00:00Z"' in line
-            found = [data_of(await tools.call_tool("get", {"id": key}))["episode"] for key in wish]
+            found = [data_of(await tools.call_tool("get", {"id": key})) for key in wish]
             assert ends_of(found) == wish
 
     served(recipes.default, work)

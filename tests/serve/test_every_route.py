@@ -384,7 +384,7 @@ def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:
         async with Client(create_server(memory, caller=caller)) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
             for tool in known:
-                shows = tool.name in ("feedback", "write_memory", "end_fact")
+                shows = tool.name in ("feedback", "write_memory", "end_fact", "remember_fact")
                 needed = {"read"} if tool.annotations.read_only_hint else {"write"}
                 needed |= {"read"} if shows else set()
                 assert (tool.name in listed) == (needed <= caller.rights), tool.name

@@ -407,7 +407,11 @@ def test_a_last_slash_after_what_is_asked_of_a_memory_changes_nothing(store: Ope
         ("GET", "/v1/memories/a/history/?user_id=ann", {}),
         ("GET", "/v1/memories/a/links/?user_id=ann", {}),
         ("PUT", "/v1/memories/a/pin/", whose),
-        ("POST", "/v1/memories/a/supersede/", {"json": {**kept, "id": "b"}}),
+        (
+            "POST",
+            "/v1/memories/a/supersede/",
+            {"json": {"text": "tea", "user_id": "ann", "new_id": "b"}},
+        ),
         ("GET", "/v1/memories/a%2Fhistory%2F?user_id=ann", {}),
         ("GET", "/v1/memories/b/?user_id=ann", {}),  # the id may be b/
         ("GET", "/v1/memories//?user_id=ann", {}),

@@ -69,7 +69,7 @@ def _read_moment(value: object, read: ValidatorFunctionWrapHandler) -> date:
     elif isinstance(value, datetime):  # of a table
         found: datetime = read(value)
         return found
-    raise PydanticCustomError("time", "expected an ISO date or time")
+    raise PydanticCustomError("time", "Input should be an ISO 8601 time")
 
 
 def _read_time(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
@@ -272,6 +272,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="update", effect="changes", rest=f"PATCH {ID}", title="Change a memory",
+            out={"mcp": "valid_to"},
             needed={"agent": "reason"}, shows="valid_to",
             example={"text": "The replica lags by 2 s", "reason": "measured again"},
         ),
@@ -493,5 +494,5 @@ def with_needed(op: Op, door: Door, given: Mapping[str, Any]) -> Mapping[str, An
         raise unknown_option(op.name, unknown, list(known))
     for name, one in known.items():
         if one.is_needed and given.get(name) is None:
-            raise error(OptionError, name, "a value", "none")
+            raise error(OptionError, name, f"a{'n' * (name == 'id')} {name}", "none")
     return given

@@ -54,7 +54,7 @@ class CallersStore:
             self._check_agent(op, given["agent"])
         elif one.agent is not None:
             if not op.is_at("agent"):
-                raise error(ScopeError, op.name, "a user", "an agent")
+                raise error(ScopeError, op.name, "a user: agents do not do this", "an agent")
             method = getattr(self.of_agent, op.name)
             return method(**as_call(op, with_needed(op, "agent", given), {}))
         scope = {name: getattr(one, name) for name in op.scope}
@@ -64,8 +64,10 @@ class CallersStore:
         """Refuse a caller that may not ask about an agent: each may read its own policy."""
         one = self.caller
         names_any = one.may_choose_user and one.user_id is None and one.agent is None
-        if not names_any and (op.effect != "reads" or agent not in (one.agent, one.user_id)):
-            raise error(ScopeError, "agent", "a caller that may name any user", "another")
+        if not names_any and op.effect != "reads":
+            raise error(ScopeError, "caller", "one that may name any user", "another")
+        if not names_any and agent not in (one.agent, one.user_id):
+            raise error(ScopeError, "agent", "the caller's own", "another")
 
 
 def answer(op: Op, given: Mapping[str, Any], store: CallersStore) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from hyrecall.memory import Fact, Memory, ahm_recall
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, text_of
-from seams import CallerSession, ToolReply, hypergraph_tools
+from seams import CallerSession, CallersStore, ToolReply, hypergraph_tools
 from seams import mcp_server_module as server
 
 CANARY = "qzxcanaryqzx"
@@ -31,7 +31,8 @@ SYSTEMS = ("default", "hypergraph", "l0", "honeycomb", "hebb")
 
 TEXT, FIND, GET, READ = {"text": "tea"}, {"query": "tea"}, {"id": "c"}, {"path": "/index.md"}
 CALLS: dict[str, dict[str, Any]] = {
-    "search": TEXT, "get": GET, "list": {}, "history": GET, "get_policy": {},
+    "search": TEXT, "get": GET, "list": {}, "history": GET, "get_policy": {"agent": "bob"},
+    "links": GET, "recall_facts": TEXT, "list_facts": {}, "list_feedback": {},
     "browse_ls": {"path": "/memories"}, "browse_cat": READ,
     "browse_grep": {"pattern": "tea"}, "browse_find": {},
     "hm_recall": FIND, "memory_search": FIND, "memory_get": GET, "memory_list": {},
@@ -42,7 +43,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "memory_store": {"content": "new tea"}, "write_memory": {"content": "new tea"},
     "link": {"participants": ["c", "s"], "relationship": "new"}, "unlink": {"id": "?"},
     "feedback": {"query": "tea", "used": ["c"]},
-    "update": {"id": "c", "text": "changed"}, "end_fact": {"id": "f"},
+    "update": {"id": "c", "text": "changed"}, "end_fact": {"id": "f"}, "pin": GET,
+    "remember_fact": {"subject": "bob", "predicate": "drinks", "object": "tea"},
+    "supersede": {"id": "s", "text": "other tea"},
     "set_policy": {"agent": "bob", "policy": "shared"},
     "memory_modify": {"id": "c", "content": "changed", "reason": "r"},
     "forget": {"id": "c"}, "memory_forget": {"id": "c", "reason": "r"},
@@ -154,14 +157,23 @@ def as_ann(method: str) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     "method",
     [
-        *("search", "get", "newest", "history", "links", "browse"),
-        *("remember", "update", "end_fact", "forget", "link", "unlink", "feedback"),
+        *("search", "get", "newest", "browse"),
     ],
 )
 def test_a_session_without_its_scope_would_be_caught(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     monkeypatch.setattr(CallerSession, method, as_ann(method))
+    assert is_caught(check_users_apart("default"))
+
+
+def test_a_verb_on_another_users_behalf_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = CallersStore.answer
+
+    def broken(self: CallersStore, *args: Any) -> Any:
+        return original(CallersStore(self.memory, ANN), *args)
+
+    monkeypatch.setattr(CallersStore, "answer", broken)
     assert is_caught(check_users_apart("default"))
 
 

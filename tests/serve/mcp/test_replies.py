@@ -69,7 +69,7 @@ async def test_long_memories_are_previews_in_lists_and_whole_by_their_id(recipe:
             listed = data_of(await client.call_tool("list", {}))["items"]
             assert listed[0]["text"] == "tea at four"  # small ones are whole
             assert {len(one["text"]) > 5_000 for one in listed[1:]} == {True}
-            whole = data_of(await client.call_tool("get", {"id": "long1"}))["episode"]
+            whole = data_of(await client.call_tool("get", {"id": "long1"}))
             assert (whole["text"], whole["metadata"]) == (LONG, {"more": LONG})
             assert LONG in text_of(await client.call_tool("get", {"id": "long1"}))
 

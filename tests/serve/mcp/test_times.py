@@ -79,7 +79,7 @@ async def test_a_number_is_no_time_over_rest_and_a_date_is_its_midnight(
         for time in wrong if "filter" in body else [*wrong, 0, 2024, 1.5, True]:
             got = await client.post(path, json=filled(body, time))
             assert got.status_code == 422, (time, got.text)
-            wish = "an ISO 8601 time" if "filter" in body else "expected an ISO date or time"
+            wish = "an ISO 8601 time" if "filter" in body else "expected an ISO 8601 time"
             assert wish in got.text
         for time in ("2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01 02:00+02:00"):
             got = await client.post(path, json=filled(body, time))
@@ -101,7 +101,7 @@ async def test_a_text_of_digits_is_no_time_in_a_table_of_queries() -> None:
                 "/v1/recall/arrow", content=bytes(sink.getvalue()), headers=headers
             )
             assert got.status_code == status, got.text
-            assert ("expected an ISO date or time" in got.text) == (status == 422)
+            assert ("expected an ISO 8601 time" in got.text) == (status == 422)
 
 
 def test_what_is_no_time_is_refused_on_the_command_line(

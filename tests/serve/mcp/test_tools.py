@@ -22,15 +22,22 @@ from hyrecall.memory import Memory
 from hyrecall.serve import Caller, ServiceOptions
 from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
-from seams import BusyError, CallLimiter, resources
+from seams import NOTICE, BusyError, CallLimiter, resources
 
-WRITES = {"remember", "update", "end_fact", "forget", "link", "unlink", "feedback", "set_policy"}
+WRITES = {
+    *("remember", "update", "supersede", "pin", "forget", "link", "unlink", "remember_fact"),
+    *("end_fact", "feedback", "set_policy"),
+}
 READS = {
     "search",
     "get",
     "list",
     "history",
     "get_policy",
+    "links",
+    "recall_facts",
+    "list_facts",
+    "list_feedback",
     "browse_ls",
     "browse_cat",
     "browse_grep",
@@ -57,9 +64,9 @@ async def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
         for name, tool in tools.items():
             assert tool.annotations is not None
             assert tool.annotations.read_only_hint is (name in READS), name
-            removes = name in {"update", "end_fact", "forget", "unlink", "set_policy"}
+            removes = name in WRITES - {"remember", "remember_fact", "link", "feedback"}
             assert tool.annotations.destructive_hint is removes, name
-            once = name in {"remember", "update", "link"}
+            once = name in {"remember", "remember_fact", "update", "supersede", "link"}
             assert tool.annotations.idempotent_hint is not once, name
             assert tool.input_schema["additionalProperties"] is False
             assert tool.input_schema["type"] == "object"
@@ -79,14 +86,15 @@ async def test_replies_say_in_words_what_their_data_says() -> None:
             )
         assert data_of(saved) == {"id": "e2", "version": 1, "embedded": False, "reasons": []}
         got = data_of(await client.call_tool("get", {"id": "e0"}))
-        assert datetime.fromisoformat(got["episode"].pop("stored_at")).tzinfo is not None
-        assert got["episode"] == {
-            "id": "e0", "text": "where is the key", "input": None, "kind": "episodic",
+        assert datetime.fromisoformat(got.pop("stored_at")).tzinfo is not None
+        assert got.pop("notice") == NOTICE
+        assert got == {
+            "id": "e0", "text": "where is the key", "input": "", "kind": "episodic",
+            "org": None, "workspace": None, "created_at": "2026-05-01T00:00:00Z",
             "tags": [], "occurred_at": "2026-05-01T00:00:00Z", "pinned": False,
             "importance": None, "session_id": "s", "source": "memory", "visibility": "private",
             "user_id": "ann", "metadata": {}, "valid_to": None,
         }  # fmt: skip
-        assert got["links"] == []
         found = text_of(await client.call_tool("search", {"text": "stone", "around": 1}))
         assert ' id="e1" user_id="ann" source="memory" kind="episodic"' in found
         assert 'around="e1">\nwhere is the key\n</stored-' in found
@@ -128,7 +136,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"text": "é" * 16_385}, "OptionError: text: expected at most 32768 bytes"),
     ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),
     ("update", {"id": "no", "text": "x"}, "NotFoundError: id: expected"),
-    ("update", {"id": "m"}, "OptionError: text: expected a field to change"),
+    ("update", {"id": "m"}, "OptionError: changes: expected a field to change"),
     ("end_fact", {"id": "no"}, "NotFoundError: id: expected"),
     ("end_fact", {"id": "m"}, "OptionError: id: expected a fact"),
     ("get_policy", {"agent": "bob"}, "ScopeError: agent: expected the caller's own"),

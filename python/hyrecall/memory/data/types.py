@@ -731,7 +731,8 @@ def _named(
     told = "JSON" if is_json else first["msg"].removeprefix("Input should be ")
     wish = _WISHES.get(what, told)
     value = first["input"]
-    is_plain = value is None or isinstance(value, bool | int | float) or what == "literal_error"
+    is_plain = value is None or isinstance(value, bool | int | float)
+    is_plain = is_plain or what in ("literal_error", "time")
     got = f"{value!r:.80}" if is_plain else type(value).__name__
     return error(
         DTypeError if is_json or what.endswith("_type") else OptionError, argument, wish, got

@@ -173,7 +173,7 @@ SYSTEMS: Final = {
 }
 """The tools that other systems document, by the recipe which a store has to serve for them."""
 
-_OWN: Final = (*search_tool.TOOLS, *verb_tools.TOOLS, *file_tools.TOOLS)
+_OWN: Final = (*verb_tools.TOOLS, *search_tool.TOOLS, *file_tools.TOOLS)
 _FAMILIES: Final = {"hypergraph_regex": "hypergraph"}
 
 _log = logging.getLogger("hyrecall.serve.mcp")

@@ -17,13 +17,10 @@ from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, 
 from hyrecall.memory import (
     AgentMemory,
     Browse,
-    Edge,
     Episode,
     Matches,
     Memory,
-    ReadPolicy,
     Remembered,
-    Version,
 )
 from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
@@ -138,12 +135,6 @@ class CallerSession:
             return await agent.list(**options)
         return await self.memory.list(**self.where, **options)
 
-    async def history(self, key: str) -> tuple[Version, ...]:
-        """Return the versions of a memory, oldest first."""
-        if (agent := self.agent) is not None:
-            return tuple(await agent.history(key))
-        return tuple(await self.memory.history(key, **self.where))
-
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written."""
         agent = self.agent
@@ -155,33 +146,6 @@ class CallerSession:
         agent = self.agent
         view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
         return await self.memory._run(view.ends, episodes)
-
-    async def policy(self, name: str | None) -> ReadPolicy:
-        """Return the read policy of an agent: of another than the caller if that may name any."""
-        one = self.caller
-        own = one.agent if one.agent is not None else one.user_id
-        if name not in (None, own) and not self.is_free:
-            raise error(ScopeError, "agent", "the caller's own, or none", "another")
-        asked = own if name is None else name
-        if asked is None:
-            raise error(OptionError, "agent", "the name of an agent", "none")
-        return await self.memory.get_policy(asked, org=one.org, workspace=one.workspace)
-
-    async def set_policy(self, name: str, policy: str, policy_group: str | None) -> None:
-        """Set the read policy of an agent; for a caller that may name any user."""
-        self.check_right("write")
-        one = self.caller
-        if one.agent is not None or not one.may_choose_user:
-            raise error(ScopeError, "caller", "one that may name any user", "another")
-        await self.memory.set_policy(
-            name, org=one.org, workspace=one.workspace, policy=policy, policy_group=policy_group
-        )
-
-    async def links(self, key: str) -> tuple[Edge, ...]:
-        """Return the edges of a memory."""
-        if (agent := self.agent) is not None:
-            return tuple(await agent.links(key))
-        return tuple(await self.memory.links(key, **self.where))
 
     async def browse(self, method: str, *args: Any, **options: Any) -> Any:
         """Call a method of :class:`Browse` on a thread."""
@@ -205,13 +169,6 @@ class CallerSession:
             return await agent.update(key, reason=self._reason(reason), **changes)
         return await self.memory.update(key, reason=reason, **self.where, **changes)
 
-    async def end_fact(self, key: str, at: datetime | None, reason: str | None) -> Remembered:
-        """End a fact. An agent has to give a reason."""
-        self.check_right("write")
-        if (agent := self.agent) is not None:
-            return await agent.end_fact(key, at=at, reason=self._reason(reason))
-        return await self.memory.end_fact(key, at=at, reason=reason, **self.where)
-
     async def forget(self, key: str, reason: str | None) -> int:
         """Take a memory out of recall. An agent has to give a reason."""
         self.check_right("write")
@@ -219,33 +176,10 @@ class CallerSession:
             return await agent.forget(key, reason=self._reason(reason))
         return await self.memory.forget(key, reason=reason, **self.where)
 
-    async def link(self, participants: Any, relationship: str, **options: Any) -> Edge:
-        """Connect memories."""
-        self.check_right("write")
-        self._check_user("link")
-        return await self.memory.link(participants, relationship, **self.where, **options)
-
-    async def unlink(self, key: str, reason: str | None) -> bool:
-        """Remove an edge."""
-        self.check_right("write")
-        self._check_user("unlink")
-        return await self.memory.unlink(key, reason=reason, **self.where)
-
-    async def feedback(self, used: Sequence[str], query: str) -> int:
-        """Keep which memories helped with a query."""
-        self.check_right("write")
-        if (agent := self.agent) is not None:
-            return await agent.feedback(used=used, query=query)
-        return await self.memory.feedback(used=used, query=query, **self.where)
-
     def check_right(self, right: Right) -> None:
         """Refuse a caller that lacks a right."""
         if right not in self.caller.rights:
             raise error(ScopeError, "caller", f"the right to {right}", "a caller without it")
-
-    def _check_user(self, tool: str) -> None:
-        if self.caller.agent is not None:
-            raise error(ScopeError, tool, "a user: agents have no edges of their own", "an agent")
 
     def _reason(self, reason: str | None) -> str:
         if reason is None:

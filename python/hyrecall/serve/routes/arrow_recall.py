@@ -453,7 +453,8 @@ def _bodies(sizes: ServiceOptions, table: pa.Table) -> list[RecallBody]:
         except ValidationError as fault:
             first = fault.errors(include_url=False, include_context=False, include_input=False)[0]
             field = ".".join(map(str, first["loc"]))
-            raise ServiceError(422, "Invalid", f"row {at}: {field}: {first['msg']}") from None
+            told = str(first["msg"]).replace("Input should be", "expected", 1)
+            raise ServiceError(422, "Invalid", f"row {at}: {field}: {told}") from None
         check_recall(sizes, body, f"row {at}: ")
         bodies.append(body)
     return bodies
