@@ -448,6 +448,7 @@ class CommandLine(JsonDoor):
     }  # fmt: skip
     flags: ClassVar[Mapping[str, str]] = {"tags": "tag"}
     lacks: ClassVar[Mapping[str, str]] = {
+        "update.valid_to": "end-fact ends a fact; REST and Python take an end away",
         "recall_scored": "recall --json has all scores of a match",
         **{f"search.{one}": _IN_PYTHON for one in ("candidates", "diversity", "now")},
     }  # fmt: skip
@@ -477,8 +478,8 @@ class CommandLine(JsonDoor):
             flag = "--" + self.flags.get(name, name).replace("_", "-")
             if value is True:
                 made.append(flag)
-            elif value is False and name == "pinned":
-                made.append("--no-pinned")
+            elif value is False and name in ("pinned", "single"):
+                made.append(f"--no-{name}")
             elif name in ("metadata", "filter"):
                 made += [flag, json.dumps(value)]
             elif name in ("weights", "min_score") and isinstance(value, dict):
@@ -526,6 +527,14 @@ class CommandLine(JsonDoor):
         ),
     }  # fmt: skip
     """The arguments that are words of a command."""
+
+    def _if_there(self, verb: str, missing: Any, **given: Any) -> Any:
+        try:
+            return self._data(verb, **given)
+        except Refused as fault:
+            if fault.arguments != ["id"]:
+                raise
+            return missing
 
     def _data(self, verb: str, **given: Any) -> Any:
         words: list[Any] = []

@@ -148,9 +148,9 @@ def test_E39_scores_are_as_if_earlier_versions_had_never_been(store: Store) -> N
 
 
 def test_an_update_of_nothing_is_refused(store: Store) -> None:
+    store.remember("tea", id="tea")
     with refused("missing", "id"):
         store.update("none", text="x")
-    store.remember("tea", id="tea")
     store.forget("tea")
     with refused("missing", "id"):
         store.update("tea", text="x")

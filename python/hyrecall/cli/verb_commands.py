@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
@@ -57,8 +58,12 @@ def _parameters(op: Op) -> Iterator[inspect.Parameter]:
     for name in words:
         one = known[name]
         metavar = {"participants": "ID"}.get(name, name.upper())
-        told = typer.Argument(metavar=metavar, help=one.words)
-        yield _parameter(name, list[str] if _is_many(one) else str, told, NEEDED)
+        what, default = _told(one)
+        told = typer.Argument(metavar=metavar, help=what, show_default=default or False)
+        if _is_many(one):  # the store says how many there have to be
+            yield _parameter(name, list[str] | None, told, None)
+        else:
+            yield _parameter(name, str, told, NEEDED)
     shared = {"path": StorePath, **dict(_SCOPE[name] for name in op.scope)}
     for name, kind in shared.items():
         yield inspect.Parameter(name, _KEYWORD, default=None, annotation=kind)
@@ -85,14 +90,21 @@ def _option(one: Argument) -> inspect.Parameter:
     flag = "--" + one.name.removesuffix("s" if _is_many(one) else "").replace("_", "-")
     plain = next((kind for kind in _METAVARS if kind in _kinds(one.kind)), None)
     metavar = _METAVARS.get(plain, _metavar(one)) if plain else _metavar(one)
-    shown = str(one.default) if isinstance(one.default, str | int) and one.default else False
+    words, default = _told(one)
+    shown = str(one.default) if isinstance(one.default, str | int) and one.default else default
     if plain is bool:
         both = one.default is not False  # what is not given is no value, or True
-        told: Any = typer.Option(f"{flag}/--no-{flag[2:]}" if both else flag, help=one.words)
+        told: Any = typer.Option(f"{flag}/--no-{flag[2:]}" if both else flag, help=words)
         return _parameter(one.name, bool | None if both else bool, told, None if both else False)
-    told = typer.Option(flag, metavar=metavar, help=one.words, show_default=shown)
+    told = typer.Option(flag, metavar=metavar, help=words, show_default=shown or False)
     kind = list[str] if _is_many(one) or one.name == "filter" else plain or str
     return _parameter(one.name, kind | None, told, None)
+
+
+def _told(one: Argument) -> tuple[str, str]:
+    """Return what is said of an argument, and what it is by default."""
+    found = re.fullmatch(r"(.*?)[;.] [Dd]efault: (.*)\.", one.words)
+    return (f"{found[1]}.", found[2]) if found else (one.words, "")
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
@@ -185,8 +197,9 @@ def _command(op: Op) -> Callable[..., None]:
             told = {
                 name: _read(known[name], value)
                 for name, value in given.items()
-                if value is not None and value != []
+                if value not in (None, [])
             }
+            told |= {name: [] for name in words if name not in told}
             asked = dict(told)
             if "filter" in told:
                 asked["filter"] = read_store_filter(told["filter"])
@@ -201,7 +214,8 @@ def _command(op: Op) -> Callable[..., None]:
                 view = memory._view(**{"user_id": None, **scope})
                 data = to_jsonable_python(REPLIES[op.name][1](found, told, view))
         for reason in data.get("reasons", ()):
-            say(f"note: degraded: {reason['reason']} {reason['detail']}".rstrip())
+            detail = f" ({reason['detail']})" if reason["detail"] else ""
+            say(f"note: degraded: {reason['reason']}{detail}")
         if as_json:
             print_json(data)
         else:

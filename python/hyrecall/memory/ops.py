@@ -130,9 +130,11 @@ _KINDS: Final[dict[str, Any]] = {
 _TYPES: Final = {name: column.type for name, column in FILTERED.items()}
 
 
-def read_filter(asked: JsonObject | None) -> Filter | None:
+def read_filter(asked: JsonObject | Filter | None) -> Filter | None:
     """Read a filter over the columns of memories and keys of their metadata."""
-    return None if asked is None else filter_from_json(asked, _TYPES, "filter")
+    if asked is None or isinstance(asked, Filter):
+        return asked
+    return filter_from_json(asked, _TYPES, "filter")
 
 
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -159,8 +161,21 @@ _WORDS: Final = {
     "visibility": "global: agents of the workspace may read it, by their policy.",
     "reason": "Why; it is kept in the history.",
     "agent": "The agent's name.",
+    "filter": "Only memories with these attributes and keys of the metadata: "
+    '{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}.',
+    "since": "Not before this time, ISO 8601.",
+    "until": "Not after this time, ISO 8601; a date alone includes the whole day.",
+    "limit": "The most to return.",
+    "offset": "How many to leave out first.",
+    "relationship": "How they are related, such as 'depends on'.",
+    "subject": "What the fact is about.",
+    "predicate": "What is said of it, such as 'lives in'.",
+    "object": "What it is said to be, such as 'Oslo'.",
 }
 """What is said of fields of a memory, and of arguments that a docstring does not explain."""
+
+_FOR_PYTHON: Final = re.compile(r"As in |Each in |In \[|\d")
+"""How words begin that say to a caller in Python what JSON and its schema say by themselves."""
 
 _IN_PYTHON = ("embed_timeout", "created_at", "recipe", "vectors", "progress")
 
@@ -258,7 +273,7 @@ OPS: Final[dict[str, Op]] = {
         Op(
             name="remember", effect="adds", rest="POST /memories", title="Keep a memory",
             out={"agent": "vector", "mcp": "vector", "cli": "vector"},
-            words={"text": "What to remember.", "id": "Default: a random one."},
+            words={"text": "What to remember.", "id": "Its id; default: a random one."},
             example={"text": "The replica lags by 40 s", "tags": ["postgres"]},
         ),
         Op(
@@ -272,7 +287,7 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="update", effect="changes", rest=f"PATCH {ID}", title="Change a memory",
-            out={"mcp": "valid_to"},
+            out={"mcp": "valid_to", "cli": "valid_to"},
             needed={"agent": "reason"}, shows="valid_to",
             example={"text": "The replica lags by 2 s", "reason": "measured again"},
         ),
@@ -399,7 +414,8 @@ def arguments(op: Op, door: Door) -> dict[str, Argument]:
                 name, ""
             )
         else:
-            words = told.get(name) or _WORDS.get(name, "")
+            words = told.get(name, "")
+            words = _WORDS.get(name, words) if not words or _FOR_PYTHON.match(words) else words
         found[name] = Argument(
             name, kind | None if may_be_null else kind, default, op.words.get(name, words)
         )
@@ -434,6 +450,7 @@ def _default_of(op: Op, given: inspect.Parameter) -> Any:
 def words_of(op: Op) -> str:
     """Return what a verb does, as the docstring of its method says it."""
     head, _, _ = (inspect.getdoc(op.method) or "").partition("\n\nParameters\n")
+    head = re.sub(r"[^.]*``\w+\(.*?\)``[^.]*\.\s*", "", head)  # calls of other methods
     return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", head)
 
 

@@ -559,7 +559,7 @@ class MemorySync(NamedMethods):
         limit : int, default 5
             In [0, 2^31).
         valid_at : datetime, optional
-            Facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: the clock.
+            Facts with ``valid_from <= valid_at < valid_to``; naive is UTC. Default: now.
         user_id, org, workspace : str, optional
             The user and its partition.
 
@@ -759,7 +759,7 @@ class MemorySync(NamedMethods):
             store.
         org, workspace : str, optional
         kind : str, optional
-            Default: any, facts ("fact") too.
+            Only of this kind. Default: any, facts ("fact") too.
         tags : sequence of str, optional
             One of them is enough.
         pinned : bool, optional

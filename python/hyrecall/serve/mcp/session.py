@@ -21,6 +21,7 @@ from hyrecall.memory import (
     Matches,
     Memory,
     Remembered,
+    Version,
 )
 from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
@@ -134,6 +135,12 @@ class CallerSession:
         if (agent := self.agent) is not None:
             return await agent.list(**options)
         return await self.memory.list(**self.where, **options)
+
+    async def history(self, key: str) -> tuple[Version, ...]:
+        """Return the versions of a memory, oldest first."""
+        if (agent := self.agent) is not None:
+            return tuple(await agent.history(key))
+        return tuple(await self.memory.history(key, **self.where))
 
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written."""
