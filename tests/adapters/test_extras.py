@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from frameworks import FRAMEWORKS
+from frameworks import FRAMEWORKS, module_of
 from seams import needs_extra
 
-ADAPTERS = Path(hr.__file__).parent / "adapters"
+PYTHON = Path(hr.__file__).parents[1]
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-PRESENT = [name for name in FRAMEWORKS if (ADAPTERS / f"{name}.py").exists()]
+PLACES = {name: PYTHON / f"{module_of(name).replace('.', '/')}.py" for name in FRAMEWORKS}
+PRESENT = [name for name, place in PLACES.items() if place.exists()]
 
 
 def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
@@ -28,10 +29,10 @@ def test_an_adapter_without_its_framework_names_the_extra(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, FRAMEWORKS[name].partition(".")[0])
-    monkeypatch.delitem(sys.modules, f"hyrecall.adapters.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, module_of(name), raising=False)
     extra = name.replace("_", "-")
     with pytest.raises(hr.MissingExtraError, match=rf"pip install 'hyrecall\[{extra}\]'"):
-        importlib.import_module(f"hyrecall.adapters.{name}")
+        importlib.import_module(module_of(name))
     assert extra in tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "python/hyrecall/adapters"
-MODULES = {one.stem: one.read_text("utf-8") for one in sorted(FOLDER.glob("*.py"))}
+PACKAGE = Path(__file__).parents[2] / "python/hyrecall"
+FILES = (*sorted((PACKAGE / "adapters").glob("*.py")), PACKAGE / "systems/loom/loomflow.py")
+MODULES = {one.stem: one.read_text("utf-8") for one in FILES}
 
 
 def private_names(text: str) -> list[str]:
@@ -68,7 +69,7 @@ def test_an_adapter_uses_no_private_name(name: str) -> None:
 
 
 def test_there_are_adapters_to_read() -> None:
-    assert MODULES.keys() > {"documents", "langchain"}
+    assert MODULES.keys() > {"documents", "langchain", "loomflow"}
 
 
 @pytest.mark.parametrize(

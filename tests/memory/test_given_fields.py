@@ -9,8 +9,10 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Fact, MemorySync, Notes, VectorStore
+from hyrecall.memory import Fact, MemorySync
 from hyrecall.recipes import l0, loom
+from hyrecall.systems.l0 import Notes
+from hyrecall.systems.loom import VectorStore
 
 LOOP: list[Any] = []
 LOOP.append(LOOP)

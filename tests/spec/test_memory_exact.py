@@ -13,7 +13,8 @@ from contextlib import contextmanager
 import pytest
 
 from hyrecall import Dedup, recipes
-from hyrecall.memory import MemorySync, Notes
+from hyrecall.memory import MemorySync
+from hyrecall.systems.l0 import Notes
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, open_store
 from seams import Recipe
 

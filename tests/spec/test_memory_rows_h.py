@@ -13,7 +13,8 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, hm_recall
+from hyrecall.memory import MemorySync
+from hyrecall.systems.hypergraph import hm_recall
 from laws.effort import Effort
 from memory.stores import DIM, NOON, Clock, FixedEmbedder, episode, open_store
 from memory.test_transfer import L0_SCHEMAS, an_l0_file
