@@ -14,8 +14,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from hyrecall import Filter
-from hyrecall.base.version import __version__
+from hyrecall import Filter, __version__
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.recipes import hebb
