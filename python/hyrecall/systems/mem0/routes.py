@@ -13,11 +13,10 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from hyrecall.ask.filters import Filter
+from hyrecall import Filter
 from hyrecall.base.progress import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.serve.bodies import Text, Whole
-from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
 from hyrecall.serve.errors import (
     ServiceError,
     check_lists,
@@ -38,6 +37,7 @@ from hyrecall.serve.scoped_store import (
     memory_of,
     scope_of,
 )
+from hyrecall.systems.route_shapes import BY_REST, ERRORS, iso, tell_degraded
 
 router = Router(tags=["mem0"], responses=ERRORS)
 
@@ -324,3 +324,6 @@ async def delete(id: PathId, scope: WriteScope, request: Request) -> dict[str, s
 async def history(id: PathId, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
     """Return every version of a memory, oldest first; none of one that is not there."""
     return as_history(id, await ScopedStore(memory_of(request), scope).history(id))
+
+
+ROUTERS = (router,)
