@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hyrecall import recipes
-from hyrecall.memory import Agent, Episode, EpisodeMatch, Memory, default_recall_scored
+from hyrecall.memory import Agent, Episode, EpisodeMatch, Memory
+from hyrecall.systems.loom import default_recall_scored
 
 
 async def main(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from hyrecall import recipes
 from hyrecall.memory import MemorySync
-from hyrecall.memory.hypergraph import hm_recall
+from hyrecall.systems.hypergraph import hm_recall
 
 NODES = {
     "auth": "how users sign in to the service",

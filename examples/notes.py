@@ -12,7 +12,7 @@ from pathlib import Path
 from hyrecall import recipes
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
-from hyrecall.memory.notes import Notes
+from hyrecall.systems.l0 import Notes
 
 
 class Endpoint(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 """The frameworks that have an adapter or a page, and what each is imported by."""
 
-# Module of hyrecall.adapters, or page of docs/frameworks -> package.
+# Adapter, or page of docs/frameworks -> package.
 FRAMEWORKS = {
     "langchain": "langchain_core",
     "langgraph": "langgraph",
@@ -13,3 +13,8 @@ FRAMEWORKS = {
     "crewai": "crewai",
     "dspy": "dspy",
 }
+
+
+def module_of(name: str) -> str:
+    """Return the module of an adapter: loomflow's is with the system whose recipe it follows."""
+    return "hyrecall.systems.loom.loomflow" if name == "loomflow" else f"hyrecall.adapters.{name}"

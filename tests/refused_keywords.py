@@ -20,9 +20,9 @@ from hyrecall.memory import (
     Memory,
     MemorySync,
     Remembered,
-    VectorStore,
 )
 from hyrecall.memory.memory import Opening  # mypy reads this file
+from hyrecall.systems.loom import VectorStore
 
 Call = Callable[[], object]
 

@@ -24,17 +24,17 @@ PYTHON_ONLY_IN = {
     "Stemmer": {"text"},
     "polars": {"hits/hits"},
     "pandas": {"hits/hits"},
-    "typer": {"cli"},
+    "typer": {"cli", "systems/hypergraph/command", "systems/l0/command"},
     "rich": {"cli", "hits/hit_tables"},
     "platformdirs": {"cli"},
     "apsw": {"memory"},
-    "pydantic": {"memory", "serve", "adapters"},
+    "pydantic": {"memory", "serve", "systems", "adapters"},
     "mcp": {"serve"},
     "mcp_types": {"serve"},
     "anyio": {"serve"},
     "msgspec": {"memory"},
-    "fastapi": {"serve"},
-    "starlette": {"serve"},
+    "fastapi": {"serve", "systems"},
+    "starlette": {"serve", "systems"},
     "uvicorn": {"serve"},
     "h11": {"serve"},
     "prometheus_client": {"serve"},
@@ -49,7 +49,7 @@ PYTHON_ONLY_IN = {
     "langgraph": {"adapters/langgraph"},
     "llama_index": {"adapters/llama_index"},
     "haystack": {"adapters/haystack"},
-    "loomflow": {"adapters/loomflow"},
+    "loomflow": {"systems/loom/loomflow"},
     "agents": {"adapters/openai_agents"},
     "pydantic_ai": {"adapters/pydantic_ai"},
     "autogen_core": {"adapters/autogen"},
@@ -81,9 +81,9 @@ ROOMS = (
     *("segments", "hits", "recall"),
     *("parts", "arms", "recipe", "index", "graph", "distributed"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
-    *("memory/changes", "memory/keeping", "memory/sharing", "memory/backends", "memory", ""),
+    *("memory/changes", "memory/keeping", "memory/sharing", "memory", ""),
     *("evaluate", "rerank", "replicas", "adapters", "migrate"),
-    *("serve", "serve/mcp", "cli", "__main__"),
+    *("serve", "serve/mcp", "cli", "systems", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(
     r"\b(eval|exec)\(|torch\.load|allow_pickle=True|np\.load\((?![^)]*allow_pickle=False)|__reduce__|__setstate__"
@@ -199,6 +199,28 @@ def room_faults(root: Path) -> Iterator[str]:
                 yield f"{module} imports {name}: embedders know no index and no file"
 
 
+# The tables that import a system when it is asked for by name; no other file knows one.
+NAME_SYSTEMS = {"cli/app", "serve/app", "serve/mcp/server"}
+
+
+def files_that_name_systems(root: Path) -> set[str]:
+    """Return the modules outside of the room ``systems`` that import from it, or can by a text."""
+    package = root / "python" / "hyrecall"
+    found = set()
+    for path in package.rglob("*.py"):
+        module = path.relative_to(package).with_suffix("").as_posix()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:  # the text of an f-string is a constant too
+                names = [node.value] if isinstance(node, ast.Constant) else []
+            if any(isinstance(one, str) and one.startswith("hyrecall.systems") for one in names):
+                found.add(module)
+    return {module for module in found if not module.startswith("systems/")}
+
+
 def circles(found: dict[str, set[str]]) -> list[set[str]]:
     """Return the sets of modules that import each other, by whatever way."""
     reached = {module: set(imported) for module, imported in found.items()}
@@ -240,6 +262,26 @@ def test_packages_are_imported_where_they_belong() -> None:
 
 def test_a_file_imports_only_from_nearer_rooms() -> None:
     assert list(room_faults(ROOT)) == []
+
+
+def test_nothing_imports_a_system_but_the_tables_of_names() -> None:
+    assert files_that_name_systems(ROOT) == NAME_SYSTEMS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f():\n    from hyrecall.systems.l0 import Notes",
+        "from hyrecall import systems",
+        "import hyrecall.systems.loom",
+        "def f(name):\n    import_module(f'hyrecall.systems.{name}')",
+    ],
+)
+def test_a_planted_import_of_a_system_is_found(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "python" / "hyrecall"
+    folder.mkdir(parents=True)
+    (folder / "index.py").write_text(text + "\n")
+    assert files_that_name_systems(tmp_path) == {"index"}
 
 
 def test_no_modules_import_each_other() -> None:

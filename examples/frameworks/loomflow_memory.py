@@ -9,8 +9,8 @@ import asyncio
 
 from loomflow import Agent, EchoModel, Fact
 
-from hyrecall.adapters.loomflow import HyrecallMemory
 from hyrecall.embed import HashEmbedder
+from hyrecall.systems.loom.loomflow import HyrecallMemory
 
 
 async def talk(said: str, user: str) -> None:

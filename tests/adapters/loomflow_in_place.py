@@ -5,8 +5,8 @@ from typing import Any
 import loomflow
 from loomflow.memory import inmemory, sqlite, vector
 
-from hyrecall.adapters.loomflow import HyrecallMemory
 from hyrecall.embed import HashEmbedder
+from hyrecall.systems.loom.loomflow import HyrecallMemory
 
 MADE: list[HyrecallMemory] = []
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from adapters.loomflow_in_place import InMemoryMemory, pytest_unconfigure
-from hyrecall.adapters.loomflow import HyrecallMemory
+from hyrecall.systems.loom.loomflow import HyrecallMemory
 
 __all__ = ["pytest_unconfigure"]
 

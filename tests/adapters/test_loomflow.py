@@ -16,9 +16,9 @@ from adapters.degraded_world import degraded_store  # noqa: E402
 from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
-from hyrecall.adapters.loomflow import HyrecallFacts, HyrecallMemory  # noqa: E402
 from hyrecall.embed import HashEmbedder  # noqa: E402
 from hyrecall.memory import Fact, IsolationWarning, MemorySync  # noqa: E402
+from hyrecall.systems.loom.loomflow import HyrecallFacts, HyrecallMemory  # noqa: E402
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SUITE = [

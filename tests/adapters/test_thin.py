@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from frameworks import FRAMEWORKS
+from frameworks import FRAMEWORKS, module_of
 from seams import needs_extra
 
 # ---- no private name: not of the engine, the store or a framework ----
 
-FOLDER = Path(__file__).parents[2] / "python/hyrecall/adapters"
-MODULES = {one.stem: one.read_text("utf-8") for one in sorted(FOLDER.glob("*.py"))}
+PACKAGE = Path(__file__).parents[2] / "python/hyrecall"
+FILES = (*sorted((PACKAGE / "adapters").glob("*.py")), PACKAGE / "systems/loom/loomflow.py")
+MODULES = {one.stem: one.read_text("utf-8") for one in FILES}
 
 
 def private_names(text: str) -> list[str]:
@@ -77,7 +78,7 @@ def test_an_adapter_uses_no_private_name(name: str) -> None:
 
 
 def test_there_are_adapters_to_read() -> None:
-    assert MODULES.keys() > {"documents", "langchain"}
+    assert MODULES.keys() > {"documents", "langchain", "loomflow"}
 
 
 @pytest.mark.parametrize(
@@ -106,9 +107,10 @@ def test_what_a_module_defines_itself_is_its_own() -> None:
 
 # ---- an adapter whose framework is not installed says how to install it ----
 
-ADAPTERS = Path(hr.__file__).parent / "adapters"
+PYTHON = Path(hr.__file__).parents[1]
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-PRESENT = [name for name in FRAMEWORKS if (ADAPTERS / f"{name}.py").exists()]
+PLACES = {name: PYTHON / f"{module_of(name).replace('.', '/')}.py" for name in FRAMEWORKS}
+PRESENT = [name for name, place in PLACES.items() if place.exists()]
 
 
 def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
@@ -123,10 +125,10 @@ def test_an_adapter_without_its_framework_names_the_extra(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, FRAMEWORKS[name].partition(".")[0])
-    monkeypatch.delitem(sys.modules, f"hyrecall.adapters.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, module_of(name), raising=False)
     extra = name.replace("_", "-")
     with pytest.raises(hr.MissingExtraError, match=rf"pip install 'hyrecall\[{extra}\]'"):
-        importlib.import_module(f"hyrecall.adapters.{name}")
+        importlib.import_module(module_of(name))
     assert extra in tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
 
 

@@ -18,6 +18,7 @@ from api.test_baseline import BASELINE, MODULES, MORE
 from hyrecall import distributed, embed, evaluate, memory, recipes
 from hyrecall.adapters.documents import Document, DocumentIndex
 from hyrecall.migrate import Source
+from hyrecall.systems import hypergraph, l0, loom
 from retrieval_set import small_set
 from small_index import ONE, SCHEMA, VECTORS, built, documents
 
@@ -94,8 +95,8 @@ class World:
         return store
 
     @cached_property
-    def notes(self) -> memory.Notes:
-        notes = memory.Notes(memory.MemorySync.in_memory(embedder=None, recipe=recipes.l0))
+    def notes(self) -> l0.Notes:
+        notes = l0.Notes(memory.MemorySync.in_memory(embedder=None, recipe=recipes.l0))
         notes.save("k", "v")
         return notes
 
@@ -226,8 +227,8 @@ OBJECTS: dict[str, Callable[[World], Any]] = {
     "Notes": lambda world: world.notes,
     "Fact": lambda _: memory.Fact(subject="a", predicate="b", object="c"),
     "InProcessSessions": lambda _: memory.InProcessSessions(),
-    "RedisSessions": lambda _: memory.RedisSessions(object()),
-    "VectorStore": lambda _: memory.VectorStore(embed.HashEmbedder(4)),
+    "RedisSessions": lambda _: hypergraph.RedisSessions(object()),
+    "VectorStore": lambda _: loom.VectorStore(embed.HashEmbedder(4)),
     "Matches": lambda world: world.store.search("tea", user_id="ann"),
     "Guard": lambda _: embed.Guard(embed.HashEmbedder(4)),
     "HashEmbedder": lambda _: embed.HashEmbedder(4),

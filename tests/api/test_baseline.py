@@ -21,7 +21,6 @@ MODULES = (
     *("hyrecall", "hyrecall.arms", "hyrecall.recipe", "hyrecall.recipes", "hyrecall.stages"),
     "hyrecall.memory",
     *(
-        "hyrecall.memory.backends",
         "hyrecall.embed",
         "hyrecall.evaluate",
         "hyrecall.replicas",
@@ -34,6 +33,9 @@ MODULES = (
         "hyrecall.adapters.degraded",
         "hyrecall.adapters.documents",
         "hyrecall.cli",
+        "hyrecall.systems.loom",
+        "hyrecall.systems.hypergraph",
+        "hyrecall.systems.l0",
     ),
 )
 MORE = {"hyrecall": ("Episode", "EpisodeMatch")}

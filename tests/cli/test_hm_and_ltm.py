@@ -19,8 +19,10 @@ from mcp.client import Client
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
 from hyrecall.errors import StoreError, WriterBusyError
-from hyrecall.memory import EVERYONE, Memory, MemorySync, Notes, hm_recall
+from hyrecall.memory import EVERYONE, Memory, MemorySync
 from hyrecall.serve.mcp import create_server
+from hyrecall.systems.hypergraph import hm_recall
+from hyrecall.systems.l0 import Notes
 from memory.test_transfer import an_l0_file
 
 Run = Callable[..., SimpleNamespace]

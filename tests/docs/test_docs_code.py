@@ -86,7 +86,7 @@ def load(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except MissingExtraError:
-        module = name.removeprefix("hyrecall.adapters.")
+        module = name.removeprefix("hyrecall.adapters.").removeprefix("hyrecall.systems.loom.")
         adapter = next((one for one in FRAMEWORKS if f"{module}_".startswith(f"{one}_")), None)
         if adapter is None:
             raise

@@ -28,14 +28,14 @@ TESTED_BY_VALUE = {"ANY", "__version__", "arms", "recipes"}
 
 # What has its docstrings held against its signatures.
 DOCUMENTED = (
-    *("hyrecall.embed", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.serve"),
+    *("hyrecall.embed", "hyrecall.memory", "hyrecall.systems.loom", "hyrecall.serve"),
     "hyrecall.serve.mcp",
     *(
-        "hyrecall.memory.backends.contract",
+        "hyrecall.systems.loom.contract",
         "hyrecall.memory.faces.browse",
-        "hyrecall.memory.hypergraph",
+        "hyrecall.systems.hypergraph",
     ),
-    *("hyrecall.memory.notes", "hyrecall.memory.backends.vectorstore"),
+    *("hyrecall.systems.l0",),
     "hyrecall.adapters.documents",
 )
 

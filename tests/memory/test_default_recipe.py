@@ -12,7 +12,8 @@ import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import OptionError
-from hyrecall.memory import EpisodeMatch, Fact, MemorySync, Notes
+from hyrecall.memory import EpisodeMatch, Fact, MemorySync
+from hyrecall.systems.l0 import Notes
 from memory.stores import DIM, FixedEmbedder, episode, folder, open_store
 from seams import TokenFunction, check_recall, ranked
 

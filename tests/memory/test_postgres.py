@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.backends import PostgresMemory
+from hyrecall.systems.loom import PostgresMemory
 from memory.stores import episode
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Episode, Memory, MemorySync, VectorStore
+from hyrecall.memory import Episode, Memory, MemorySync
+from hyrecall.systems.loom import VectorStore
 from refused_keywords import awaited, of_a_store, of_an_index, of_options
 from seams import (
     FIXED_FIELDS,
@@ -35,8 +36,8 @@ MODULES = (
         "hyrecall.recipe",
         "hyrecall.embed",
     ),
-    *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.memory.backends", "hyrecall.memory.notes"),
-    *("hyrecall.memory.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
+    *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.systems.loom", "hyrecall.systems.l0"),
+    *("hyrecall.systems.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
     *("hyrecall.migrate", "hyrecall.replicas", "hyrecall.distributed"),
     "hyrecall.distributed.ray_serve",
 )

@@ -17,9 +17,10 @@ from mcp.client import Client
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import Fact, Memory, MemorySync, hm_recall
+from hyrecall.memory import Fact, Memory, MemorySync
 from hyrecall.serve import Caller, create_app
 from hyrecall.serve.mcp import create_server
+from hyrecall.systems.hypergraph import hm_recall
 from mcp_world import data_of, refusal_of
 from seams import ARROW, RecallArguments, Recipe, call, recalling
 from serve_client import calling

@@ -15,7 +15,7 @@ from pathlib import Path
 from spec.rows import Door
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-# What opens a store, by the name that hyrecall.memory gives it.
+# What opens a store or reads one, by its public name.
 STORE = {"Memory", "MemorySync", "AgentMemory", "AgentMemorySync", "Notes", "hm_recall"}
 # What starts ``hyrecall mcp`` in a process of its own.
 SPAWNED = {"spawned", "talk"}
@@ -111,9 +111,9 @@ def _door(module: str, name: str, rest: str) -> Door | None:
         return "service" if module == "mcp_world" and name in SPAWNED else None
     if module.startswith("hyrecall.cli"):
         return "store"
-    if module.startswith("hyrecall.serve"):
+    if module.startswith("hyrecall.serve") or parts & {"routes", "tools"}:
         return "service"
-    if "memory" in parts:
+    if parts & {"memory", "systems"}:
         return "store" if parts & STORE else "types"
     if "evaluate" in parts:
         return "evaluate"

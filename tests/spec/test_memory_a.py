@@ -27,8 +27,8 @@ from hyrecall.memory import (
     IsolationWarning,
     Memory,
     MemorySync,
-    VectorStore,
 )
+from hyrecall.systems.loom import VectorStore
 from laws.effort import Effort
 from memory.stores import DIM, NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
 from seams import Follower, IndexNotReadyError

@@ -10,14 +10,15 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import recipes
-from hyrecall.memory import Episode, EpisodeMatch, Fact, Memory, default_recall_scored
-from hyrecall.memory.backends import (
+from hyrecall.memory import Episode, EpisodeMatch, Fact, Memory
+from hyrecall.systems.loom import (
     AutoExtract,
     ChromaMemory,
     Lazy,
     PostgresMemory,
     RecallOnly,
     RedisMemory,
+    default_recall_scored,
 )
 from memory.servers import postgres_connection, redis_client
 from memory.stores import episode, folder, open_store

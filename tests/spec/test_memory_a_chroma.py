@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hyrecall.memory import Episode
-from hyrecall.memory.backends import ChromaMemory
+from hyrecall.systems.loom import ChromaMemory
 from seams import MemoryContract
 
 chromadb = pytest.importorskip("chromadb", reason="chromadb is not installed")

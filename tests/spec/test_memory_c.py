@@ -22,11 +22,9 @@ from hyrecall.memory import (
     Memory,
     MemorySync,
     Participant,
-    RedisSessions,
     SessionTracker,
-    ahm_recall,
-    hm_recall,
 )
+from hyrecall.systems.hypergraph import RedisSessions, ahm_recall, hm_recall
 from memory.servers import redis_client
 from memory.stores import (
     HOUR,

@@ -19,7 +19,8 @@ import pytest
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import KeyConflictError, NotFoundError, OptionError
-from hyrecall.memory import EVERYONE, DegradedReason, MemorySync, Notes
+from hyrecall.memory import EVERYONE, DegradedReason, MemorySync
+from hyrecall.systems.l0 import Notes
 from memory.rows_of_tests import NOW, new
 from memory.stores import NOON, BrokenEmbedder, FixedEmbedder, episode, folder, open_store
 from seams import (

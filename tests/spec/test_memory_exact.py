@@ -17,7 +17,9 @@ import pytest
 import hyrecall as hr
 from hyrecall import Dedup, recipes
 from hyrecall.embed import HashEmbedder
-from hyrecall.memory import MemorySync, Notes, hm_recall
+from hyrecall.memory import MemorySync
+from hyrecall.systems.hypergraph import hm_recall
+from hyrecall.systems.l0 import Notes
 from laws.effort import Effort
 from memory.stores import DIM, HOUR, NOON, Clock, FixedEmbedder, episode, open_store
 from memory.test_transfer import L0_SCHEMAS, an_l0_file

@@ -142,7 +142,8 @@ def index(): return build()
     "sub/test_x.py": """
 import hyrecall as hr
 from hyrecall.evaluate import evaluate
-from hyrecall.memory import Episode, Memory as Async, Notes
+from hyrecall.memory import Episode, Memory as Async
+from hyrecall.systems.l0 import Notes
 from helpers import Memory, build, opened
 def by_helper(): return opened()
 def given(): return by_helper()

@@ -18,9 +18,10 @@ from mcp.client import Client
 
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
-from hyrecall.memory import Memory, hm_recall
+from hyrecall.memory import Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
+from hyrecall.systems.hypergraph import hm_recall
 from laws.effort import Effort
 from mcp_world import data_of, message, refusal_of, spawned, talk_here
 

@@ -31,8 +31,8 @@ from hyrecall.errors import (
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
 # A short command would spend a third of its time on importing and describing all the others.
 
-# Module of hyrecall.cli, the command's name there, and that of its own class
-# if it has one; in the order that the help shows.
+# Module of hyrecall.cli, or the full name of another, the command's name there, and that of its own
+# class if it has one; in the order that the help shows.
 _PLACES: dict[str, tuple[str, ...]] = {
     "index": ("index_command", "index"),
     "batch": ("batch_command", "batch"),
@@ -72,8 +72,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "import": ("transfer_command", "import_"),
     "browse": ("memory_commands", "browse"),
     "config": ("info_command", "config"),
-    "hm": ("ltm_command", "hm"),
-    "ltm": ("ltm_command", "ltm"),
+    "hm": ("hyrecall.systems.hypergraph.command", "hm"),
+    "ltm": ("hyrecall.systems.l0.command", "ltm"),
     "token": ("serve_command", "token"),
 }
 
@@ -93,7 +93,7 @@ class Commands(Mapping[str, Any]):
 
 @cache
 def _command(name: str, module: str, attribute: str, cls: str | None = None) -> Any:
-    place = import_module(f"hyrecall.cli.{module}")
+    place = import_module(module if "." in module else f"hyrecall.cli.{module}")
     found = getattr(place, attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)

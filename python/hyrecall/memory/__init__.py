@@ -10,8 +10,6 @@ except ImportError as fault:
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
 from hyrecall.memory.agent_memory import Agent, AgentMemory, AgentMemorySync
-from hyrecall.memory.backends.neutral_scores import default_recall_scored
-from hyrecall.memory.backends.vectorstore import VectorStore
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import (
     Degradation,
@@ -35,11 +33,8 @@ from hyrecall.memory.data.types import (
     Version,
 )
 from hyrecall.memory.faces.browse import Browse
-from hyrecall.memory.hypergraph import ahm_recall, hm_recall
 from hyrecall.memory.memory import Memory
-from hyrecall.memory.notes import Note, NoteHit, NoteHits, Notes
 from hyrecall.memory.recall.audience import EVERYONE, Partition
-from hyrecall.memory.recall.redis_sessions import RedisSessions
 from hyrecall.memory.sql.codec import DamageWarning
 from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.store import AUTO
@@ -67,22 +62,13 @@ __all__ = [
     "Matches",
     "Memory",
     "MemorySync",
-    "Note",
-    "NoteHit",
-    "NoteHits",
-    "Notes",
     "Participant",
     "Partition",
     "QueryFeedback",
     "ReadPolicy",
     "ReadPolicyFault",
     "Reading",
-    "RedisSessions",
     "Remembered",
     "SessionTracker",
-    "VectorStore",
     "Version",
-    "ahm_recall",
-    "default_recall_scored",
-    "hm_recall",
 ]

@@ -166,7 +166,7 @@ class MemorySync(NamedMethods):
             embedder's own ``timeout`` for ``recipes.l0``, else 1.5 and 5.
         sessions : SessionTracker, optional
             Where conversations are kept; default: in the store, for 24 hours. ``InProcessSessions``
-            and ``RedisSessions`` keep them elsewhere.
+            and :class:`hyrecall.systems.hypergraph.RedisSessions` keep them elsewhere.
         snapshot_every : int, default 10,000
             After so many changes, at least 1, the index is saved.
         device : str, default "cpu"

@@ -6,8 +6,9 @@ A request goes guards -> caller -> route -> store or index, and its reply the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,18 +21,25 @@ from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
-from hyrecall.serve import doors, errors, metrics, page
+from hyrecall.serve import errors, metrics, page
 from hyrecall.serve.guards import FairSemaphore, ServiceGuard
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import AnyIndex, ServedIndex
 from hyrecall.serve.routes import arrow_recall, export, health, index_recall, recall, verbs
-from hyrecall.serve.routing import EncodedPaths
+from hyrecall.serve.routing import EncodedPaths, Router
 from hyrecall.serve.tokens import TokenFile
 
 _OF_A_STORE = (
     *(recall.router, arrow_recall.store_router, verbs.router, export.browse_router, export.router),
 )
 _OF_AN_INDEX = (index_recall.router, arrow_recall.index_router)
+_SYSTEMS = ("hypergraph", "honeycomb", "hebb", "mem0")
+
+
+def _of_systems() -> Iterator[Router]:
+    """Return the routes that published systems document, for an app over a store."""
+    for name in _SYSTEMS:
+        yield from import_module(f"hyrecall.systems.{name}.routes").ROUTERS
 
 
 @check_objects
@@ -98,7 +106,7 @@ def create_app(
     state.memory = served if isinstance(served, Memory) else None
     state.index = served if isinstance(served, Index | ShardedIndex) else None
     errors.install(app)
-    of_it = (*_OF_A_STORE, *doors.ROUTERS) if state.index is None else _OF_AN_INDEX
+    of_it = (*_OF_A_STORE, *_of_systems()) if state.index is None else _OF_AN_INDEX
     for router in (health.router, recall.info_router, *of_it, page.router()):
         # include_router() would build the models of every route again, in an app's first request.
         app.router.routes.extend(router.routes)

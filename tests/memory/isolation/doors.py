@@ -19,17 +19,17 @@ from hyrecall.memory import (
     InProcessSessions,
     Memory,
     MemorySync,
-    RedisSessions,
     SessionTracker,
-    VectorStore,
 )
-from hyrecall.memory.backends import (
+from hyrecall.systems.hypergraph import RedisSessions
+from hyrecall.systems.loom import (
     AutoExtract,
     ChromaMemory,
     Lazy,
     PostgresMemory,
     RecallOnly,
     RedisMemory,
+    VectorStore,
 )
 from memory.isolation.world import AGENTS, PAST, WORDS, Viewer, World, past
 from memory.stores import HOUR, NOON

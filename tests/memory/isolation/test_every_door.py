@@ -15,7 +15,8 @@ import hyrecall.memory
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import HyrecallError
-from hyrecall.memory import MemorySync, backends
+from hyrecall.memory import MemorySync
+from hyrecall.systems import hypergraph, l0, loom
 from memory.isolation.doors import (
     CASES,
     DATA,
@@ -42,9 +43,8 @@ from memory.isolation.world import (
     told,
 )
 from memory.stores import DIM, HOUR, NOON, folder
-from seams import Memory, Notes, browse, changing, episode_by_id, notes, recalling, view
+from seams import Memory, Notes, browse, changing, episode_by_id, recalling, view
 from seams import audience_module as audience
-from seams import memory_hypergraph_module as hypergraph
 
 pytestmark = pytest.mark.filterwarnings("ignore::hyrecall.memory.data.types.IsolationWarning")
 
@@ -105,7 +105,7 @@ def test_every_door_has_a_case() -> None:
 
 def test_every_public_name_is_a_door_that_is_known_or_none() -> None:
     kinds = {kind.__name__ for kind in (*FACES, *OTHERS)}
-    names = {*hyrecall.memory.__all__, *backends.__all__, *notes.__all__, *hypergraph.__all__}
+    names = {*hyrecall.memory.__all__, *loom.__all__, *l0.__all__, *hypergraph.__all__}
     assert names - kinds - DATA - FUNCTIONS == {"ahm_recall", "hm_recall"}
 
 

@@ -87,6 +87,15 @@ async def test_F16_the_pages_curl_has_the_pages_reply() -> None:
         assert ids(found) == [one.episode.id for one in same]
 
 
+async def test_a_store_of_another_recipe_answers_if_it_has_hebbs_analyzer() -> None:
+    for analyzer, status in ((None, 409), ("porter", 200)):
+        async with served(recipes.default, analyzer=analyzer) as house:
+            kept = await house.post("/api/v1/memories", {"content": "tea at four"}, 201)
+            found = await house.post("/api/v1/search", {"query": "teas"}, status)
+            ids = [one["memory"]["id"] for one in found.get("results", [])]
+            assert ids == [kept["id"]] * (status == 200)
+
+
 async def test_F16_what_a_search_may_be() -> None:
     async with served(recipes.hebb) as house:
         for n in range(12):

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
 from hyrecall import recipes
-from hyrecall.memory import hm_recall
 from hyrecall.serve import Caller
+from hyrecall.systems.hypergraph import hm_recall
 from serve.doors.world import HOUSE, Served, bearer, served
 
 PATH = "/api/v1/memory/recall"

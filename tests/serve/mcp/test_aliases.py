@@ -17,9 +17,10 @@ from mcp.client import Client
 
 from hyrecall import recipes
 from hyrecall.errors import OptionError
-from hyrecall.memory import Memory, MemorySync, hm_recall
+from hyrecall.memory import Memory, MemorySync
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
+from hyrecall.systems.hypergraph import hm_recall
 from mcp_world import data_of, refusal_of, text_of
 from seams import KIND, NOTICE, OPS
 

@@ -16,11 +16,12 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 
 from hyrecall import recipes
-from hyrecall.memory import Fact, Memory, ahm_recall
+from hyrecall.memory import Fact, Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server
+from hyrecall.systems.hypergraph import ahm_recall
 from mcp_world import data_of, text_of
-from seams import CallerSession, CallersStore, ToolReply, hypergraph_tools
+from seams import CallerSession, CallersStore, ToolReply, honeycomb_tools, hypergraph_tools
 from seams import mcp_server_module as server
 
 CANARY = "qzxcanaryqzx"
@@ -201,9 +202,9 @@ def test_an_alias_that_ignores_readonly_would_be_caught(
         replace(tool, effect="reads", answer=answer or tool.answer)
         if tool.name == "memory_store"
         else tool
-        for tool in server.SYSTEMS["honeycomb"]
+        for tool in honeycomb_tools.TOOLS
     )
-    monkeypatch.setitem(server.SYSTEMS, "honeycomb", tools)
+    monkeypatch.setattr(honeycomb_tools, "TOOLS", tools)
     assert is_caught(check_readers_change_nothing("honeycomb"))
 
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
@@ -33,7 +34,7 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
-from hyrecall.serve.mcp import file_tools, search_tool, system_tools, verb_tools
+from hyrecall.serve.mcp import file_tools, search_tool, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
@@ -165,13 +166,8 @@ def _first_line(text: str) -> str:
 CALLER: Final = "hyrecall.mcp.caller"
 """The key of an ASGI scope under which a request's caller stands."""
 
-SYSTEMS: Final = {
-    "hypergraph": system_tools.HYPERGRAPH_TOOLS,
-    "l0": system_tools.L0_TOOLS,
-    "honeycomb": system_tools.HONEYCOMB_TOOLS,
-    "hebb": system_tools.HEBB_TOOLS,
-}
-"""The tools that other systems document, by the recipe which a store has to serve for them."""
+SYSTEMS: Final = ("hypergraph", "l0", "honeycomb", "hebb")
+"""The systems that document tools; a store has to serve the recipe of that name for them."""
 
 _OWN: Final = (*verb_tools.TOOLS, *search_tool.TOOLS, *file_tools.TOOLS)
 _FAMILIES: Final = {"hypergraph_regex": "hypergraph"}
@@ -279,7 +275,7 @@ def _tools(memory: Memory, systems: Iterable[str] | None) -> Iterable[Tool]:
         if name not in served:
             wish = f"systems whose recipe shares an index with {own}"
             raise error(OptionError, "systems", wish, name)
-        yield from SYSTEMS[name]
+        yield from import_module(f"hyrecall.systems.{name}.tools").TOOLS
 
 
 @dataclass
@@ -332,14 +328,15 @@ class _Answers:
         self, context: _Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call of a tool; an error of the tool is a result with ``isError``."""
+        name = params.name if params.name in self.tools else "a call"  # for the log
         try:
             reply = await self.gate.run(lambda: self._answer(context, params))
         except HyrecallError as fault:
-            return _refused(_told(fault, params.name))
+            return _refused(_told(fault, name))
         except BusyError as fault:
             return _refused(f"BusyError: {fault}")
         except Exception as fault:
-            return _refused(_internal(fault, params.name))
+            return _refused(_internal(fault, name))
         data = reply.data
         if not isinstance(data, dict):
             data = data.model_dump(mode="json", by_alias=True)
@@ -413,7 +410,7 @@ def _told(fault: HyrecallError, where: str) -> str:
     kind = type(fault).__name__
     is_callers = isinstance(fault, ValueError | TypeError | LookupError)
     if not is_callers:
-        _log.error("%s failed: %s", where if where in _NAMES else "a call", kind)
+        _log.error("%s failed: %s", where, kind)
         what = (
             "cannot take the call now"
             if isinstance(fault, StoreError | StoreBusyError)
@@ -430,14 +427,8 @@ def _internal(fault: Exception, where: str) -> str:
     while trace is not None:
         place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
-    name = where if where in _NAMES else "a call"
-    _log.error("%s failed: %s at %s", name, type(fault).__name__, place)
+    _log.error("%s failed: %s at %s", where, type(fault).__name__, place)
     return "InternalError: an internal error; the log of the server says more"
-
-
-_NAMES: Final = frozenset(tool.name for tools in (_OWN, *SYSTEMS.values()) for tool in tools) | {
-    "resources/list", "resources/read",
-}  # fmt: skip
 
 
 def _protocol_error(fault: Exception, where: str) -> MCPError:

@@ -13,16 +13,21 @@ from typing import Any, Final
 
 from hyrecall.base.arguments import check_keywords, check_objects
 from hyrecall.errors import NotFoundError, OptionError, error
-from hyrecall.memory.changing import Remembered
-from hyrecall.memory.data.matches import Degradation
-from hyrecall.memory.data.types import Episode, EpisodeMatch, check_id, checked
+from hyrecall.memory import (
+    EVERYONE,
+    Degradation,
+    Episode,
+    EpisodeMatch,
+    MemorySync,
+    Partition,
+    Remembered,
+)
+from hyrecall.memory.data.types import check_id, checked
 from hyrecall.memory.faces.transfer import NOTE
-from hyrecall.memory.recall.audience import EVERYONE, Partition
 from hyrecall.memory.recall.call import read_text
-from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import l0
 
-__all__ = ["Note", "NoteHit", "Notes"]
+__all__ = ["Note", "NoteHit", "NoteHits", "Notes"]
 
 KIND: Final = NOTE
 SNIPPET_WORDS: Final = 12

@@ -1,7 +1,6 @@
 """Hebb Mind's routes: search, memories and their state, with its shapes.
 
-A partition of Hebb is the ``kind`` of a memory: a label that narrows what a user sees. The graph
-of tags is in :mod:`hyrecall.serve.doors.hebb`.
+A partition of Hebb is the ``kind`` of a memory: a label that narrows what a user sees.
 """
 
 from __future__ import annotations
@@ -15,16 +14,12 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from hyrecall.ask.filters import Filter
-from hyrecall.base.version import __version__
+from hyrecall import Filter, __version__
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import hebb
 from hyrecall.serve.bodies import Whole
-from hyrecall.serve.documented import MOST_CHARACTERS, NOTHING, PARTITION, as_results, shown
-from hyrecall.serve.documented import MOST_OF_HEBB as MOST
-from hyrecall.serve.doors.shapes import BY_REST, ERRORS, tell_degraded
 from hyrecall.serve.errors import check_lists, check_query, check_size, options_of
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
@@ -36,6 +31,15 @@ from hyrecall.serve.scoped_store import (
     memory_of,
     require,
 )
+from hyrecall.systems.hebb.replies import (
+    MOST,
+    MOST_CHARACTERS,
+    NOTHING,
+    PARTITION,
+    as_results,
+    shown,
+)
+from hyrecall.systems.route_shapes import BY_REST, ERRORS, tell_degraded
 
 router = Router(tags=["hebb"], responses=ERRORS)
 
@@ -444,3 +448,6 @@ async def path(
 async def export(scope: ReadScope, request: Request) -> dict[str, Any]:
     """Return all tags and edges."""
     return await _graph(request, scope, lambda graph: graph.among(graph.memories))
+
+
+ROUTERS = (router, graph_router)

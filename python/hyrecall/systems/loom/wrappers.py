@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, cast
 
-from hyrecall.memory.backends.neutral_scores import scored_of
-from hyrecall.memory.data.types import Episode, EpisodeMatch, Fact
+from hyrecall.memory import Episode, EpisodeMatch, Fact
+from hyrecall.systems.loom.neutral_scores import scored_of
 
 T_ = TypeVar("T_")
 

@@ -13,12 +13,11 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from hyrecall.ask.filters import Filter
+from hyrecall import Filter
 from hyrecall.base.progress import ROOM
 from hyrecall.memory import Episode, Version
 from hyrecall.memory.ops import Text
 from hyrecall.serve.bodies import Whole
-from hyrecall.serve.doors.shapes import BY_REST, ERRORS, iso, tell_degraded
 from hyrecall.serve.errors import (
     ServiceError,
     check_lists,
@@ -39,6 +38,7 @@ from hyrecall.serve.scoped_store import (
     memory_of,
     scope_of,
 )
+from hyrecall.systems.route_shapes import BY_REST, ERRORS, iso, tell_degraded
 
 router = Router(tags=["mem0"], responses=ERRORS)
 
@@ -325,3 +325,6 @@ async def delete(id: PathId, scope: WriteScope, request: Request) -> dict[str, s
 async def history(id: PathId, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
     """Return every version of a memory, oldest first; none of one that is not there."""
     return as_history(id, await ScopedStore(memory_of(request), scope).history(id))
+
+
+ROUTERS = (router,)

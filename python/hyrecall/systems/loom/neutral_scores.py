@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall.index import Index
-from hyrecall.memory.data.types import Episode, EpisodeMatch
+from hyrecall import Index, Schema, Text
+from hyrecall.memory import Episode, EpisodeMatch
 from hyrecall.memory.derived.layout import Layout, layout_of
 from hyrecall.memory.recall.audience import AskedBy
 from hyrecall.memory.recall.call import (
@@ -21,7 +21,6 @@ from hyrecall.memory.recall.call import (
     read_text,
 )
 from hyrecall.recipes import loom
-from hyrecall.table.schema import Schema, Text
 
 NEUTRAL = 1.0
 

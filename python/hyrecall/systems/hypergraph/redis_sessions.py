@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hyrecall import Session
 from hyrecall.base.arguments import check_keywords
 from hyrecall.memory.data.sessions import SessionName, still_known
 from hyrecall.memory.sql.codec import from_micros, to_micros
-from hyrecall.stages.session import LONGEST, Session
+from hyrecall.stages.session import LONGEST
 
 if TYPE_CHECKING:
     import redis

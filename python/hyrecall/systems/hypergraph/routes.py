@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from hyrecall.memory import ahm_recall
 from hyrecall.recipes import hypergraph
-from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError, check_query, options_of
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Reader, scoped_store
+from hyrecall.systems.hypergraph.graph_recall import ahm_recall
+from hyrecall.systems.route_shapes import ERRORS
 
 router = Router(tags=["hypergraph"], responses=ERRORS)
 
@@ -65,3 +65,6 @@ async def recall(
         store.memory, body.query, body.session_id, body.max_results, body.force_regex,
         agent=store.scope.agent, **store.scope.names,
     )  # fmt: skip
+
+
+ROUTERS = (router,)

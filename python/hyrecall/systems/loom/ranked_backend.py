@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 from hyrecall.base.arguments import check_keywords, same_arguments
 from hyrecall.base.forks import Birth
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.backends.neutral_scores import check_recall, default_recall_scored, ranked
-from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch, check_user
+from hyrecall.memory import ANONYMOUS, Episode, EpisodeMatch
+from hyrecall.memory.data.types import check_user
 from hyrecall.memory.recall.call import RecallArguments, TimeRange
 from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.writing import check_which
+from hyrecall.systems.loom.neutral_scores import check_recall, default_recall_scored, ranked
 
 if TYPE_CHECKING:
     import redis

@@ -17,22 +17,12 @@ from pydantic.alias_generators import to_camel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hyrecall.ask.recipe import Recipe
+from hyrecall import Dedup, Recency, Rerank
 from hyrecall.memory import Browse
 from hyrecall.memory.ops import Text
+from hyrecall.recipe import Recipe
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.bodies import Whole
-from hyrecall.serve.documented import (
-    LIMIT,
-    MOST,
-    MOST_TOKENS,
-    MemoryType,
-    as_changed,
-    as_memory,
-    as_recall,
-    as_stored,
-)
-from hyrecall.serve.doors.shapes import ERRORS
 from hyrecall.serve.errors import ServiceError, check_query, error_response, options_of
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
@@ -44,9 +34,17 @@ from hyrecall.serve.scoped_store import (
     memory_of,
     narrow,
 )
-from hyrecall.stages.age import Recency
-from hyrecall.stages.dedup import Dedup
-from hyrecall.stages.rerank import Rerank
+from hyrecall.systems.honeycomb.replies import (
+    LIMIT,
+    MOST,
+    MOST_TOKENS,
+    MemoryType,
+    as_changed,
+    as_memory,
+    as_recall,
+    as_stored,
+)
+from hyrecall.systems.route_shapes import ERRORS
 
 router = Router(prefix="/api/memories", tags=["honeycomb"], responses=ERRORS)
 
@@ -393,3 +391,6 @@ async def classify(scope: ReadAgent, request: Request, path: str | None = None) 
 async def refuse(who: Reader, path: str) -> Response:
     """Refuse every write, and name the routes that write."""
     return error_response(405, "MethodNotAllowed", READ_ONLY, {"Allow": "GET"})
+
+
+ROUTERS = (router, browse_router)

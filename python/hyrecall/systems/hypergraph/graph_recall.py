@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from hyrecall.base.arguments import as_int, check_keywords, check_object
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.matches import Matches
-from hyrecall.memory.data.types import Episode, flag
-from hyrecall.memory.memory import Memory
+from hyrecall.memory import Episode, Matches, Memory, MemorySync
+from hyrecall.memory.data.types import flag
 from hyrecall.memory.recall.call import read_text
-from hyrecall.memory.sync import MemorySync
 from hyrecall.recipes import hypergraph, hypergraph_regex
 
 __all__ = ["ahm_recall", "hm_recall"]

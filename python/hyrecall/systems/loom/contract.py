@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory.data.types import ANONYMOUS, Episode, EpisodeMatch
+from hyrecall.memory import ANONYMOUS, Episode, EpisodeMatch
 
 __all__ = ["MemoryContract"]
 
@@ -44,7 +44,7 @@ class MemoryContract:
 
     Examples
     --------
-    >>> from hyrecall.memory.backends.neutral_scores import check_recall, ranked
+    >>> from hyrecall.systems.loom.neutral_scores import check_recall, ranked
     >>> class Listed:
     ...     def __init__(self, episodes):
     ...         self._episodes = episodes

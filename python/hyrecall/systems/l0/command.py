@@ -1,4 +1,4 @@
-"""``hyrecall ltm`` and ``hyrecall hm``: the commands of l0-memory and HyperMemory."""
+"""``hyrecall ltm``: the commands of l0-memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from hyrecall.base.arguments import home_path
-from hyrecall.base.text_tables import Column, Row, TextLine, clean
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.memory_options import (
-    AsJson,
-    Org,
-    StorePath,
-    User,
-    Workspace,
     bar,
     given_text,
     now_ready,
@@ -28,20 +22,12 @@ from hyrecall.cli.memory_options import (
     tell_reasons,
 )
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import one_line, print_json, print_table, say
-from hyrecall.errors import (
-    DTypeError,
-    HyrecallError,
-    NotFoundError,
-    OptionError,
-    StoreBusyError,
-    StoreNotFoundError,
-    WriterBusyError,
-    error,
-)
+from hyrecall.cli.show import print_json, say
+from hyrecall.errors import NotFoundError, error
 
 if TYPE_CHECKING:
-    from hyrecall.memory import Degradation, MemorySync, Notes, Remembered
+    from hyrecall.memory import Degradation, MemorySync, Remembered
+    from hyrecall.systems.l0.notes import Notes
 
 
 _VARIABLES = (
@@ -115,7 +101,8 @@ class _NotesLocation:
     @contextmanager
     def notes(self, *, makes: bool = False, read_only: bool = False) -> Iterator[_Open]:
         """Open the store; its keeper looks through all scopes."""
-        from hyrecall.memory import EVERYONE, Notes
+        from hyrecall.memory import EVERYONE
+        from hyrecall.systems.l0.notes import Notes
 
         with opened(self.path, recipe="l0", makes=makes, read_only=read_only) as memory:
             yield _Open(now_ready(memory), Notes(memory, scopes=EVERYONE))
@@ -298,121 +285,3 @@ def _pin(place: _NotesLocation, key: str, *, pinned: bool) -> None:
         store.shown(key, place.scope)  # a note, not another memory
         store.memory.pin(key, user_id=place.scope, pinned=pinned)
         print_json(store.shown(key, place.scope))
-
-
-# ---- ``hyrecall hm recall``: HyperMemory's command, with its options and exit codes ----
-
-NOT_FOUND, REJECTED, NO_ANSWER = 5, 6, 9
-
-_CODES = (
-    ("0", "Success, also if nothing was found."),
-    ("1", "Another error."),
-    ("2", "The command line is wrong, or an extra is not installed."),
-    (str(NOT_FOUND), "There is no store at the path."),
-    (str(REJECTED), "The query, the pattern or a value was refused."),
-    (str(NO_ANSWER), "Another process holds the store and does not answer in time."),
-)
-
-
-class _HmCommands(Group):
-    """The group ``hm``; its help lists the exit codes."""
-
-    notes = (("Exit codes", _CODES),)
-
-
-hm = typer.Typer(
-    name="hm",
-    cls=_HmCommands,
-    help="Recall nodes and the edges between them, as HyperMemory's command does.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-
-@hm.callback()
-def _group() -> None:
-    """Keep the name of the command, of which there is only one."""
-
-
-@contextmanager
-def _own_codes() -> Iterator[None]:
-    """Show an error of the library, and end with HyperMemory's exit code for it."""
-    kinds: tuple[tuple[type[HyrecallError], int], ...] = (
-        (StoreNotFoundError, NOT_FOUND),
-        (NotFoundError, NOT_FOUND),
-        (WriterBusyError, NO_ANSWER),
-        (StoreBusyError, NO_ANSWER),
-        (OptionError, REJECTED),
-        (DTypeError, REJECTED),
-    )
-    try:
-        yield
-    except HyrecallError as fault:
-        code = next((code for kind, code in kinds if isinstance(fault, kind)), None)
-        if code is None:
-            raise  # the app shows it, as of any command
-        say(f"error: {one_line(fault)}")
-        raise typer.Exit(code) from None
-
-
-@hm.command(cls=Command)
-def recall(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Words, or a pattern (RE2) with --force-regex.")
-    ],
-    most: Annotated[
-        int,
-        typer.Option("-n", "--max-results", metavar="N", help="The most nodes, from 1 to 50."),
-    ] = 10,
-    force_regex: Annotated[
-        bool, typer.Option("--force-regex", help="Read the query as a pattern.")
-    ] = False,
-    session_id: Annotated[
-        str,
-        typer.Option(
-            "--session-id", metavar="ID", help="The conversation: what it met ranks higher."
-        ),
-    ] = "default",
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    as_json: AsJson = False,
-) -> None:
-    """Recall nodes; the call is recorded in its conversation."""
-    from hyrecall.memory.hypergraph import MOST_RESULTS, hm_recall
-
-    if not 1 <= most <= MOST_RESULTS:
-        raise typer.BadParameter(f"expected 1 to {MOST_RESULTS}", param_hint="-n")
-    place: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
-    with _own_codes(), opened(path, recipe="hypergraph") as memory:
-        ready: MemorySync = now_ready(memory)
-        answer = hm_recall(ready, query, session_id, most, force_regex, **place)
-    for reason in answer["metadata"]["degraded"]:
-        say(f"note: degraded: {reason}")
-    if as_json:
-        print_json(answer)
-    elif answer["results"]:
-        _print(answer)
-    else:
-        say("note: no nodes")
-
-
-_COLUMNS = (
-    Column("rank", "right"), Column("key", style="key"), Column("type"), Column("score", "right"),
-)  # fmt: skip
-
-
-def _print(answer: dict[str, Any]) -> None:
-    """Write the nodes to stdout, each with its description and its neighbours below."""
-    rows = []
-    for rank, node in enumerate(answer["results"], 1):
-        cells = [str(rank), clean(node["key"]), clean(node["type"]), f"{node['score']:.6f}"]
-        below = [TextLine(clean(node["description"]))]
-        below += [
-            TextLine(f"{clean(near['rel'] or 'beside')}: {clean(near['key'])}")
-            for near in node["expansion_context"]
-        ]
-        rows.append(Row(cells, below))
-    print_table(_COLUMNS, rows)

@@ -11,10 +11,12 @@ import numpy as np
 
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.base.forks import free_in_children
-from hyrecall.embed.protocol import Embedder, check_vectors, composed
+from hyrecall.embed import Embedder, check_vectors
+from hyrecall.embed.protocol import composed
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
-from hyrecall.memory.backends.neutral_scores import Rows, check_recall, ranked
-from hyrecall.memory.data.types import Episode, checked
+from hyrecall.memory import Episode
+from hyrecall.memory.data.types import checked
+from hyrecall.systems.loom.neutral_scores import Rows, check_recall, ranked
 
 __all__ = ["FoundText", "VectorStore"]
 

@@ -1,0 +1,1 @@
+"""Hebb Mind: its routes and its tools."""

@@ -1,0 +1,1 @@
+"""Honeycomb: its routes and its tools."""

@@ -1,0 +1,1 @@
+"""The routes of mem0's self-hosted server."""
