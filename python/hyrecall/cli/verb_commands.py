@@ -180,8 +180,10 @@ def _options_named(known: Mapping[str, Argument], words: tuple[str, ...]) -> Ite
     except HyrecallError as fault:
         name, colon, rest = str(fault).partition(":")
         if name in known and name not in words:
-            flag = "--" + name.removesuffix("s" if _is_many(known[name]) else "")
-            fault.args = (f"{flag.replace('_', '-')}{colon}{rest}",)
+            flag = name.removesuffix("s" if _is_many(known[name]) else "").replace("_", "-")
+            fault.args = (f"--{flag}{colon}{rest}",)
+        elif name in _SCOPE:
+            fault.args = (f"--{_SCOPE[name][0]}{colon}{rest}",)
         raise
 
 

@@ -158,7 +158,7 @@ _WORDS: Final = {
     "pinned": "Whether it is pinned: recipe l0 ranks it first among equals.",
     "tags": "Words to file it under.",
     "metadata": "More data to keep.",
-    "visibility": "global: agents of the workspace may read it, by their policy.",
+    "visibility": "Who may read it: its user, or agents of the workspace too, by their policy.",
     "reason": "Why; it is kept in the history.",
     "agent": "The agent's name.",
     "filter": "Only memories with these attributes and keys of the metadata: "
@@ -174,7 +174,7 @@ _WORDS: Final = {
 }
 """What is said of fields of a memory, and of arguments that a docstring does not explain."""
 
-_FOR_PYTHON: Final = re.compile(r"As in |Each in |In \[|\d")
+_FOR_PYTHON: Final = re.compile(r"As in |Each in |In \[|\d|JSON")
 """How words begin that say to a caller in Python what JSON and its schema say by themselves."""
 
 _IN_PYTHON = ("embed_timeout", "created_at", "recipe", "vectors", "progress")
@@ -317,7 +317,12 @@ OPS: Final[dict[str, Op]] = {
         ),
         Op(
             name="link", effect="adds", rest="POST /links", title="Connect memories",
-            out={"agent": "*"}, example={"participants": ["m1", "m2"], "relationship": "causes"},
+            out={"agent": "*"}, words={
+                "id": "Its id; default: a random one.",
+                "participants": "Ids of memories, two or more; their order is kept. One that is "
+                "not there may come later.",
+            },
+            example={"participants": ["m1", "m2"], "relationship": "causes"},
         ),
         Op(
             name="unlink", effect="removes", rest="DELETE /links/{id}", title="Remove an edge",
@@ -329,6 +334,7 @@ OPS: Final[dict[str, Op]] = {
         Op(
             name="remember_fact", effect="adds", rest="POST /facts", title="Keep a fact",
             out={"agent": "*"}, made_of=Fact, shows="*",
+            words={"id": "Its id; default: a random one."},
             example={"subject": "replica", "predicate": "runs in", "object": "Oslo"},
         ),
         Op(

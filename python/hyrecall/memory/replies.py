@@ -15,20 +15,20 @@ from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.view import View
 
 
-class Reply(BaseModel):
+class VerbReply(BaseModel):
     """Base of replies."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Reason(Reply):
+class Reason(VerbReply):
     """Why a reply holds less than it could."""
 
     reason: str
     detail: str
 
 
-class Changed(Reply):
+class Changed(VerbReply):
     """What was written: it is on the disk."""
 
     id: str
@@ -43,13 +43,13 @@ class MemoryReply(Episode):
     valid_to: datetime | None = Field(description="When the fact that it is ends; null: never.")
 
 
-class MemoriesReply(Reply):
+class MemoriesReply(VerbReply):
     """Memories, newest first."""
 
     items: list[MemoryReply]
 
 
-class VersionReply(Reply):
+class VersionReply(VerbReply):
     """One state of a memory."""
 
     version: int
@@ -60,63 +60,63 @@ class VersionReply(Reply):
     episode: Episode | None = Field(description="Null: the memory was deleted.")
 
 
-class HistoryReply(Reply):
+class HistoryReply(VerbReply):
     """The versions of a memory, oldest first."""
 
     items: list[VersionReply]
 
 
-class LinksReply(Reply):
+class LinksReply(VerbReply):
     """The edges of a memory, in the order in which they were added."""
 
     items: list[Edge]
 
 
 _fields: Any = {name: (one.annotation, one) for name, one in Fact.model_fields.items()}
-FactReply: Any = create_model("FactReply", __base__=Reply, text=(str, ...), **_fields)
+FactReply: Any = create_model("FactReply", __base__=VerbReply, text=(str, ...), **_fields)
 """A fact, and what it says as a sentence."""
 
 
-class FactsReply(Reply):
+class FactsReply(VerbReply):
     """Facts, and why there may be more."""
 
-    items: list[FactReply]  # type: ignore[valid-type]
+    items: list[FactReply]
     degraded: bool
     reasons: list[Reason]
 
 
-class ForgottenReply(Reply):
+class ForgottenReply(VerbReply):
     """How many memories were forgotten."""
 
     forgotten: int
 
 
-class PinnedReply(Reply):
+class PinnedReply(VerbReply):
     """Whether a memory is pinned."""
 
     id: str
     pinned: bool
 
 
-class UnlinkedReply(Reply):
+class UnlinkedReply(VerbReply):
     """Whether the edge was there."""
 
     unlinked: bool
 
 
-class NotedReply(Reply):
+class NotedReply(VerbReply):
     """How many of the memories were not known to help with the query."""
 
     new: int
 
 
-class FeedbackReply(Reply):
+class FeedbackReply(VerbReply):
     """Queries, and the memories that helped with each and are there."""
 
     items: list[QueryFeedback]
 
 
-class PolicyReply(Reply):
+class PolicyReply(VerbReply):
     """What an agent may read beside its own memories."""
 
     agent: str

@@ -761,7 +761,7 @@ class MemorySync(NamedMethods):
         kind : str, optional
             Only of this kind. Default: any, facts ("fact") too.
         tags : sequence of str, optional
-            One of them is enough.
+            Only with one of these tags.
         pinned : bool, optional
             Only pinned ones, or only others.
         filter, metadata, since, until : optional

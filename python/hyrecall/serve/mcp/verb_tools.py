@@ -69,6 +69,7 @@ def _tool(op: Op) -> Tool:
     shape = REPLIES[op.name][0]
     is_list = "items" in shape.model_fields
     base = Structure if op.effect != "reads" else Previews if is_list else StoredTexts
+    takes: Any = model_of(op, "mcp", Arguments)
     returns: Any = create_model(f"{shape.__name__}OfTool", __base__=(base, shape))
 
     async def reply(session: CallerSession, given: Arguments) -> ToolReply:
@@ -84,7 +85,7 @@ def _tool(op: Op) -> Tool:
         return ToolReply(data, _TEXTS.get(op.name))
 
     return Tool(
-        op.name, op.title, words_of(op), model_of(op, "mcp", Arguments), returns, op.effect,
+        op.name, op.title, words_of(op), takes, returns, op.effect,
         reply, op.is_repeatable, op.shows == "*",
     )  # fmt: skip
 

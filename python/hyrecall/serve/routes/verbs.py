@@ -36,11 +36,11 @@ _MISSING: Final[dict[int | str, dict[str, Any]]] = {
 _TAKEN: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The id is taken."}}
 
 
-class _Query(BaseModel):
+class _VerbQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
 
-class _Body(BaseModel):
+class _VerbBody(BaseModel):
     model_config = ConfigDict(
         extra="forbid", strict=True, hide_input_in_errors=True, allow_inf_nan=False
     )
@@ -50,7 +50,7 @@ def _asked(op: Op, in_path: tuple[str, ...], *, in_query: bool) -> type[BaseMode
     """Return the model of a request's query string or body: the scope, and the arguments."""
     scope: Any = dict.fromkeys(op.scope, (str | None, None))
     base: Any = create_model(
-        f"Scope{op.name.title()}", __base__=_Query if in_query else _Body, **scope
+        f"Scope{op.name.title()}", __base__=_VerbQuery if in_query else _VerbBody, **scope
     )
     if op.example:
         base.model_config["json_schema_extra"] = {"examples": [dict(op.example)]}
@@ -73,7 +73,7 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
         given |= {name: getattr(asked, name) for name in asked.model_fields_set}
         for right in sorted(op.rights(given)):
             require(who, right)
-        names = narrow(who, {name: given.pop(name, None) for name in op.scope})
+        names: Any = narrow(who, {name: given.pop(name, None) for name in op.scope})
         _check_sizes(options, op, given)
         memory = memory_of(request)
         store = CallersStore(memory._sync, replace(who, **names))
@@ -131,7 +131,7 @@ router: Final = _router()
 _One: Any = _asked(OPS["remember"], (), in_query=False)
 
 
-class MemoriesBody(_Body):
+class MemoriesBody(_VerbBody):
     """Several memories to keep, all or none."""
 
     model_config = ConfigDict(
@@ -140,7 +140,7 @@ class MemoriesBody(_Body):
         }
     )
 
-    episodes: list[_One]  # type: ignore[valid-type]
+    episodes: list[_One]
 
 
 @router.post(
