@@ -284,7 +284,7 @@ NAMES = {
     "hyrecall.serve.mcp.server": "BusyError CallLimiter SYSTEMS",
     "hyrecall.serve.mcp.session": "CallerSession",
     "hyrecall.serve.verbs": "CallersStore",
-    "hyrecall.memory.ops": "OPS",
+    "hyrecall.memory.ops": "OPS arguments",
     "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (

@@ -194,7 +194,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("text: expected a str", -1, 3),
         option("text: expected valid Unicode", LONE),
     ],
-    "*.remember *.update": [
+    "*.remember *.supersede *.update": [
         dtype("pinned: expected a valid boolean", None, [3]),
         option("pinned: expected a valid boolean, unable to interpret input", "x", -1),
         option("source: expected 1 to 512 bytes, not blank, without NUL", ""),
@@ -231,7 +231,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("vector: expected a row of numbers", "x", object),
         option("vector: expected one row of numbers", -1, 3),
     ],
-    "*MemorySync.remember MemorySync.update": [
+    "*MemorySync.remember MemorySync.supersede MemorySync.update": [
         dtype("input: expected a valid string", 3),
         option("importance: expected less than or equal to 10", 11),
         option("importance: expected a valid number", "high"),
@@ -246,6 +246,10 @@ ROWS: dict[str, list[Row]] = {
         option("metadata: expected JSON, got NaN or", {"a": INF}),
         dtype("metadata: expected a valid dictionary", 5),
         option("kind: expected 1 to 512 bytes", ""),
+    ],
+    "MemorySync.supersede": [
+        option("new_id: expected 1 to 512 bytes, not blank, without NUL", ""),
+        dtype("new_id: expected a str", 3),
     ],
     "*MemorySync.update": [
         option("text: expected no other field beside valid_to", -1, "x", of="valid_to"),

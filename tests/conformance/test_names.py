@@ -19,6 +19,7 @@ import pytest
 from conformance.store_doors import ROUTES, CommandLine, Mcp, Rest
 from hyrecall import Index
 from hyrecall.memory import AgentMemorySync, Browse, Episode, Fact, Memory, MemorySync
+from seams import OPS, arguments
 
 Arguments = Mapping[str, Any]
 """The names of the arguments, each with its default: None where the door states none."""
@@ -162,6 +163,20 @@ def differences(
             elif name not in RECORDS.get(verb, ()):
                 wrong.append(f"{where} is no argument in Python")
     return wrong, met
+
+
+def test_an_agents_view_takes_what_the_table_says() -> None:
+    for op in OPS.values():
+        method = getattr(AgentMemorySync, op.name, None)
+        assert (method is not None) == (op.is_at("agent") and "user_id" in op.scope), op.name
+        if method is None:
+            continue
+        given = inspect.signature(method).parameters
+        known = arguments(op, "agent")
+        own = {"self", "embed_timeout", "created_at"}
+        assert set(given) - own == set(known), op.name
+        needed = {name for name, one in given.items() if one.default is one.empty} - own
+        assert needed == {name for name, one in known.items() if one.is_needed}, op.name
 
 
 def in_python(verb: str) -> Arguments:

@@ -225,7 +225,9 @@ def supersede(
     store, by = view.store, view.by
     check_id("id", key)
     own = {"user_id": by.user, "org": by.org, "workspace": by.workspace}
-    given = {"id" if name == "new_id" else name: value for name, value in fields.items()}
+    given = dict(fields)
+    if "new_id" in given:
+        given["id"] = check_id("new_id", given.pop("new_id"))
     new = episode_of(text, {**given, **own} if isinstance(text, str) else given)
     if (new.user_id, new.org, new.workspace) != (by.user, by.org, by.workspace):
         raise error(OptionError, "text", "an episode of the same user", "another's")
