@@ -23,7 +23,11 @@ def sent(given: Any) -> Any:
     return pickle.loads(pickle.dumps(given))
 
 
-class WireShard(LocalShard):
+class ApartShard(LocalShard):
+    """A shard in this process that is asked by itself, as those of other processes are."""
+
+
+class WireShard(ApartShard):
     """A shard in this process, all of whose questions and answers are sent as to others."""
 
     def statistics(self, request: Request) -> Statistics:
@@ -61,7 +65,9 @@ def add_rows(shards: Sequence[hr.Index], table: pa.Table, where: Sequence[int]) 
         first += n
 
 
-def index_of(shards: Sequence[hr.Index], *, wire: bool) -> ShardedIndex:
+def index_of(
+    shards: Sequence[hr.Index], *, wire: bool, kind: type[LocalShard] = LocalShard
+) -> ShardedIndex:
     """Return shards as one index."""
-    kind = WireShard if wire else LocalShard
+    kind = WireShard if wire else kind
     return ShardedIndex([kind(f"shard {at}", one) for at, one in enumerate(shards)])

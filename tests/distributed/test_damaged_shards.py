@@ -69,6 +69,24 @@ def test_the_other_shards_answer_without_a_damaged_one(
         index.recall(**asked)
 
 
+def test_a_column_that_only_hits_read_is_checked_while_the_others_can_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = saved(tmp_path, monkeypatch)
+    (path,) = paths[1].glob("*-rows*.arrow")
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content.replace(b"teatea", b"teasea", 1))
+    asked: dict[str, Any] = {"vectors": VECTORS[:2], "scope": "ann", "limit": 50}
+    want = hr.Index.open(paths[0], device="cpu").recall(**asked, columns=["text"])
+    with opened(paths) as index:
+        assert not index.recall(**asked).degraded, "nobody reads the column"
+        got = index.recall(**asked, columns=["text"])
+        (told,) = got.trace.degraded
+        assert told.startswith(f"1: {WHY}{path}")
+        assert got.to_arrow().equals(want.to_arrow())
+
+
 @pytest.mark.parametrize("vector", [False, True])
 def test_only_queries_that_need_the_damaged_shard_are_degraded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vector: bool

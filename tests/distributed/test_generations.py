@@ -62,10 +62,18 @@ def gone_with(index: ShardedIndex) -> list[Any]:
     return [weakref.ref(one.index) for one in index.shards if isinstance(one, LocalShard)]
 
 
+def ask_apart(patch: pytest.MonkeyPatch) -> None:
+    """Let shards be asked one by one, by their router, as those of other processes are."""
+    patch.setattr(OpenShards, "joined", lambda _: None)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("joined", [False, True])
 def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joined: bool
 ) -> None:
+    if not joined:
+        ask_apart(monkeypatch)
     folder = make(tmp_path, 1)
     with opened(folder) as index, Askers(index, [want(1), want(2), want(3)]) as askers:
         for seed, n_shards in ((2, 5), (3, 1)):
@@ -87,7 +95,10 @@ def test_replies_of_recalls_beside_rebalancings_and_builds_are_of_one_generation
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [ShardsFirst, RouterFirst])
 @pytest.mark.parametrize("change", ["rebalanced", "built anew"])
-def test_an_exchange_in_two_steps_is_seen(tmp_path: Path, bug: Any, change: str) -> None:
+def test_an_exchange_in_two_steps_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bug: Any, change: str
+) -> None:
+    ask_apart(monkeypatch)
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         index.__class__ = bug
@@ -105,20 +116,29 @@ def test_an_exchange_in_two_steps_is_seen(tmp_path: Path, bug: Any, change: str)
             reload()
 
 
-def held_recall(index: ShardedIndex, meanwhile: Callable[[], None]) -> pa.Table:
-    """Do something while a recall stands between its first question and the second."""
-    counted, go_on = threading.Event(), threading.Event()
-    first = index.shards[0]
-    assert isinstance(first, LocalShard)
-    count = first.statistics
+def held_recall(
+    index: ShardedIndex, meanwhile: Callable[[], None], *, joined: bool = False
+) -> pa.Table:
+    """Do something while a recall stands between its first question and the second.
 
-    def held(request: Any) -> Any:
-        found = count(request)
+    ``joined``: while it stands before its only one, to the joined state of all shards.
+    """
+    counted, go_on = threading.Event(), threading.Event()
+    now, first = index._now, index.shards[0]
+    assert isinstance(first, LocalShard)
+    ask_first: Callable[..., Any] = now.joined if joined else first.statistics
+
+    def held(*request: Any) -> Any:
+        found = ask_first(*request)
         counted.set()
         assert go_on.wait(SECONDS)
         return found
 
-    vars(first)["statistics"] = held
+    if joined:
+        vars(now)["joined"] = held
+    else:
+        vars(now)["joined"] = lambda: None
+        vars(first)["statistics"] = held
     replies: list[Any] = []
 
     def ask() -> None:
@@ -141,7 +161,8 @@ def held_recall(index: ShardedIndex, meanwhile: Callable[[], None]) -> pa.Table:
     return reply
 
 
-def test_a_recall_ends_with_the_generation_it_began_with(tmp_path: Path) -> None:
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_recall_ends_with_the_generation_it_began_with(tmp_path: Path, joined: bool) -> None:
     folder = make(tmp_path, 1)
     with opened(folder) as index:
         old = gone_with(index)
@@ -151,7 +172,7 @@ def test_a_recall_ends_with_the_generation_it_began_with(tmp_path: Path) -> None
             index.reload()
             assert reply_of(index).equals(want(2)), "other recalls are answered by the new one"
 
-        assert held_recall(index, reload).equals(want(1))
+        assert held_recall(index, reload, joined=joined).equals(want(1))
         gc.collect()  # of what held the recall
         assert not any(one() for one in old), "an old shard is still open"
         assert reply_of(index).equals(want(2))

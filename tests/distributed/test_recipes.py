@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from distributed.placement import index_of, laid_out
+from distributed.placement import ApartShard, index_of, laid_out
 from hyrecall.arms import Listed, Newest, Regex
 from hyrecall.distributed import ShardedIndex
 from hyrecall.recipe import Dense, Fill, Lexical, Recipe, TieBreak
@@ -69,15 +69,17 @@ def documents(seed: int, n: int = 60) -> pa.Table:
 class World:
     one: hr.Index
     shards: ShardedIndex
+    joined: ShardedIndex
 
     def same(self, **options: Any) -> int:
-        """Both give the same bytes; return how many hits there were."""
+        """All give the same bytes; return how many hits there were."""
         want = self.one.recall(now=NOW, **options)
-        got = self.shards.recall(now=NOW, **options)
-        assert ipc_bytes(got.to_arrow()) == ipc_bytes(want.to_arrow()), options
-        assert got.trace.degraded == want.trace.degraded == ()
-        assert [hits.keys for hits in got] == [hits.keys for hits in want]
-        assert set(got.trace.notes) == set(want.trace.notes)
+        for index in (self.shards, self.joined):
+            got = index.recall(now=NOW, **options)
+            assert ipc_bytes(got.to_arrow()) == ipc_bytes(want.to_arrow()), options
+            assert got.trace.degraded == want.trace.degraded == ()
+            assert [hits.keys for hits in got] == [hits.keys for hits in want]
+            assert set(got.trace.notes) == set(want.trace.notes)
         return want.to_arrow().num_rows
 
 
@@ -105,7 +107,8 @@ def indexes(seed: int) -> tuple[hr.Index, list[hr.Index]]:
 def worlds(seeds: Sequence[int], *, wire: bool = True) -> Iterator[World]:
     for seed in seeds:
         one, shards = indexes(seed)
-        yield World(one, index_of(shards, wire=wire))
+        apart = index_of(shards, wire=wire, kind=ApartShard)
+        yield World(one, apart, index_of(shards, wire=False))
 
 
 def asked(seed: int) -> dict[str, Any]:
@@ -239,9 +242,11 @@ def test_a_reranker_that_is_a_function_runs_once_after_the_merge() -> None:
         calls: list[tuple[str, tuple[str, ...]]] = []
         given = asked(3) | {"shaping": (hr.RerankBy(by_length, window=8),)}
         world.one.recall(now=NOW, **given)
-        alone, calls = calls, []
-        world.shards.recall(now=NOW, **given)
-        assert calls == alone
+        alone = calls
+        for index in (world.shards, world.joined):
+            calls = []
+            index.recall(now=NOW, **given)
+            assert calls == alone
         assert world.same(**given) > 0
 
 

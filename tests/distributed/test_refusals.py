@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.placement import ApartShard
 from hyrecall.arms import Newest, related
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from hyrecall.errors import StaleStatisticsError
@@ -56,17 +57,22 @@ def said(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_an_explanation_and_a_text_that_was_not_asked_for() -> None:
-    index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
+@pytest.mark.parametrize("kind", [LocalShard, ApartShard])
+def test_an_explanation_and_a_text_that_was_not_asked_for(
+    shards: list[hr.Index], kind: type[LocalShard]
+) -> None:
+    index = ShardedIndex([kind(str(at), one) for at, one in enumerate(shards)])
     hits = index.recall(**ASKED)
     assert said(hits[0][0].explain).startswith("hits: expected hits of one index, got")
     assert said(hits[0].explain_dropped).startswith("hits: expected hits of one index")
     assert said(lambda: related(hits, "tags")).startswith("hits: expected hits of one index")
     with pytest.raises(AttributeError, match="the text column 'text' is not stored"):
         _ = hits[0][0].text
-    asked = index.recall(**ASKED, columns=["text"])
     one = hr.Index.build(pa.concat_tables([documents(0), documents(6)]), SCHEMA, device="cpu")
-    assert [hit.text for hit in asked[0]] == [hit.text for hit in one.recall(**ASKED)[0]]
+    for more in ({"columns": ["text"]}, {"shaping": (hr.Budget(25),)}):  # a stage reads it, too
+        asked = ASKED | more
+        texts = [[hit.text for hit in every.recall(**asked)[0]] for every in (index, one)]
+        assert texts[0] == texts[1]
 
 
 def test_statistics_and_parts_of_something_else(shards: list[hr.Index]) -> None:
@@ -90,6 +96,8 @@ def test_statistics_and_parts_of_something_else(shards: list[hr.Index]) -> None:
     given = Request(text=["oak"], scope="ann")
     pair = [one.statistics(given) for one in (shards[0], alien)]
     assert "shards with the same schema" in said(lambda: Statistics.sum(pair))
+    mixed = ShardedIndex([LocalShard("a", shards[0]), LocalShard("b", alien)])
+    assert "shards with the same schema" in said(lambda: mixed.recall(text=["oak"], scope="ann"))
     for wrong in (None, "request", object()):
         assert "request: expected a Request" in said(lambda one=wrong: merge(one, parts))
         assert "a Request" in said(lambda one=wrong: shards[0].statistics(one))
@@ -200,15 +208,21 @@ def test_saved_shards_with_the_same_numbers(tmp_path: Any) -> None:
     assert "paths: expected a sequence" in said(lambda: ShardedIndex.open([]))
 
 
-def test_a_thread_that_was_torn_later_is_refused_where_it_counts() -> None:
-    index = ShardedIndex.build([documents(0), documents(6)], SCHEMA, device="cpu")
+def test_a_thread_that_was_torn_later_is_refused_where_it_counts(shards: list[hr.Index]) -> None:
     torn = documents(12).set_column(6, "thread", pa.array(["t0-0"] * 6))
-    index.shards[1].index.add(torn, first_seq=12)  # type: ignore[attr-defined]
+    shards[1].add(torn, first_seq=12)
+    index, joined = (
+        ShardedIndex([kind(str(at), one) for at, one in enumerate(shards)])
+        for kind in (ApartShard, LocalShard)
+    )
     around = (hr.Around((0.2,), thread=0.3),)
     assert "all rows of a thread in one shard" in said(
         lambda: index.recall(**ASKED, shaping=around)
     )
     assert index.recall(**ASKED)[0].keys
+    one = hr.Index.build(pa.concat_tables([documents(0), documents(6), torn]), SCHEMA, device="cpu")
+    got, own = (every.recall(**ASKED, shaping=around) for every in (joined, one))
+    assert ipc_bytes(got.to_arrow()) == ipc_bytes(own.to_arrow())  # in one process it is whole
 
 
 def test_a_failing_add_of_numbers_that_were_given_out(shards: list[hr.Index]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 import hyrecall as hr
 from distributed.placed import placed_index, placed_shards, placement_of
+from distributed.placement import WireShard
 from distributed.planted_routers import ROUTERS
 from distributed.subjects import AroundSubject, ExactSubject, WithThreadsSubject
 from distributed.worlds import CALLS, Route, same_replies
@@ -19,7 +20,7 @@ from hyrecall.distributed import Placement, ShardedIndex
 from laws.checks import LawBroken, tied_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject
-from seams import LocalShard, ShardRouter
+from seams import LocalShard, OpenShards, ShardRouter
 from seams import parts_Counts as Counts
 
 
@@ -73,7 +74,7 @@ WIDE = " ".join(f"a{at:04}" for at in range(1_025))  # more terms than a prefix 
 
 
 @pytest.fixture(scope="module")
-def one_and_shards() -> tuple[hr.Index, ShardedIndex]:
+def one_and_shards() -> tuple[hr.Index, list[ShardedIndex]]:
     """Only the shard of ann's rows refuses to search the prefix "a"."""
     table = pa.table({
         "id": [0, 1, 2, 3], "user": ["ann", "bob", "ann", "bob"],
@@ -88,7 +89,8 @@ def one_and_shards() -> tuple[hr.Index, ShardedIndex]:
     placement = placement_of(table, schema, 2)
     shards = placed_shards(table, schema, build, placement, 2)
     assert [len(one) for one in shards] == [2, 2]
-    return build(table, 0), placed_index(shards, placement)
+    kinds = (WireShard, LocalShard)
+    return build(table, 0), [placed_index(shards, placement, kind) for kind in kinds]
 
 
 def refused_by_one_shard(index: Any) -> tuple[pa.Table, tuple[str, ...]]:
@@ -101,12 +103,13 @@ def refused_by_one_shard(index: Any) -> tuple[pa.Table, tuple[str, ...]]:
 
 
 def test_a_text_that_one_shard_refuses_is_not_searched_in_any(
-    one_and_shards: tuple[hr.Index, ShardedIndex], monkeypatch: pytest.MonkeyPatch
+    one_and_shards: tuple[hr.Index, list[ShardedIndex]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, shards = one_and_shards
+    one, (shards, joined) = one_and_shards
     expected = refused_by_one_shard(one)
     assert [told[:8] for told in expected[1]] == ["text[0] ", "text[3] "]
     assert refused_by_one_shard(shards) == expected
+    assert refused_by_one_shard(joined) == expected
     monkeypatch.setattr(Counts, "without", lambda self, _: self)  # the other shard's counts stay
     with pytest.raises(hr.ShapeError, match="those of one request"):
         refused_by_one_shard(shards)
@@ -148,3 +151,46 @@ def test_only_shards_that_a_query_needs_are_asked() -> None:
         if not cells:
             want = {0} if scope == [hr.Scope([])] else {0, 1, 2}
         assert asked == want, scope
+
+
+# ---- shards in this process are asked as one index ----
+
+
+def after_each_write() -> list[tuple[pa.Table, pa.Table]]:
+    """The replies of one index and of its rows in two shards, after each of several writes."""
+    schema = hr.Schema(key="id", cell="user", text="text")
+
+    def rows(first: int) -> pa.Table:
+        ids = range(first, first + 4)
+        texts = [f"tea {'hot ' * (at % 3)}" for at in ids]
+        return pa.table({"id": list(ids), "user": ["ann", "bob"] * 2, "text": texts})
+
+    one = hr.Index.build(pa.concat_tables([rows(0), rows(4)]), schema, device="cpu")
+    sharded = ShardedIndex.build([rows(0), rows(4)], schema, device="cpu")
+    first, second = (one.index for one in sharded.shards if isinstance(one, LocalShard))
+    asked: dict[str, Any] = {"text": ["hot tea"] * 2, "scope": ["ann", hr.Scope(["ann", "bob"])]}
+    writes: tuple[Callable[[hr.Index, hr.Index], object], ...] = (
+        lambda index, _: index.delete([2], scope="ann"),
+        lambda _, other: other.add(rows(8), first_seq=8),
+        lambda index, _: index.add(rows(12), first_seq=12),
+        lambda _, other: other.compact(),
+    )
+    out = []
+    for write in writes:
+        write(one, one)
+        write(first, second)
+        out.append((one.recall(**asked).to_arrow(), sharded.recall(**asked).to_arrow()))
+    return out
+
+
+def test_they_answer_with_what_they_hold_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own, sharded in after_each_write():
+        assert sharded.equals(own)
+    joined = OpenShards.joined
+
+    def kept(self: OpenShards) -> Any:
+        known = vars(self).setdefault("kept", joined(self))
+        return known
+
+    monkeypatch.setattr(OpenShards, "joined", kept)  # planted: the first state is never renewed
+    assert not all(sharded.equals(own) for own, sharded in after_each_write())

@@ -108,9 +108,9 @@ def same_replies(
             whole.delete(shard)
         made: Any
         if route is not None and placement is not None:
-            made = route(shards, placement, WireShard if seed % 3 == 0 else LocalShard)
+            made = route(shards, placement, WireShard if seed % 3 else LocalShard)
         else:
-            made = index_of(shards, wire=seed % 3 == 0) if bug is None else bug(shards)
+            made = index_of(shards, wire=bool(seed % 3)) if bug is None else bug(shards)
         sharded = object.__new__(subject)
         sharded.shape, sharded.index = whole.shape, made
         for number in range(CALLS):

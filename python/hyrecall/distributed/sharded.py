@@ -36,7 +36,7 @@ from hyrecall.errors import CorruptIndexError, OptionError, StaleStatisticsError
 from hyrecall.hits.hits import Hits, QueryHits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.index import Index
-from hyrecall.parts.merging import check_shards, merge
+from hyrecall.parts.merging import check_shards, merge, recall_joined
 from hyrecall.parts.messages import Request, Statistics, hash_of
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.table.columns import open_source
@@ -59,10 +59,11 @@ _REFUSED: Mapping[str, tuple[object, ...]] = {
 class ShardedIndex:
     """An index split into shards, with the replies of a single index, bit for bit.
 
-    A recall asks every shard twice: for the integers that BM25 counts, and, with their sums, for
-    the best documents of each arm. A reply that lacks a shard says so in ``degraded``. A document
-    may lie in any shard; with threads, all rows of a thread lie in one shard. Of shards that
-    :func:`build_shards` placed by cell, only those are asked that may hold documents of a query.
+    Shards in this process, on the CPU, are searched together, as the parts of one index. Others are
+    asked twice: for the integers that BM25 counts, and, with their sums, for the best documents of
+    each arm; of shards that :func:`build_shards` placed by cell, only those that may hold documents
+    of a query. A reply that lacks a shard says so in ``degraded``. A document may lie in any shard;
+    with threads, all rows of a thread lie in one shard.
 
     Create one with :meth:`build`, :meth:`open` or :meth:`on_ray`.
 
@@ -162,15 +163,15 @@ class ShardedIndex:
     ) -> ShardedIndex:
         """Open saved indexes as the shards of one index, in this process.
 
-        Each shard is searched with all threads, one after another.
+        They are searched together, with all threads; on a GPU, one after another.
 
         Parameters
         ----------
         paths : path-like, or sequence of path-like
-            A folder that :func:`build_shards` wrote: of a call, only the shards are asked that may
-            find something. Or folders that :meth:`hyrecall.Index.save` wrote, or the folder
-            that holds these. Their insertion numbers must differ (``first_seq`` of build and add),
-            and no two of them may have the same key in a cell; both are checked here.
+            A folder that :func:`build_shards` wrote. Or folders that :meth:`hyrecall.Index.save`
+            wrote, or the folder that holds these. Their insertion numbers must differ
+            (``first_seq`` of build and add), and no two of them may have the same key in a cell;
+            both are checked here.
         analyzer : Analyzer or mapping of str to Analyzer, optional
             As in :meth:`hyrecall.Index.open`.
         memory, verify, pin, device, threads
@@ -364,6 +365,7 @@ class ShardedIndex:
         self._is_closed = True
         for one in self.shards:
             one.close()
+        self._now.last_joined.clear()
 
     def __enter__(self) -> Self:
         """Use the index in a with statement."""
@@ -435,6 +437,17 @@ class ShardedIndex:
 
 
 def _answer(now: OpenShards, request: Request) -> Hits:
+    """Answer from shards in this process as one index does; ask others, or if one is damaged."""
+    joined = now.joined()
+    if joined is not None:
+        try:
+            return recall_joined(now.facts, joined, request)
+        except CorruptIndexError:
+            pass  # the shards say which of them it is, and the others answer
+    return _asked(now, request)
+
+
+def _asked(now: OpenShards, request: Request) -> Hits:
     """Ask the shards that a request needs for counts, then for documents with their sums."""
     needed = None if now.router is None else now.router.needed(request)
     asked = now.shards

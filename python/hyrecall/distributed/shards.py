@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -22,11 +23,11 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.index import Index
-from hyrecall.parts.merging import check_shards
-from hyrecall.parts.messages import Part, Request, Statistics
+from hyrecall.parts.merging import check_shards, joined_state
+from hyrecall.parts.messages import Part, Request, Statistics, hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS
 from hyrecall.segments.opening import OpenOptions, read_pin
-from hyrecall.segments.segments import IndexFacts
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.text.analyzer import Analyzer
 
 # ---- What a sharded index asks ----
@@ -143,11 +144,12 @@ class ShardRouter:
             return None
 
     def _known(self, scope: object, known: dict[object, frozenset[int]]) -> frozenset[int]:
-        if not isinstance(scope, str | Scope):  # 1 and True would be the same dict key
+        if not isinstance(scope, str | int | Scope):
             return self._shards(scope)
-        found = known.get(scope)
+        key = type(scope), scope  # 1 and True are the same dict key
+        found = known.get(key)
         if found is None:
-            found = known[scope] = self._shards(scope)
+            found = known[key] = self._shards(scope)
         return found
 
     def _shards(self, scope: object) -> frozenset[int]:
@@ -229,6 +231,24 @@ class OpenShards:
     saved: tuple[SavedShard, ...] = ()
     placed: PlacedShards | None = None
     router: ShardRouter | None = None
+    last_joined: list[tuple[list[State], State]] = field(
+        default_factory=list, init=False, repr=False
+    )
+
+    def joined(self) -> State | None:
+        """Return the documents of all shards, as they are now; None: ask the shards."""
+        indexes = [one.index for one in self.shards if type(one) is LocalShard]
+        if len(indexes) < len(self.shards) or any(one.device != "cpu" for one in indexes):
+            return None
+        states = [one._state for one in indexes]
+        known = self.last_joined[:1]
+        if known and all(map(is_, known[0][0], states)):
+            return known[0][1]
+        if len({hash_of(one._facts) for one in indexes}) > 1:
+            return None
+        made = joined_state(states)
+        self.last_joined[:] = [(states, made)]
+        return made
 
     @property
     def facts(self) -> IndexFacts:

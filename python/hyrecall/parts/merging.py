@@ -23,7 +23,7 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.messages import Array, Part, ReadRequest, Request, RunPart, check_alike, hash_of
-from hyrecall.parts.shard import named_runs, nothing_found
+from hyrecall.parts.shard import columns_read, named_runs, narrowed, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import make_batch, scope_request
 from hyrecall.recall.batch import Ran, Steps
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from hyrecall.ask.request import CallOptions, Search
     from hyrecall.hits.reply import ReplyBase, ReplySource
     from hyrecall.recall.plan import Plan
-    from hyrecall.stages.feedback import SecondLook
-    from hyrecall.stages.stage import CallableResults
     from hyrecall.table.schema import Schema
     from hyrecall.text.bm25 import BM25
 
@@ -206,7 +204,7 @@ class Pools(NamedTuple):
 
 def pools_of(parts: Sequence[Part]) -> Pools:
     """Make the state from the rows of parts, in the order of the parts."""
-    facts = _narrowed(parts[0])
+    facts = narrowed(parts[0].facts, parts[0].rows.schema.names)
     segments = []
     runs = []
     for number, part in enumerate(parts):
@@ -217,14 +215,6 @@ def pools_of(parts: Sequence[Part]) -> Pools:
         runs.append({name: _placed(run, number, place) for name, run in part.runs.items()})
     views = [_core.SegmentView(segment.core) for segment in segments]
     return Pools(parts[0].facts, facts, State.of(segments, views, 0), runs)
-
-
-def _narrowed(part: Part) -> IndexFacts:
-    """Return the facts with only those stored columns that the part has."""
-    schema, names = part.facts.schema, part.rows.schema.names
-    stored = tuple(name for name in schema.stored_columns if name in names)
-    kinds = {name: part.rows.schema.field(name).type for name in names}
-    return replace(part.facts, schema=replace(schema, stored=stored), row_types=kinds)
 
 
 def _order(part: Part, facts: IndexFacts) -> npt.NDArray[np.uint32]:
@@ -571,15 +561,9 @@ class _RunSteps(Steps):
         seconds = {"candidates": started - began, "fusion": fused - started}
         return Ran(reads, execution, arrays, found, seconds)
 
-    def source(
-        self,
-        plan: Plan,
-        state: State,
-        results: CallableResults | None,
-        looks: Mapping[int, SecondLook],
-    ) -> ReplySource:
+    def source(self, plan: Plan, state: State, *_: Any) -> ReplySource:
         """Return a source that only has columns."""
-        del plan, results, looks
+        del plan
         return _PartsSource(state)
 
 
@@ -600,3 +584,40 @@ class _PartsSource:
         raise error(OptionError, "hits", wish, got, remedy)
 
     evidence = explain = explain_dropped = _refuse
+
+
+# ---- Shards in this process: the segments of all are those of one index ----
+
+
+def joined_state(states: Sequence[State]) -> State:
+    """Return the documents of several shards as one state."""
+    segments = [segment for one in states for segment in one.segments]
+    views = [view for one in states for view in one.views]
+    return State.of(segments, views, max(one.next_seq for one in states))
+
+
+def recall_joined(facts: IndexFacts, state: State, request: Request) -> Hits:
+    """Answer a request on the joined state of all shards, which are on the CPU."""
+    call = request.read(facts)
+    told = BatchNotes(degraded=tuple(_unembedded(facts, request, call)))
+    steps = _JoinedSteps(facts, call.asked)
+    with state.reading():
+        given = call.asked, call.options, call.recipe
+        reply = answer(facts, state, "cpu", *given, None, told, steps)
+        reply = _narrow(reply, narrowed(facts, steps.stored))
+        for name in reply.facts.schema.row_columns:
+            reply.column(name)  # so a damaged file is found while other shards can answer
+    return Hits(reply)
+
+
+class _JoinedSteps(Steps):
+    """The steps of one index; as of any shards, hits have only the columns that a call reads."""
+
+    def __init__(self, facts: IndexFacts, asked: Search) -> None:
+        self._facts, self._asked = facts, asked
+        self.stored: set[str] = set()
+
+    def source(self, plan: Plan, state: State, *_: Any) -> ReplySource:
+        """Return a source that only has columns."""
+        self.stored |= columns_read(self._facts, plan, self._asked)[0]
+        return _PartsSource(state)

@@ -6,7 +6,8 @@ them alike, so the results of a run are found by its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -142,6 +143,24 @@ def nothing_found(plan: Plan, n_queries: int) -> dict[str, FoundDocs]:
     """Return empty lists for some queries, for each arm of ``arms=`` that runs."""
     asked = () if plan.searches is None else plan.searches.asked
     return {arm.name: no_candidates(n_queries) for arm, _ in asked}
+
+
+def columns_read(facts: IndexFacts, plan: Plan, asked: Search) -> tuple[set[str], set[str]]:
+    """Return which stored columns, and which vectors, a call or the stages of its plan read."""
+    named = {tie.column for tie in plan.tie_break} | set(asked.columns)
+    seen = stage_plan(facts, plan)
+    reads = [stage.reads(seen) for stage in plan.stages]
+    named.update(*(columns for columns, _ in reads))
+    compared = {arm for _, vectors in reads for arm in vectors}
+    return {name for name in facts.schema.stored_columns if name in named}, compared
+
+
+def narrowed(facts: IndexFacts, stored: Collection[str]) -> IndexFacts:
+    """Return the facts of rows that have only these of the stored columns."""
+    kept = tuple(name for name in facts.schema.stored_columns if name in stored)
+    schema = replace(facts.schema, stored=kept)
+    kinds = {name: facts.row_types[name] for name in schema.row_columns}
+    return replace(facts, schema=schema, row_types=kinds)
 
 
 # ---- Counts and candidates of one shard ----
@@ -343,16 +362,9 @@ class _Found:
         return out
 
     def _need(self, plan: Plan) -> None:
-        """Record which stored columns and vectors the stages of a plan read."""
-        facts, schema = self._facts, self._facts.schema
-        named: set[str | None] = {tie.column for tie in plan.tie_break}
-        named |= set(self._call.asked.columns)
-        seen = stage_plan(facts, plan)
-        for stage in plan.stages:
-            columns, vectors = stage.reads(seen)
-            named |= set(columns)
-            self._compared |= set(vectors)
-        self._stored |= {name for name in schema.stored_columns if name in named}
+        stored, compared = columns_read(self._facts, plan, self._call.asked)
+        self._stored |= stored
+        self._compared |= compared
 
     def _newest(self, plan: Plan) -> Rows:
         """Return documents that may fill a list: enough, even if others are in a list already."""
@@ -369,15 +381,10 @@ class _Found:
         facts, state = self._facts, self._state
         segment, row = self._rows()
         self._number(segment, row)
-        stored = set(facts.schema.stored_columns) - self._stored
-        fixed = {facts.schema.key, *facts.schema.cell_columns, *facts.schema.attributes}
-        if facts.schema.cluster is not None:
-            fixed.add(facts.schema.cluster)
-        names = [name for name in facts.schema.row_columns if name in fixed or name not in stored]
         return Part(
             request.id, hash_of(facts), version, self._statistics.versions, device,
             self._statistics.sees_threads, facts, self._runs,
-            self._gathered(names, segment, row),
+            self._gathered(narrowed(facts, self._stored).schema.row_columns, segment, row),
             seqs_of(state.segments, segment, row),
             {arm: self._has_text(arm, segment, row) for arm in facts.text_arms},
             {arm: self._vectors(arm, segment, row) for arm in sorted(self._compared)},
