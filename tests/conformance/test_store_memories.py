@@ -193,7 +193,7 @@ def test_E38_a_superseded_memory_is_replaced(store: Store) -> None:
     assert store.get("m0") is None
     with refused("taken", "id"):
         store.remember("again", id="m0")
-    with refused("taken", "id"):
+    with refused("taken", "new_id"):
         store.supersede("m1", "milk", new_id="new")
     assert store.get("m1")["text"] == "coffee"
 

@@ -9,7 +9,7 @@
 namespace hyrecall::testing {
 namespace {
 
-constexpr int kRounds = 96;
+constexpr int kPlantRounds = 96;
 
 bool has_misleading_sample(int round) {
   return round >= 60 && round < 70;
@@ -69,10 +69,10 @@ struct Shows {
 };
 
 bool is_caught(std::string const& folder, Shows const& first = {}) {
-  for (int i = 0; i < kRounds; ++i) {
-    int const round = (first.round + i) % kRounds;
+  for (int i = 0; i < kPlantRounds; ++i) {
+    int const round = (first.round + i) % kPlantRounds;
     try {
-      Rng rng(first.seed * kRounds + static_cast<std::uint64_t>(round));
+      Rng rng(first.seed * kPlantRounds + static_cast<std::uint64_t>(round));
       RandomCase chosen = case_of(rng, round, first.is_wide);
       chosen.folder = folder;
       PlaneOf const forced(round % 8 == 3 || has_misleading_sample(round) ? "rows" : "int8");

@@ -169,7 +169,7 @@ PLAIN_SETTER = "object.__setattr__"
 SETTERS = ("set_fields", "convert_field")
 HOME = "base/arguments.py"
 # Immutable in their own ways; statistics keep their bytes once these are asked for.
-NO_DATACLASSES = {"Analyzer", "Filter", "Predicate", "Request", "Statistics"}
+NO_DATACLASSES = {"Analyzer", "Filter", "Predicate", "Request"}
 
 OPTIONS: tuple[Any, ...] = (
     hr.BM25("bm25+", k1=1),

@@ -97,9 +97,9 @@ def test_a_store_takes_a_cross_encoder_as_its_reranker(tmp_path: Path) -> None:
         kept(memory)
         plain = [one.episode for one in memory.search("hot green tea", user_id="ann")]
         found = memory.search("hot green tea", user_id="ann", reranker=encoder)
-    best = sorted(plain, key=lambda one: -overlap("hot green tea", one.text))
+    best = sorted(plain, key=lambda one: -overlap("hot green tea", one.full_text))
     assert [one.episode.id for one in found] == [one.id for one in best]
-    assert found[0].rerank_score == overlap("hot green tea", best[0].text)
+    assert found[0].rerank_score == overlap("hot green tea", best[0].full_text)
     assert not found.degraded
 
 

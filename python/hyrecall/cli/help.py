@@ -127,7 +127,8 @@ def _name(argument: Any) -> str:
 
 
 def _option(option: Any) -> str:
-    names = ", ".join(sorted(option.opts, key=lambda name: name.startswith("--")))
+    opts = [*option.opts, *option.secondary_opts]
+    names = ", ".join(sorted(opts, key=lambda name: name.startswith("--")))
     if option.is_flag or option.count:
         return names
     return f"{names} {option.metavar or option.name.upper()}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from hyrecall.base.text_tables import Column, Row, TextLine, wrap
 from hyrecall.base.times import read_time
@@ -300,8 +301,7 @@ def feedback(
     with opened(path, read_only=True) as memory:
         said = memory.list_feedback(**where)
     if as_json:
-        rows = [{"query": one.query, "used": one.used, "at": one.at.isoformat()} for one in said]
-        print_json({"items": rows})
+        print_json({"items": to_jsonable_python(said)})
     else:
         columns = Column("query", wraps=True), Column("used", wraps=True), Column("at")
         print_table(

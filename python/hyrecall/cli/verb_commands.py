@@ -31,6 +31,7 @@ from hyrecall.cli.memory_options import (
 )
 from hyrecall.cli.show import print_json, print_stored, print_table, say
 from hyrecall.errors import HyrecallError, NotFoundError, OptionError, error
+from hyrecall.memory.data.types import Episode, checked
 from hyrecall.memory.ops import OPS, Argument, Moment, Op, Time, arguments, as_call, words_of
 from hyrecall.memory.replies import REPLIES
 
@@ -59,6 +60,8 @@ def _parameters(op: Op) -> Iterator[inspect.Parameter]:
         one = known[name]
         metavar = {"participants": "ID"}.get(name, name.upper())
         what, default = _told(one)
+        if name == "text" and op.effect != "reads":
+            what += " - reads it from stdin."
         told = typer.Argument(metavar=metavar, help=what, show_default=default or False)
         if _is_many(one):  # the store says how many there have to be
             yield _parameter(name, list[str] | None, told, None)
@@ -104,7 +107,12 @@ def _option(one: Argument) -> inspect.Parameter:
 def _told(one: Argument) -> tuple[str, str]:
     """Return what is said of an argument, and what it is by default."""
     found = re.fullmatch(r"(.*?)[;.] [Dd]efault: (.*)\.", one.words)
-    return (f"{found[1]}.", found[2]) if found else (one.words, "")
+    words, default = (f"{found[1]}.", found[2]) if found else (one.words, "")
+    if one.name in _TIMES and "ISO" not in words:
+        words = f"{words.removesuffix('.')}, ISO 8601."
+    if _is_many(one) and one.name == "tags":
+        words = f"{words.removesuffix('.')}; repeat for several."
+    return words, default
 
 
 def _kinds(kind: Any) -> tuple[Any, ...]:
@@ -146,13 +154,13 @@ _MOMENTS: Final = frozenset(_named(Moment))
 # ---- Running one ----
 
 
-def _read(one: Argument, value: Any) -> Any:
+def _read(op: Op, one: Argument, value: Any) -> Any:
     """Return the value of an option as JSON has it; times are read."""
     flag = "--" + one.name.replace("_", "-")
+    if one.name == "text" and op.effect != "reads":
+        return given_text(value)
     if one.name == "filter":
         return value
-    if one.name == "text":
-        return given_text(value) if one.is_needed else value
     if one.name in _TIMES:
         return read_time(flag, value)
     if one.name in _MOMENTS:
@@ -197,7 +205,7 @@ def _command(op: Op) -> Callable[..., None]:
         }
         with _options_named(known, words):
             told = {
-                name: _read(known[name], value)
+                name: _read(op, known[name], value)
                 for name, value in given.items()
                 if value not in (None, [])
             }
@@ -205,12 +213,13 @@ def _command(op: Op) -> Callable[..., None]:
             asked = dict(told)
             if "filter" in told:
                 asked["filter"] = read_store_filter(told["filter"])
-            writes = op.effect != "reads"
-            with opened(path, read_only=not writes, makes=op.effect == "adds") as memory:
-                ready = (
-                    now_ready(memory) if "embed_timeout" in op.parameters or not writes else memory
-                )
-                found = op.method(ready, **as_call(op, asked, scope))
+            call = as_call(op, asked, scope)
+            if op.name == "remember":  # before a store is made for it
+                checked(Episode, call)
+            reads, makes = op.effect == "reads", op.name in ("remember", "remember_fact")
+            with opened(path, read_only=reads, makes=makes) as memory:
+                ranks = "embed_timeout" in op.parameters or op.name == "recall_facts"
+                found = op.method(now_ready(memory) if ranks else memory, **call)
                 if op.name == "get" and found is None:
                     raise error(NotFoundError, "id", op.missing, repr(told["id"]))
                 view = memory._view(**{"user_id": None, **scope})

@@ -6,6 +6,7 @@ error and without end; so the start of actors has a limit.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -159,9 +160,12 @@ def _begin(
     except TypeError as fault:  # of pickle
         raise error(DTypeError, name, "arguments that Ray can send", _first_line(fault)) from fault
 
+    until = None if timeout is None else time.monotonic() + timeout  # of all that are asked now
+
     def wait() -> Any:
+        left = None if until is None else max(0.0, until - time.monotonic())
         try:
-            answer, fault = ray.get(asked, timeout=timeout)
+            answer, fault = ray.get(asked, timeout=left)
         except ray.exceptions.GetTimeoutError as late:
             raise error(ShardLostError, name, "an answer", f"none within {timeout} s") from late
         except ray.exceptions.RayError as lost:

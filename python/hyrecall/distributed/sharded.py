@@ -32,7 +32,13 @@ from hyrecall.distributed.shards import (
     told_of,
 )
 from hyrecall.distributed.shards_file import PlacedShards, SavedFolders, find_folders, read_folders
-from hyrecall.errors import CorruptIndexError, OptionError, StaleStatisticsError, error
+from hyrecall.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    OptionError,
+    StaleStatisticsError,
+    error,
+)
 from hyrecall.hits.hits import Hits, QueryHits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.index import Index
@@ -308,7 +314,7 @@ class ShardedIndex:
                 return not now.placed.is_current
             found = find_folders(self._paths)
             return list(zip(found.folders, found.seals, strict=True)) != now.versions
-        except (OSError, CorruptIndexError):
+        except (OSError, CorruptIndexError, IndexNotFoundError):
             return True
 
     def reload(self) -> None:
@@ -324,6 +330,7 @@ class ShardedIndex:
         CorruptIndexError, IndexNotFoundError, KeyConflictError, ShardLostError
             As :meth:`open` and :meth:`on_ray`; the old versions go on answering.
         """
+        self._check_open()
         with self._taking_up:
             while self._opener is not None and self.is_stale:
                 now = self._now

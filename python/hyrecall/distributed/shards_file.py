@@ -518,7 +518,11 @@ class SavedFolders(NamedTuple):
         """The seal of each saved version: the one to open, or else the one that is there now."""
         if self.placed is not None:
             return tuple(one.manifest for one in self.placed.shards.shards)
-        return tuple(read_seal(one / MANIFEST) for one in self.folders)
+        try:
+            return tuple(read_seal(one / MANIFEST) for one in self.folders)
+        except (FileNotFoundError, NotADirectoryError) as fault:
+            wish = "the folder of a saved index"
+            raise error(IndexNotFoundError, str(fault.filename), wish, "none") from None
 
 
 def read_folders(argument: str, value: object) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, error
 from hyrecall.memory.changes import (
     TEXT_FIELDS,
     AddEdge,
@@ -234,7 +234,14 @@ def supersede(
     told = said(reason)
     (row,), (why,) = _vectors(store, [new.full_text], None, embed_timeout, None)
     version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
-    number = store.write(Supersede(by, key, version, told))
+    try:
+        number = store.write(Supersede(by, key, version, told))
+    except KeyConflictError as fault:
+        if "new_id" not in fields:
+            raise
+        made = KeyConflictError(str(fault).replace("id", "new_id", 1))
+        made.argument = "new_id"
+        raise made from None
     return Remembered(new.id, number, row is not None, why)
 
 

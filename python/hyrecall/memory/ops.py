@@ -23,6 +23,7 @@ from pydantic import (
     Field,
     JsonValue,
     ValidatorFunctionWrapHandler,
+    WithJsonSchema,
     WrapValidator,
     create_model,
 )
@@ -83,14 +84,22 @@ def _read_time(value: object, read: ValidatorFunctionWrapHandler) -> datetime:
 Whole: TypeAlias = Annotated[int, BeforeValidator(as_whole)]
 """An integer; 5.0 is one, as in a query string."""
 
-Count: TypeAlias = Annotated[Whole, Field(ge=0)]
-Moment: TypeAlias = Annotated[datetime, WrapValidator(_read_moment)]
-Time: TypeAlias = Annotated[datetime, WrapValidator(_read_time)]
+Count: TypeAlias = Annotated[int, Field(ge=0), BeforeValidator(as_whole)]
+_IN_JSON = WithJsonSchema({"type": "string", "maxLength": 64})  # a date alone is taken, too
+Moment: TypeAlias = Annotated[datetime, WrapValidator(_read_moment), _IN_JSON]
+Time: TypeAlias = Annotated[datetime, WrapValidator(_read_time), _IN_JSON]
 Text: TypeAlias = Annotated[
     str, AfterValidator(_not_blank), Field(json_schema_extra={"minLength": 1})
 ]
 Name: TypeAlias = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 512})]
 JsonObject: TypeAlias = dict[str, JsonValue]
+
+
+class Sought:
+    """Marks what is looked for, which a door bounds more than a text to keep."""
+
+
+Query: TypeAlias = Annotated[str, Sought()]
 
 
 class Node(BaseModel):
@@ -114,15 +123,16 @@ _KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(("limit", "offset"), Count),
     **dict.fromkeys(("pinned", "erase", "everything", "single"), bool),
     **dict.fromkeys(("filter", "metadata"), JsonObject),
-    **dict.fromkeys(("tags", "used"), list[Name]),
+    "tags": list[Name],
+    "used": Annotated[list[Name], Field(json_schema_extra={"minItems": 1, "maxItems": 1_000})],
     "text": Text,
-    "query": str,
+    "query": Query,
     "input": str,
-    "description": str,
+    "description": Annotated[str, Field(max_length=32_768)],
     "importance": Annotated[float, Field(ge=0, le=10)],
     "visibility": Visibility,
     "policy": Literal["isolated", "shared", "group"],
-    "participants": list[Name | Node],
+    "participants": Annotated[list[Name | Node], Field(json_schema_extra={"minItems": 2})],
     "vector": list[float],
 }
 """The type of an argument in JSON; one whose default is None takes null too."""
@@ -158,7 +168,8 @@ _WORDS: Final = {
     "pinned": "Whether it is pinned: recipe l0 ranks it first among equals.",
     "tags": "Words to file it under.",
     "metadata": "More data to keep.",
-    "visibility": "Who may read it: its user, or agents of the workspace too, by their policy.",
+    "visibility": "Who may read it: its user (private), or agents of the workspace too (global), "
+    "by their policy.",
     "reason": "Why; it is kept in the history.",
     "agent": "The agent's name.",
     "filter": "Only memories with these attributes and keys of the metadata: "
@@ -197,12 +208,16 @@ class Op:
         Method and path of its route under ``/v1``.
     title : str
         What it does, for lists of verbs.
+    does : str
+        What it does, where the docstring says it for Python alone.
     words : mapping of str to str
         What doors say of an argument which the docstring explains for Python alone.
     out : mapping of Door to str
         The arguments which a door lacks; "*": the whole verb.
     needed : mapping of Door to str
         The arguments without which a door refuses a call.
+    optional : mapping of Door to str
+        The arguments that a door can tell by itself, from who calls.
     example : mapping of str to object
         Arguments of a call.
     made_of : type, optional
@@ -220,9 +235,11 @@ class Op:
     effect: Effect
     rest: str
     title: str
+    does: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     out: Mapping[Door, str] = field(default_factory=dict)
     needed: Mapping[Door, str] = field(default_factory=dict)
+    optional: Mapping[Door, str] = field(default_factory=dict)
     example: Mapping[str, Any] = field(default_factory=dict)
     made_of: type[BaseModel] | None = None
     shows: str = ""
@@ -271,104 +288,279 @@ OPS: Final[dict[str, Op]] = {
     one.name: one
     for one in (
         Op(
-            name="remember", effect="adds", rest="POST /memories", title="Keep a memory",
-            out={"agent": "vector", "mcp": "vector", "cli": "vector"},
-            words={"text": "What to remember.", "id": "Its id; default: a random one."},
+            name="remember",
+            effect="adds",
+            rest="POST /memories",
+            title="Keep a memory",
+            does="Keep a text for later. When this replies, it is on the disk.",
+            words={
+                "text": "What to remember.",
+                "id": "Its id; default: a random one.",
+            },
+            out={
+                "agent": "vector",
+                "mcp": "vector",
+                "cli": "vector",
+            },
             example={"text": "The replica lags by 40 s", "tags": ["postgres"]},
         ),
         Op(
-            name="get", effect="reads", rest=f"GET {ID}", title="Read a memory",
-            out={"rest": "visibility", "mcp": "visibility", "cli": "visibility"},
+            name="get",
+            effect="reads",
+            rest=f"GET {ID}",
+            title="Read a memory",
+            does="Return a memory by its id.",
+            out={
+                "rest": "visibility",
+                "mcp": "visibility",
+                "cli": "visibility",
+            },
             missing="a memory of the caller",
         ),
         Op(
-            name="list", effect="reads", rest="GET /memories", title="List memories, newest first",
-            out={"rest": "filter metadata", "mcp": "metadata", "cli": "metadata"},
+            name="list",
+            effect="reads",
+            rest="GET /memories",
+            title="List memories, newest first",
+            does="Return memories, newest first; of equal times the one written last.",
+            out={
+                "rest": "filter metadata",
+                "mcp": "metadata",
+                "cli": "metadata",
+            },
         ),
         Op(
-            name="update", effect="changes", rest=f"PATCH {ID}", title="Change a memory",
-            out={"mcp": "valid_to", "cli": "valid_to"},
-            needed={"agent": "reason"}, shows="valid_to",
+            name="update",
+            effect="changes",
+            rest=f"PATCH {ID}",
+            title="Change a memory",
+            does=(
+                "Change fields of a memory. Those that are not named stay as they are, "
+                "and the earlier version stays in its history."
+            ),
+            words={
+                "occurred_at": "When it happened.",
+                "tags": "In place of those that it has.",
+                "metadata": "In place of what it has.",
+                "visibility": "Another one moves it, without its history and its links.",
+                "valid_to": "When a fact ends, given alone; null: where the next one begins, or "
+                "never.",
+                "text": "What was said or learnt, in its new form.",
+            },
+            out={
+                "mcp": "valid_to",
+                "cli": "valid_to",
+            },
+            needed={"agent": "reason"},
             example={"text": "The replica lags by 2 s", "reason": "measured again"},
+            shows="valid_to",
         ),
         Op(
-            name="supersede", effect="changes", rest=f"POST {ID}/supersede",
-            title="Replace a memory by a new one", out={"agent": "*"},
-            words={"text": "What takes its place."},
+            name="supersede",
+            effect="changes",
+            rest=f"POST {ID}/supersede",
+            title="Replace a memory by a new one",
+            words={
+                "id": "Of the old memory: it is no longer found, and kept as history.",
+                "text": "What takes its place.",
+            },
+            out={
+                "agent": "*",
+            },
             example={"text": "The replica is gone", "reason": "decommissioned"},
         ),
         Op(
-            name="pin", effect="changes", rest=f"PUT {ID}/pin", title="Pin or unpin a memory",
-            out={"agent": "*"}, is_repeatable=True, example={"pinned": True},
+            name="pin",
+            effect="changes",
+            rest=f"PUT {ID}/pin",
+            title="Pin or unpin a memory",
+            out={
+                "agent": "*",
+            },
+            example={"pinned": True},
+            is_repeatable=True,
         ),
         Op(
-            name="forget", effect="removes", rest=f"DELETE {ID}", title="Forget a memory",
+            name="forget",
+            effect="removes",
+            rest=f"DELETE {ID}",
+            title="Forget a memory",
+            does="Take a memory and its links out of recall. Its history is kept.",
+            words={
+                "reason": "Why; it is kept in the history.",
+            },
             out={
                 "agent": "session_id before erase everything",
                 "mcp": "session_id before erase everything",
                 "rest": "session_id before everything",
             },
             needed={"agent": "id reason", "rest": "id", "mcp": "id"},
-            is_repeatable=True, missing="a memory of the caller",
+            is_repeatable=True,
+            missing="a memory of the caller",
         ),
         Op(
-            name="history", effect="reads", rest=f"GET {ID}/history",
+            name="history",
+            effect="reads",
+            rest=f"GET {ID}/history",
             title="Every version of a memory, oldest first",
         ),
         Op(
-            name="link", effect="adds", rest="POST /links", title="Connect memories",
-            out={"agent": "*"}, words={
+            name="link",
+            effect="adds",
+            rest="POST /links",
+            title="Connect memories",
+            words={
                 "id": "Its id; default: a random one.",
-                "participants": "Ids of memories, two or more; their order is kept. One that is "
-                "not there may come later.",
+                "participants": "Ids of memories, two or more; their order is kept. One that "
+                "is not there may come later.",
+                "description": "A sentence about it, which recipes with a graph search.",
+                "visibility": "That of the memories.",
+            },
+            out={
+                "agent": "*",
             },
             example={"participants": ["m1", "m2"], "relationship": "causes"},
         ),
         Op(
-            name="unlink", effect="removes", rest="DELETE /links/{id}", title="Remove an edge",
-            out={"agent": "*"}, is_repeatable=True, missing="an edge of the caller",
+            name="unlink",
+            effect="removes",
+            rest="DELETE /links/{id}",
+            title="Remove an edge",
+            does="Remove a link between memories.",
+            out={
+                "agent": "*",
+            },
+            is_repeatable=True,
+            missing="an edge of the caller",
         ),
         Op(
-            name="links", effect="reads", rest=f"GET {ID}/links", title="The edges of a memory",
+            name="links",
+            effect="reads",
+            rest=f"GET {ID}/links",
+            title="The edges of a memory",
         ),
         Op(
-            name="remember_fact", effect="adds", rest="POST /facts", title="Keep a fact",
-            out={"agent": "*"}, made_of=Fact, shows="*",
-            words={"id": "Its id; default: a random one."},
+            name="remember_fact",
+            effect="adds",
+            rest="POST /facts",
+            title="Keep a fact",
+            does=(
+                "Keep a fact: the one that held for its subject and predicate ends where "
+                "it begins. If the same is held already, no fact is added."
+            ),
+            words={
+                "id": "Its id; default: a random one.",
+                "valid_from": "When it begins to hold; default: now.",
+                "valid_to": "When it ends; default: it is not known to end.",
+                "single": "Whether the subject has one object at a time. Otherwise it is one of "
+                "several, as with 'likes', and ends no fact with another object.",
+            },
+            out={
+                "agent": "*",
+            },
             example={"subject": "replica", "predicate": "runs in", "object": "Oslo"},
+            made_of=Fact,
+            shows="*",
         ),
         Op(
-            name="end_fact", effect="changes", rest="POST /facts/{id}/end", title="End a fact",
-            needed={"agent": "reason"}, shows="*", is_repeatable=True,
+            name="end_fact",
+            effect="changes",
+            rest="POST /facts/{id}/end",
+            title="End a fact",
+            does=(
+                "Say that a fact no longer holds. It stays in the history, and searches "
+                "leave it out."
+            ),
+            words={
+                "id": "Of the fact.",
+                "at": "When it ends, at most where the next fact of its subject and predicate "
+                "begins; default: now, or its own end if that is past.",
+            },
+            needed={"agent": "reason"},
             example={"at": "2026-01-01T00:00:00Z", "reason": "moved"},
+            shows="*",
+            is_repeatable=True,
         ),
         Op(
-            name="recall_facts", effect="reads", rest="POST /facts/recall", title="Recall facts",
+            name="recall_facts",
+            effect="reads",
+            rest="POST /facts/recall",
+            title="Recall facts",
+            words={
+                "text": "What to look for, in plain words. Blank gives the facts that began last.",
+                "valid_at": "Only facts that hold at this time; default: now.",
+            },
             example={"text": "where does the replica run"},
         ),
         Op(
-            name="list_facts", effect="reads", rest="GET /facts", title="List facts, newest first",
+            name="list_facts",
+            effect="reads",
+            rest="GET /facts",
+            title="List facts, newest first",
+            words={
+                "subject": "Only facts about this.",
+                "predicate": "Only facts that say this; case, _ and - make no difference.",
+                "object": "Only facts that say this of it.",
+                "valid_at": "Only facts that hold at this time; default: also those that have "
+                "ended.",
+            },
         ),
         Op(
-            name="feedback", effect="adds", rest="POST /feedback",
-            title="Say which memories helped", shows="*", is_repeatable=True,
+            name="feedback",
+            effect="adds",
+            rest="POST /feedback",
+            title="Say which memories helped",
+            does=(
+                "Say which memories helped with a query: the store learns from it how to "
+                "rank for this user."
+            ),
+            words={
+                "query": "What was asked.",
+                "used": "Ids of the memories that helped.",
+            },
             example={"query": "replication lag", "used": ["m1"]},
+            shows="*",
+            is_repeatable=True,
         ),
         Op(
-            name="list_feedback", effect="reads", rest="GET /feedback",
+            name="list_feedback",
+            effect="reads",
+            rest="GET /feedback",
             title="What the caller said that helped, oldest query first",
         ),
         Op(
-            name="set_policy", effect="changes", rest="PUT /agents/{agent}/policy",
-            title="Set an agent's read policy", out={"agent": "*"}, is_repeatable=True,
+            name="set_policy",
+            effect="changes",
+            rest="PUT /agents/{agent}/policy",
+            title="Set an agent's read policy",
+            does="Set what an agent may read beside its own memories, from its next call on.",
+            words={
+                "agent": "The agent's name.",
+                "policy": "isolated: only its own memories; shared: the global ones of the "
+                "workspace too; group: of these, those of agents in its group.",
+                "policy_group": "The name of the group.",
+            },
+            out={
+                "agent": "*",
+            },
             example={"policy": "group", "policy_group": "planners"},
+            is_repeatable=True,
         ),
         Op(
-            name="get_policy", effect="reads", rest="GET /agents/{agent}/policy",
-            title="An agent's read policy", out={"agent": "*"},
+            name="get_policy",
+            effect="reads",
+            rest="GET /agents/{agent}/policy",
+            title="An agent's read policy",
+            optional={"mcp": "agent"},
+            words={
+                "agent": "The agent's name; default: the caller.",
+            },
+            out={
+                "agent": "*",
+            },
         ),
     )
-}  # fmt: skip
+}
 
 
 # ---- What an entry and its method say together ----
@@ -413,7 +605,9 @@ def arguments(op: Op, door: Door) -> dict[str, Argument]:
         default = (
             NEEDED if name in needed else _default_of(op, given) if is_field else given.default
         )
-        kind = str if name == "text" and op.effect == "reads" else _KINDS[name]
+        if name in op.optional.get(door, "").split():
+            default = None
+        kind = Query if name == "text" and op.effect == "reads" else _KINDS[name]
         may_be_null = "None" in str(given.annotation) if default is ... else default is None
         if is_field:
             words = _WORDS.get(name) or _words_of(getattr(op.made_of, "__doc__", "") or "").get(
@@ -442,8 +636,8 @@ def _parameters(op: Op) -> dict[str, inspect.Parameter]:
 
 
 def _default_of(op: Op, given: inspect.Parameter) -> Any:
-    """Return the default of a field of a model; of one that a random or present value has: None."""
-    if op.name == "update":
+    """Return the default of a field: None where null stands for a random or the present value."""
+    if op.name == "update" or given.name in ("tags", "metadata"):
         return ...
     model = (op.made_of or Episode).model_fields.get(given.name)
     if model is None:
@@ -455,6 +649,8 @@ def _default_of(op: Op, given: inspect.Parameter) -> Any:
 
 def words_of(op: Op) -> str:
     """Return what a verb does, as the docstring of its method says it."""
+    if op.does:
+        return op.does
     head, _, _ = (inspect.getdoc(op.method) or "").partition("\n\nParameters\n")
     head = re.sub(r"[^.]*``\w+\(.*?\)``[^.]*\.\s*", "", head)  # calls of other methods
     return re.sub(r":\w+:`([^`]*)`|``([^`]*)``", r"\1\2", head)
@@ -512,6 +708,7 @@ def as_call(op: Op, given: Mapping[str, Any], scope: Mapping[str, Any]) -> dict[
 def with_needed(op: Op, door: Door, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a door was given; it lacks nothing that is needed, and has nothing unknown."""
     known = arguments(op, door)
+    given = {name: one for name, one in given.items() if name in known or one not in (None, False)}
     unknown = [name for name in given if name not in known]
     if unknown:
         raise unknown_option(op.name, unknown, list(known))

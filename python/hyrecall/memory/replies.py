@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Degradation, Facts
-from hyrecall.memory.data.types import Edge, Episode, Fact, QueryFeedback
+from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, QueryFeedback
 from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.view import View
 
@@ -66,10 +66,16 @@ class HistoryReply(VerbReply):
     items: list[VersionReply]
 
 
+_ends: Any = {"participants": (list[Participant], ...)}
+_edge: Any = {name: (one.annotation, one) for name, one in Edge.model_fields.items()}
+EdgeReply: Any = create_model("EdgeReply", __base__=VerbReply, **_edge | _ends)
+"""An edge; a reply that is too long for a model may leave participants out."""
+
+
 class LinksReply(VerbReply):
     """The edges of a memory, in the order in which they were added."""
 
-    items: list[Edge]
+    items: list[EdgeReply]
 
 
 _fields: Any = {name: (one.annotation, one) for name, one in Fact.model_fields.items()}
@@ -120,6 +126,8 @@ class PolicyReply(VerbReply):
     """What an agent may read beside its own memories."""
 
     agent: str
+    org: str | None
+    workspace: str | None
     policy: str
     policy_group: str | None
 
@@ -159,9 +167,10 @@ def _facts(found: Facts, *_: object) -> dict[str, Any]:
     }
 
 
-def _policy(found: ReadPolicy | None, given: Mapping[str, Any], _: object) -> dict[str, Any]:
+def _policy(found: ReadPolicy | None, given: Mapping[str, Any], view: View) -> dict[str, Any]:
     of = given if found is None else found._asdict()
-    return {"agent": given["agent"], "policy": of["policy"], "policy_group": of.get("policy_group")}
+    place = {"agent": given["agent"], "org": view.by.org, "workspace": view.by.workspace}
+    return {**place, "policy": of["policy"], "policy_group": of.get("policy_group")}
 
 
 _OF_WRITES = ("remember", "update", "supersede", "remember_fact", "end_fact")
@@ -173,7 +182,7 @@ REPLIES: Final[dict[str, tuple[type[BaseModel], Data]]] = {
     "list": (MemoriesReply, _memories),
     "history": (HistoryReply, lambda found, *_: {"items": map(vars, found)}),
     "links": (LinksReply, lambda found, *_: {"items": found}),
-    "link": (Edge, lambda found, *_: found.model_dump(mode="json")),
+    "link": (EdgeReply, lambda found, *_: found.model_dump(mode="json")),
     "unlink": (UnlinkedReply, lambda found, *_: {"unlinked": found}),
     "pin": (
         PinnedReply,

@@ -22,7 +22,7 @@ from hyrecall.memory.ops import JsonObject, Moment, Time, as_whole
 
 Number: TypeAlias = StrictFloat | StrictInt
 Whole: TypeAlias = Annotated[StrictInt, BeforeValidator(as_whole)]
-Count: TypeAlias = Annotated[Whole, Field(ge=0)]
+Count: TypeAlias = Annotated[StrictInt, Field(ge=0), BeforeValidator(as_whole)]
 
 
 class Body(BaseModel):

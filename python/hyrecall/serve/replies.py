@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import PydanticSerializationError, to_json
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
@@ -137,10 +137,12 @@ class IndexReply(_Reply):
     took_ms: float
 
 
-class JsonResponse(Response):
+class JsonResponse(JSONResponse):
     """A reply whose content is encoded already."""
 
-    media_type = "application/json"
+    def render(self, content: bytes) -> bytes:
+        """Return the content."""
+        return content
 
 
 def encode(data: Any) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hyrecall.errors import NotFoundError, ScopeError, error
+from hyrecall.errors import NotFoundError, OptionError, ScopeError, error
 from hyrecall.memory import (
     AgentMemorySync,
     MemorySync,
@@ -50,8 +50,8 @@ class CallersStore:
     def answer(self, op: Op, given: Mapping[str, Any]) -> Any:
         """Return what the method of a verb returns."""
         one = self.caller
-        if "user_id" not in op.scope:
-            self._check_agent(op, given["agent"])
+        if "agent" in op.parameters:
+            given = {**given, "agent": self._agent_meant(op, given.get("agent"))}
         elif one.agent is not None:
             if not op.is_at("agent"):
                 raise error(ScopeError, op.name, "a user: agents do not do this", "an agent")
@@ -60,19 +60,26 @@ class CallersStore:
         scope = {name: getattr(one, name) for name in op.scope}
         return op.method(self.memory, **as_call(op, given, scope))
 
-    def _check_agent(self, op: Op, agent: str) -> None:
-        """Refuse a caller that may not ask about an agent: each may read its own policy."""
+    def _agent_meant(self, op: Op, agent: str | None) -> str:
+        """Return the agent that a call is about: each caller may read its own policy."""
         one = self.caller
+        own = one.user_id if one.agent is None else one.agent
         names_any = one.may_choose_user and one.user_id is None and one.agent is None
         if not names_any and op.effect != "reads":
             raise error(ScopeError, "caller", "one that may name any user", "another")
-        if not names_any and agent not in (one.agent, one.user_id):
-            raise error(ScopeError, "agent", "the caller's own", "another")
+        meant = own if agent is None else agent
+        if meant is None:
+            raise error(OptionError, "agent", "the name of an agent", "none")
+        if not names_any and meant != own:
+            raise error(ScopeError, "agent", "the caller's own, or none", "another")
+        return meant
 
 
 def answer(op: Op, given: Mapping[str, Any], store: CallersStore) -> dict[str, Any]:
     """Answer a verb as plain data; blocks. Long lists are iterators."""
     found = store.answer(op, given)
+    if "agent" in op.parameters:
+        given = {"agent": store.caller.agent or store.caller.user_id, **given}
     if op.name == "get" and found is None:
         raise error(NotFoundError, "id", op.missing, "none")
     return REPLIES[op.name][1](found, given, store.view)

@@ -28,11 +28,23 @@ NO_STORE = {
     "shards build", "shards info", "shards rebalance",
     "push", "pull", "follow",  # they move whole files, and tell sizes
 }  # fmt: skip
-SERVERS = {"serve", "mcp", "shards serve"}  # what they tell whom: tests/serve
+SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
     "remember": [["oak tea", "--id", "walked", "--json"]],
+    "get": [["m0"], ["m1", "--json"]],
+    "list": [[], ["--json"], ["--tag", "zq"], ["--filter", '{"kind": "note"}']],
+    "history": [["m0"], ["m1", "--json"]],
+    "update": [["m0", "--text", "oak tea"], ["m1", "--importance", "3", "--json"]],
+    "supersede": [["m0", "oak tea", "--json"], ["m1", "oak", "--new-id", "m2"]],
+    "pin": [["m0"], ["m1", "--no-pinned", "--json"]],
+    "link": [["near", "m0", "m1", "--json"]],
+    "unlink": [["e0"], ["none", "--json"]],
+    "links": [["m0"], ["m1", "--json"]],
+    "remember-fact": [["oak", "is", "tall", "--json"]],
+    "recall-facts": [["oak"], ["zq", "--json"], [""]],
+    "list-facts": [[], ["--json"], ["--subject", "oak"]],
     "forget": [["m0", "m1", "--json"], ["--session-id", "s0", "--yes"]],
     "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],

@@ -158,7 +158,7 @@ def as_ann(method: str) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     "method",
     [
-        *("search", "get", "newest", "browse"),
+        *("search", "get", "browse"),
     ],
 )
 def test_a_session_without_its_scope_would_be_caught(

@@ -351,7 +351,7 @@ def test_sigterm_ends_the_server_and_what_it_acknowledged_is_kept(tmp_path: Path
         server.send_signal(signal.SIGTERM)
         assert server.wait(60) == 0
     (got,), _, _ = talk(tmp_path, [call("get", 1, id="k")])
-    assert got["result"]["structuredContent"]["episode"]["text"] == "kept"
+    assert got["result"]["structuredContent"]["text"] == "kept"
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,8 @@ CALLER: Final = "hyrecall.mcp.caller"
 SYSTEMS: Final = ("hypergraph", "l0", "honeycomb", "hebb")
 """The systems that document tools; a store has to serve the recipe of that name for them."""
 
-_OWN: Final = (*verb_tools.TOOLS, *search_tool.TOOLS, *file_tools.TOOLS)
+_REMEMBER, *_VERBS = verb_tools.TOOLS  # models use the first ones most
+_OWN: Final = (_REMEMBER, *search_tool.TOOLS, *_VERBS, *file_tools.TOOLS)
 _FAMILIES: Final = {"hypergraph_regex": "hypergraph"}
 
 _log = logging.getLogger("hyrecall.serve.mcp")
@@ -314,9 +315,10 @@ class _Answers:
         """List the tools that the caller may use."""
         session = self._session(context)
         listed = [
-            tool.listed(self._sizes[name], free_names(session.caller))
+            tool.listed(self._sizes[name], _free_names(session.caller, tool))
             for name, tool in self.tools.items()
             if tool.rights <= session.caller.rights
+            and (tool.for_agents or session.caller.agent is None)
         ]
         return types.ListToolsResult(tools=listed)
 
@@ -352,7 +354,7 @@ class _Answers:
             raise error(OptionError, "name", f"one of {', '.join(self.tools)}", "another tool")
         given = dict(params.arguments or {})
         session = self._session(context)
-        named = {name: given.pop(name, None) for name in free_names(session.caller)}
+        named = {name: given.pop(name, None) for name in _free_names(session.caller, tool)}
         session = session.narrowed({k: one for k, one in named.items() if one is not None})
         for right in sorted(tool.rights):
             session.check_right(right)
@@ -394,6 +396,11 @@ class _Answers:
         if self.readonly:
             caller = replace(caller, rights=caller.rights - {"write"})
         return CallerSession(self.memory, caller)
+
+
+def _free_names(caller: Caller, tool: Tool) -> list[str]:
+    """Return the names of the scope that a call of a tool may give."""
+    return [name for name in free_names(caller) if name in tool.scope]
 
 
 def _text(text: str) -> types.TextContent:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hyrecall.base.arguments import unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
-from hyrecall.memory.ops import Text
+from hyrecall.memory.ops import SCOPE, Sought, Text
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.options import Right, ServiceOptions
 
@@ -198,15 +198,11 @@ def check_shape(options: ServiceOptions, given: Mapping[str, Any]) -> None:
             rest.extend((part, level + 1) for part in inner)
 
 
-class _IsQuery:
-    """Marks an argument as what is looked for, which is bounded more than a text to keep."""
-
-
 @cache
 def _queries(takes: type[BaseModel]) -> tuple[str, ...]:
     """Return the names of the arguments that say what is looked for."""
     fields = takes.model_fields.items()
-    return tuple(name for name, one in fields if any(isinstance(m, _IsQuery) for m in one.metadata))
+    return tuple(name for name, one in fields if any(isinstance(m, Sought) for m in one.metadata))
 
 
 def check_page(options: ServiceOptions, given: BaseModel) -> None:
@@ -324,9 +320,7 @@ class Previews(StoredTexts):
     ] = False
 
 
-Query: TypeAlias = Annotated[
-    str, _IsQuery(), Field(description="What to look for, in plain words.")
-]
+Query: TypeAlias = Annotated[str, Sought(), Field(description="What to look for, in plain words.")]
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=512, description="The id of the memory.")
 ]
@@ -371,6 +365,10 @@ class Tool:
         Whether the reply of a tool that writes shows what the store holds.
     recipe : str, optional
         By which recipe the tool ranks, "" for the store's: its depth bounds a page.
+    scope : tuple of str
+        The names of the scope that a call may give.
+    for_agents : bool
+        Whether agents have it too.
     """
 
     name: str
@@ -383,6 +381,8 @@ class Tool:
     is_repeatable: bool = False
     shows: bool = False
     recipe: str | None = None
+    scope: tuple[str, ...] = SCOPE
+    for_agents: bool = True
 
     @property
     def writes(self) -> bool:

@@ -86,7 +86,8 @@ def _tool(op: Op) -> Tool:
 
     return Tool(
         op.name, op.title, words_of(op), takes, returns, op.effect,
-        reply, op.is_repeatable, op.shows == "*",
+        reply, op.is_repeatable, op.shows == "*", scope=op.scope,
+        for_agents=op.is_at("agent") or op.name == "get_policy",
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from hyrecall.errors import NotFoundError, error
 from hyrecall.memory import Episode
 from hyrecall.memory.data.types import checked
-from hyrecall.memory.ops import OPS, SCOPE, Op, as_call, model_of, words_of
+from hyrecall.memory.ops import OPS, SCOPE, Op, arguments, as_call, model_of, words_of
 from hyrecall.memory.replies import REPLIES, Changed, changed_data
 from hyrecall.serve.errors import (
     ServiceError,
@@ -33,6 +33,8 @@ from hyrecall.serve.verbs import CallersStore, answer
 _MISSING: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "The caller has no such memory."}
 }
+_NEED_MEMORIES: Final = ("update", "supersede", "pin", "end_fact", "feedback")
+_TAKE_IDS: Final = ("remember", "update", "supersede", "link", "remember_fact")
 _TAKEN: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The id is taken."}}
 
 
@@ -58,10 +60,13 @@ def _asked(op: Op, in_path: tuple[str, ...], *, in_query: bool) -> type[BaseMode
 
 
 def _check_sizes(options: ServiceOptions, op: Op, given: dict[str, Any]) -> None:
-    """Refuse a text to search, a page or a list beyond what the service takes."""
+    """Refuse a text to look for, a page or a list beyond what the service takes."""
+    known = arguments(op, "rest")
+    if "limit" in known:  # a default is lowered to what the service gives
+        given.setdefault("limit", min(known["limit"].default, options.max_limit))
+        check_page(options, given["limit"])
     for name in ("query", "text") if op.effect == "reads" else ("query",):
         check_query(options, given.get(name) or "", name)
-    check_page(options, given.get("limit", 0), given.get("offset", 0))
     check_lists(options, **given)
 
 
@@ -112,14 +117,14 @@ def _router() -> Router:
         asked: Any = _asked(op, in_path, in_query=in_query)
         status = 201 if method == "POST" and op.effect != "reads" and "end" not in path else 200
         convertor = "id" if path.endswith("}") or "/memories" in path else "path"
-        more = _MISSING if "{id}" in path else {}
+        told = dict(_MISSING) if op.missing or op.name in _NEED_MEMORIES else {}
+        told |= _TAKEN if op.name in _TAKE_IDS else {}
         router.add_api_route(
             re.sub(r"{(\w+)}", rf"{{\1:{convertor}}}", path),
             _handler(op, Annotated[asked, Query()] if in_query else asked, in_path, status),
             methods=[method], name=op.name, summary=op.title, description=words_of(op),
             status_code=status, tags=[path.split("/")[1]],
-            responses={status: {"model": REPLIES[op.name][0]}, **more,
-                       **(_TAKEN if op.effect == "adds" else {})},
+            responses={status: {"model": REPLIES[op.name][0]}, **told},
         )  # fmt: skip
     return router
 
