@@ -18,26 +18,26 @@ PYTHON = {
     "arm": (955, 8),
     "ask": (3_023, 12),
     "base": (2_652, 16),
-    "cli": (7_967, 23),
-    "distributed": (4_064, 10),
+    "cli": (7_977, 23),
+    "distributed": (4_079, 10),
     "embed": (2_539, 9),
     "evaluate": (2_911, 7),
     "graph": (638, 2),
     "hits": (2_754, 11),
-    "memory": (20_645, 60),
+    "memory": (20_858, 60),
     "migrate": (1_364, 9),
     "parts": (1_494, 4),
     "recall": (4_602, 17),
     "replicas": (2_077, 7),
     "rerank": (436, 2),
     "segments": (2_878, 10),
-    "serve": (7_023, 31),
+    "serve": (7_045, 31),
     "stages": (3_353, 15),
     "systems": (5_103, 29),
     "table": (2_564, 10),
     "text": (738, 3),
 }
-TESTS = (116_185, 571)
+TESTS = (116_206, 571)
 CSRC = (39_039, 341)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

@@ -90,6 +90,8 @@ async def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(reci
                 if tool.name == "get_policy":  # whose default is a caller with a name
                     plain |= {"agent": "ann"}
                 for name, value, is_good in cases(tool):
+                    if tool.name == "get_policy" and value is None:
+                        continue  # by default it is that of the caller, who has no name here
                     reply = await client.call_tool(tool.name, {**plain, name: value})
                     told = str(reply.content[0].text) if reply.is_error else ""  # type: ignore[union-attr]
                     refused = told.startswith(("OptionError", "DTypeError")) and (
