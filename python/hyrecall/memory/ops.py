@@ -322,7 +322,6 @@ OPS: Final[dict[str, Op]] = {
             effect="reads",
             rest="GET /memories",
             title="List memories, newest first",
-            does="Return memories, newest first; of equal times the one written last.",
             out={
                 "rest": "filter metadata",
                 "mcp": "metadata",
@@ -533,7 +532,6 @@ OPS: Final[dict[str, Op]] = {
             effect="changes",
             rest="PUT /agents/{agent}/policy",
             title="Set an agent's read policy",
-            does="Set what an agent may read beside its own memories, from its next call on.",
             words={
                 "agent": "The agent's name.",
                 "policy": "isolated: only its own memories; shared: the global ones of the "

@@ -750,7 +750,7 @@ class MemorySync(NamedMethods):
         limit: int = 200,
         offset: int = 0,
     ) -> Episodes:
-        """Return episodes, newest first; of equal times the one written last.
+        """Return memories, newest first; of equal times the one written last.
 
         Parameters
         ----------

@@ -23,6 +23,7 @@ from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.options import ANYBODY, RIGHTS, Caller, Right, free_names
+from hyrecall.serve.verbs import CallersStore
 
 __all__ = [
     "ANYBODY",
@@ -262,9 +263,7 @@ class ScopedStore:
 
     def view(self) -> View:
         """Return the store's view of the scope, whose methods block."""
-        if self.scope.agent is not None:
-            return self._agent()._view
-        return self.memory._sync._view(**self.scope.names)
+        return self._as_caller().view
 
     async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
         """Return when each memory ends, if it is a fact."""
@@ -290,10 +289,10 @@ class ScopedStore:
             raise ServiceError(409, "RecipeMismatch", message) from None
 
     def _agent(self) -> AgentMemorySync:
-        scope = self.scope
-        assert scope.agent is not None
-        # The store refuses an agent without a partition.
-        return self.memory._sync.agent(scope.agent, org=scope.org, workspace=scope.workspace)  # type: ignore[arg-type]
+        return self._as_caller().of_agent
+
+    def _as_caller(self) -> CallersStore:
+        return CallersStore(self.memory._sync, Caller(**vars(self.scope)))
 
 
 def scoped_store(request: Request, who: Caller, asked: Any) -> ScopedStore:

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hyrecall.errors import NotFoundError, OptionError, ScopeError, error
-from hyrecall.memory import (
-    AgentMemorySync,
-    MemorySync,
-)
+from hyrecall.memory import AgentMemorySync, MemorySync
 from hyrecall.memory.ops import Op, as_call, with_needed
 from hyrecall.memory.replies import REPLIES
 from hyrecall.memory.view import View
 from hyrecall.serve.options import Caller
-
-# ---- Whose store it is ----
 
 
 @dataclass(frozen=True)
@@ -47,12 +42,19 @@ class CallersStore:
             return self.of_agent._view
         return self.memory._view(one.user_id, one.org, one.workspace)
 
-    def answer(self, op: Op, given: Mapping[str, Any]) -> Any:
-        """Return what the method of a verb returns."""
-        one = self.caller
+    def answer(self, op: Op, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a verb as plain data. Long lists are iterators."""
         if "agent" in op.parameters:
             given = {**given, "agent": self._agent_meant(op, given.get("agent"))}
-        elif one.agent is not None:
+        found = self._call(op, given)
+        if op.name == "get" and found is None:
+            raise error(NotFoundError, "id", op.missing, "none")
+        return REPLIES[op.name][1](found, given, self.view)
+
+    def _call(self, op: Op, given: Mapping[str, Any]) -> Any:
+        """Return what the method of a verb returns."""
+        one = self.caller
+        if one.agent is not None and "agent" not in op.parameters:
             if not op.is_at("agent"):
                 raise error(ScopeError, op.name, "a user: agents do not do this", "an agent")
             method = getattr(self.of_agent, op.name)
@@ -73,13 +75,3 @@ class CallersStore:
         if not names_any and meant != own:
             raise error(ScopeError, "agent", "the caller's own, or none", "another")
         return meant
-
-
-def answer(op: Op, given: Mapping[str, Any], store: CallersStore) -> dict[str, Any]:
-    """Answer a verb as plain data; blocks. Long lists are iterators."""
-    found = store.answer(op, given)
-    if "agent" in op.parameters:
-        given = {"agent": store.caller.agent or store.caller.user_id, **given}
-    if op.name == "get" and found is None:
-        raise error(NotFoundError, "id", op.missing, "none")
-    return REPLIES[op.name][1](found, given, store.view)

@@ -361,7 +361,7 @@ class Stage:
         -------
         FusedLists
         """
-        raise NotImplementedError
+        raise NotImplementedError  # each stage has it
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         """Return a hit's score after the stage, recomputed, and the numbers that it is made of.

@@ -27,6 +27,7 @@ from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
 from hyrecall.serve.options import Caller, Right, free_names
+from hyrecall.serve.verbs import CallersStore
 
 DEFAULT_USER: Final = "user"
 """Whose memories the tools of l0 keep where nobody is named: l0's own default scope."""
@@ -144,14 +145,12 @@ class CallerSession:
 
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written."""
-        agent = self.agent
-        view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
+        view = CallersStore(self.memory._sync, self.caller).view
         return await self.memory._run(view.accesses, keys)
 
     async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
         """Return when each memory ends, if it is a fact."""
-        agent = self.agent
-        view = self.memory._sync._view(**self.where) if agent is None else agent._sync._view
+        view = CallersStore(self.memory._sync, self.caller).view
         return await self.memory._run(view.ends, episodes)
 
     async def browse(self, method: str, *args: Any, **options: Any) -> Any:

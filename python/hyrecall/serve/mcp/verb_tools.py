@@ -22,7 +22,7 @@ from hyrecall.serve.mcp.tool import (
     ToolReply,
     fenced,
 )
-from hyrecall.serve.verbs import CallersStore, answer
+from hyrecall.serve.verbs import CallersStore
 
 
 def _told_of_version(data: dict[str, Any]) -> str:
@@ -78,7 +78,7 @@ def _tool(op: Op) -> Tool:
             session.check_right(right)
         store = CallersStore(session.memory._sync, session.caller)
         data = await session.memory._run(
-            lambda: to_jsonable_python(answer(op, asked, store), inf_nan_mode="null")
+            lambda: to_jsonable_python(store.answer(op, asked), inf_nan_mode="null")
         )
         if op.effect == "reads":
             data = {"notice": NOTICE, **data} | ({"is_cut": False} if is_list else {})

@@ -28,7 +28,7 @@ from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode, encode_within
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import Caller, Writer, caller, memory_of, narrow, require
-from hyrecall.serve.verbs import CallersStore, answer
+from hyrecall.serve.verbs import CallersStore
 
 _MISSING: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "The caller has no such memory."}
@@ -84,7 +84,7 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
         store = CallersStore(memory._sync, replace(who, **names))
 
         def work() -> bytes:
-            data = answer(op, given, store)
+            data = store.answer(op, given)
             if op.missing and not any(data.values()):
                 raise error(NotFoundError, "id", op.missing, "none")
             return encode_within(data, options.max_reply)
