@@ -61,6 +61,7 @@ def serving(served: MemorySync | hr.Index, options: ServiceOptions | None = None
             Memory(served, pool) if isinstance(served, MemorySync) else served, options
         )
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever comes before the service is up waits, and is not refused
         port = listening.getsockname()[1]
         config = uvicorn.Config(app, log_config=None, ws="none", lifespan="on", loop="asyncio")
         server = uvicorn.Server(config)
