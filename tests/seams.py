@@ -208,7 +208,7 @@ NAMES = {
     "hyrecall.memory.faces.rescue": "RESCUED_FACT rescue",
     "hyrecall.memory.faces.transfer": "Imported Numbered export_lines read_l0 read_lines",
     "hyrecall.memory.keeping.owner": "GroupCommit",
-    "hyrecall.memory.keeping.tasks": "Erase scrub",
+    "hyrecall.memory.keeping.tasks": "EXPIRING Erase Expiry scrub",
     "hyrecall.memory.memory": "Memory Opening THREADS",
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
@@ -225,10 +225,10 @@ NAMES = {
     ),
     "hyrecall.memory.sql.codec": (
         "Cell cell_of cells_by_number cells_of decode_vector encode_vector every_cell "
-        "find_cell make_cell vector_checksum"
+        "find_cell make_cell to_micros vector_checksum"
     ),
     "hyrecall.memory.sql.connecting": (
-        "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE"
+        "LOG SHARED_MEMORY check_sqlite disk_named memory_DATABASE=DATABASE tell_time"
     ),
     "hyrecall.memory.sql.copying": "copying_state_of=state_of",
     "hyrecall.memory.sql.database": "Database IDLE_READERS MemoryDatabase Outcome PATIENCE",

@@ -53,6 +53,7 @@ __all__ = [
     "StoreNotFoundError",
     "TooManyScansError",
     "UnknownOptionError",
+    "VersionConflictError",
     "WriterBusyError",
     "error",
 ]
@@ -108,6 +109,10 @@ class StaleStatisticsError(OptionError):
 
 class NotFoundError(HyrecallError, LookupError):
     """The caller has no memory of this id; another user may or may not have one."""
+
+
+class VersionConflictError(HyrecallError, ValueError):
+    """A memory has another version than the one that a change was made for; nothing is changed."""
 
 
 class StoreError(HyrecallError, OSError):

@@ -142,8 +142,47 @@ ROWS: dict[str, list[Row]] = {
     ],
     "*.delete": [
         option("keys: expected keys, a filter, or everything=True for the whole scope", None),
+        dtype("everything: expected True or False", "x", -1),
     ],
-    "*.delete MemorySync.forget": [dtype("everything: expected True or False", "x", -1)],
+    "MemorySync.forget": [
+        dtype("erase: expected True or False", -1, "x", None, NAN),
+        dtype("everything: expected True, or the name of the user", -1, None),
+        option("everything: expected the name of the user", "x", id=None),
+        option("if_version: expected an int >= 1", 0, "x"),
+        option("if_version: expected none without one id", 1, of="if_version", id=["a", "b"]),
+        dtype("id[1]: expected a str", ["a", 3], of="id"),
+    ],
+    "MemorySync.forget MemorySync.update_many": [
+        dtype("before: expected a datetime", "x", -1),
+        dtype("id: expected an id, or a sequence of ids", 3, []),
+        option("kind: expected 1 to 512 bytes, not blank, without NUL", ""),
+        dtype("tags: expected a sequence of str", "x", -1),
+        dtype("metadata: expected a mapping of key to value", "x", -1),
+    ],
+    "MemorySync.update_many": [
+        dtype("changes: expected a mapping of fields to values", -1, "x", None),
+        option("changes: expected a field to change", {}),
+        option("changes['text']: expected one of", {"text": "x"}, of="changes"),
+        option("importance: expected less than or equal to 10", {"importance": 11}, of="changes"),
+        option("id: expected an id, a session_id, a time or a filter", None),
+    ],
+    "*.remember": [
+        option("ttl: expected seconds, more than 0, or a timedelta", 0, -1, NAN, INF),
+        dtype("ttl: expected seconds, more than 0, or a timedelta", "x"),
+        option("ttl: expected one that ends before the year 10000", 1e300),
+        option("ttl: expected none beside expires_at", 3, expires_at=NOW),
+    ],
+    "*.remember *.update MemorySync.supersede": [
+        option("author: expected 'user', 'agent', 'tool', 'web' or 'import'", "x"),
+        option("expires_at: expected a valid datetime", "x"),
+    ],
+    "*.update MemorySync.supersede AgentMemorySync.forget": [
+        option("if_version: expected an int >= 1", 0, "x", -1),
+    ],
+    "MemorySync.list_*": [
+        option("limit: expected an int >= 0", -1, "x"),
+        option("offset: expected an int >= 0", -1, "x"),
+    ],
     "*.end_fact": [dtype("at: expected a datetime", "x", -1)],
     "*.end_fact MemorySync.pin MemorySync.supersede MemorySync.update": [
         absent("id: expected a memory that is there", "x"),
@@ -162,7 +201,7 @@ ROWS: dict[str, list[Row]] = {
     "MemorySync.link MemorySync.unlink": [
         option("id: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
-    "*.list *.search": [
+    "*.list *.search MemorySync.count": [
         dtype("since: expected a datetime, a date, or one of them as ISO 8601", -1, [3]),
         option("since: expected an ISO 8601 time", "x", ""),
         dtype("until: expected a datetime, a date, or one of them as ISO 8601", -1, [3]),
@@ -170,8 +209,10 @@ ROWS: dict[str, list[Row]] = {
         dtype("tags: expected a sequence of str", "x", -1),
         dtype("tags: expected a str", [3]),
     ],
-    "*.list *.search Browse.*": [dtype("metadata: expected a mapping of key to value", "x", -1)],
-    "*.list MemorySync.pin": [dtype("pinned: expected True or False", "x", -1)],
+    "*.list *.search Browse.* MemorySync.count": [
+        dtype("metadata: expected a mapping of key to value", "x", -1),
+    ],
+    "*.list MemorySync.pin MemorySync.count": [dtype("pinned: expected True or False", "x", -1)],
     "*.list_facts": [
         option("object: expected 1 to 512 bytes, not blank, without NUL", ""),
         option("predicate: expected 1 to 512 bytes, not blank, without NUL", ""),
@@ -1046,7 +1087,8 @@ ROWS: dict[str, list[Row]] = {
     "*MemorySync.* DocumentIndex.recall ShardedIndex.*": [
         dtype("recipe: expected an hr.Recipe", "x", -1),
     ],
-    "*MemorySync.* Edge Episode Fact Participant": [dtype("id: expected a str", -1, 3)],
+    "*MemorySync.[!fu]* Edge Episode Fact Participant *MemorySync.update *MemorySync.unlink "
+    "AgentMemorySync.forget": [dtype("id: expected a str", -1, 3)],
     "*MemorySync.* Episode": [dtype("kind: expected a str", -1, 3)],
     "*MemorySync.* Episode ahm_recall hm_recall": [dtype("session_id: expected a str", -1, 3)],
     "*MemorySync.* Notes.*": [dtype("reason: expected a str", -1, 3)],
@@ -1074,10 +1116,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("file: expected a path, or a text file to write to", -1, 3, b"x", object(), [1, 2]),
         dtype("file: expected a path, or a text file to write to", io.BytesIO(b"{}\n")),
         dtype("history: expected True or False", "x", -1),
-    ],
-    "MemorySync.forget": [
-        dtype("before: expected a datetime", "x", -1),
-        dtype("erase: expected True or False", -1, "x", None, NAN),
     ],
     "MemorySync.forget Notes.supersede": [option("reason: expected valid Unicode", LONE)],
     "MemorySync.get_policy MemorySync.set_policy": [
@@ -1600,7 +1638,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "NearRow; Neighbour; NoVectors; Note; NoteHit; NoteHits; Off; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
         "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; "
-        "ThreadRow; Token; Trace; Tuned; Version"
+        "AgentEntry; SessionEntry; ThreadRow; Token; Trace; Tuned; UserEntry; Version"
     ),
     "made and called by the package alone": (
         "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "

@@ -424,6 +424,9 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
         for name in [
             "get",
             "update",
+            "update_many",
+            "list_sessions",
+            "count",
             "forget",
             "pin",
             "history",
@@ -448,6 +451,10 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
             "text": "x",
         }
         for kind in ("Memory", "MemorySync", "AgentMemory", "AgentMemorySync")
+    },
+    **{
+        f"{kind}.update_many": {"changes": {"importance": 1.0}, "id": "a", **_USER}
+        for kind in ("Memory", "MemorySync")
     },
     **{f"{kind}.link": {"participants": ["a", "b"], **_USER} for kind in ("Memory", "MemorySync")},
     **{f"{kind}.end_fact": {"at": lambda _: NOW, **_USER} for kind in ("Memory", "MemorySync")},

@@ -12,7 +12,13 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 from pydantic import ValidationError
 
-from hyrecall.errors import HyrecallError, KeyConflictError, NotFoundError, ScopeError
+from hyrecall.errors import (
+    HyrecallError,
+    KeyConflictError,
+    NotFoundError,
+    ScopeError,
+    VersionConflictError,
+)
 
 Row = dict[str, Any]
 MORNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -50,8 +56,8 @@ def lack(asked: str, why: str) -> NoReturn:
 class Refused(Exception):  # noqa: N818
     """A face did not do what it was asked.
 
-    ``kind`` is value, scope, missing, taken or forbidden, or "" where the face does not tell;
-    ``arguments`` are what the message begins with: an option, then perhaps a part of it.
+    ``kind`` is value, scope, missing, taken, changed or forbidden, or "" where the face does not
+    tell; ``arguments`` are what the message begins with: an option, then perhaps a part of it.
     """
 
     _NAMED = re.compile(r"-*(?:[\w-]+(?:\[\d+\])?\.)*([\w-]+)(?:\[[^]]*\])?: ?")
@@ -77,7 +83,10 @@ def refused(kind: str, argument: str) -> Iterator[None]:
 
 
 def kind_of(fault: BaseException) -> str:
-    kinds = ((KeyConflictError, "taken"), (NotFoundError, "missing"), (ScopeError, "scope"))
+    kinds = (
+        (KeyConflictError, "taken"), (NotFoundError, "missing"), (ScopeError, "scope"),
+        (VersionConflictError, "changed"),
+    )  # fmt: skip
     return next((kind for one, kind in kinds if isinstance(fault, one)), "value")
 
 

@@ -47,6 +47,9 @@ class Door(Housed):
 class JsonDoor(Door):
     """A door whose verbs take and give JSON, the same at each."""
 
+    of_one: ClassVar[frozenset[str]] = frozenset(("reason", "if_version", "erase"))
+    """The options of forgetting one memory by its id."""
+
     def _data(self, verb: str, **given: Any) -> Any:
         """Call a verb; what it replies."""
         raise NotImplementedError
@@ -79,8 +82,20 @@ class JsonDoor(Door):
     def _pin(self, key: str, **options: Any) -> None:
         self._data("pin", id=key, **options)
 
-    def _forget(self, key: str | None, **options: Any) -> int:
-        return self._if_there("forget", {"forgotten": 0}, id=key, **options)["forgotten"]
+    def _forget(self, key: str | list[str] | None, **options: Any) -> int:
+        if isinstance(key, str) and set(options) <= self.of_one:
+            return self._if_there("forget", {"forgotten": 0}, id=key, **options)["forgotten"]
+        if options.get("everything") is True:  # a door wants to be told of whom once more
+            options["everything"] = self.user
+        ids = {} if key is None else {"id": [key] if isinstance(key, str) else key}
+        return self._data("forget_many", **ids, **options)["forgotten"]
+
+    def _update_many(self, changes: Row, **which: Any) -> int:
+        return self._data("update_many", changes=changes, **which)["updated"]
+
+    def _list_sessions(self) -> list[tuple[str, int]]:
+        found = self._data("list_sessions")["items"]
+        return [(one["session_id"], one["memories"]) for one in found]
 
     def _history(self, key: str) -> list[Row]:
         names = ("version", "status", "reason", "successor")
@@ -167,12 +182,15 @@ ROUTES = {
     "get_policy": ("get", "/v1/agents/{agent}/policy"), "export": ("get", "/v1/export"),
     "import_": ("post", "/v1/import"), "doctor": ("get", "/v1/doctor"),
     "compact": ("post", "/v1/compact"), "reembed": ("post", "/v1/reembed"),
-    "recall_scored": ("post", "/v1/recall_scored"),
+    "recall_scored": ("post", "/v1/recall_scored"), "list_sessions": ("get", "/v1/sessions"),
+    "forget_many": ("post", "/v1/memories/forget"),
+    "update_many": ("post", "/v1/memories/update"),
     **{verb: ("get", f"/v1/browse/{verb}") for verb in ("ls", "cat", "grep", "find")},
 }  # fmt: skip
 """The route of each verb: also of one that a face lacks, which would be there."""
 
-STATUSES = {400: "value", 422: "value", 403: "forbidden", 404: "missing", 409: "taken"}
+STATUSES = {400: "value", 422: "value", 403: "forbidden", 404: "missing", 409: "taken",
+            412: "changed"}  # fmt: skip
 
 
 @contextmanager
@@ -196,9 +214,6 @@ class Rest(JsonDoor):
         "recall_scored": "POST /v1/recall has all scores of a match",
         "import_": "hyrecall import, beside the service",
         **dict.fromkeys(("doctor", "compact", "reembed"), "hyrecall doctor, compact and reembed"),
-        "forget.session_id": "forget each id, or hyrecall forget --session-id",
-        "forget.before": "forget each id, or hyrecall forget --before",
-        "forget.everything": "hyrecall forget --everything",
         "list.filter": "POST /v1/recall with a filter",
         "grep.filter": "in Python",
         "find.filter": "in Python",
@@ -281,22 +296,19 @@ def _quoted(key: str) -> str:
 
 # ---- MCP ----
 
-KINDS = {"NotFoundError": "missing", "KeyConflictError": "taken", "ScopeError": "forbidden"}
-_NO_ERASING = "hyrecall forget; a model cannot remove history"
+KINDS = {"NotFoundError": "missing", "KeyConflictError": "taken", "ScopeError": "forbidden",
+         "VersionConflictError": "changed"}  # fmt: skip
 
 
 class Mcp(JsonDoor):
     """The tools of ``hyrecall mcp --user``, called through the official SDK."""
 
     name: ClassVar[str] = "MCP"
+    of_one: ClassVar[frozenset[str]] = frozenset(("reason", "if_version"))
     tools: ClassVar[Mapping[str, str]] = {
         **{verb: f"browse_{verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
     lacks: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(
-            (f"forget.{one}" for one in ("erase", "session_id", "before", "everything")),
-            _NO_ERASING,
-        ),
         "recall_scored": "search has all scores of a match",
         "update.valid_to": "end_fact ends a fact; REST and Python take an end away",
         "export": "hyrecall export",
@@ -544,8 +556,12 @@ class CommandLine(JsonDoor):
                 words += one if isinstance(one, list) else [one]
         return self._call(verb, *words, **self._who, **given)
 
-    def _forget(self, key: str | None, **options: Any) -> int:
-        words = [] if key is None else [key]
+    def _update_many(self, changes: Row, **which: Any) -> int:
+        told = self._call("update_many", json.dumps(changes), **self._who, **which)
+        return told["updated"]
+
+    def _forget(self, key: str | list[str] | None, **options: Any) -> int:
+        words = [key] if isinstance(key, str) else key or []
         return self._call("forget", *words, yes=True, **self._who, **options)["forgotten"]
 
     def _set_policy(self, agent: str, policy: str, **options: Any) -> None:

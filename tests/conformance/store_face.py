@@ -10,6 +10,8 @@ from typing import Any, Self
 from conformance.faces import Face, Row, at
 
 ORG, WORKSPACE = "acme", "lab"
+SELECTING = ("session_id", "before", "kind", "tags", "filter", "metadata")
+"""The arguments that choose memories to forget or to change."""
 PLACE = {"org": ORG, "workspace": WORKSPACE}
 
 
@@ -75,15 +77,23 @@ class Store(Face):
         """Change fields; the new version's number."""
         return self._do("update", key, **changes)
 
+    def update_many(self, changes: Row, /, **which: Any) -> int:
+        """Change fields of several memories; how many there were."""
+        return self._do("update_many", changes, **which)
+
     def supersede(self, key: str, text: str, /, **fields: Any) -> Row:
         return self._do("supersede", key, text, **fields)
 
     def pin(self, key: str, /, **options: Any) -> None:
         self._do("pin", key, **options)
 
-    def forget(self, key: str | None = None, /, **options: Any) -> int:
-        """Forget by id, session_id, before or everything; how many there were."""
+    def forget(self, key: str | list[str] | None = None, /, **options: Any) -> int:
+        """Forget by ids, session_id, before, kind, ... or everything; how many there were."""
         return self._do("forget", key, **options)
+
+    def list_sessions(self) -> list[tuple[str, int]]:
+        """Return the conversations, newest first, and how many memories each has."""
+        return self._do("list_sessions")
 
     def history(self, key: str, /) -> list[Row]:
         """Versions, oldest first: version, status, reason, successor, text."""

@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 import hyrecall as hr
 from conformance.faces import Row, memory_row, moment, python_refusals
-from conformance.store_face import PLACE, Found, Opening, Store
+from conformance.store_face import PLACE, SELECTING, Found, Opening, Store
 from hyrecall import recipes
 from hyrecall.embed import AUTO, HashEmbedder
 from hyrecall.memory import AgentMemorySync, Browse, Episode, EpisodeMatch, Fact, Memory, MemorySync
@@ -214,10 +214,10 @@ class Python(Housed):
     def _episode(self, text: str, **fields: Any) -> Episode:
         return Episode(text=text, **self.whose, **fields)
 
-    def _remember(self, text: str, **fields: Any) -> Row:
+    def _remember(self, text: str, *, ttl: float | None = None, **fields: Any) -> Row:
         with python_refusals():
             episode = self._episode(text, **fields)
-        kept = self._ask("remember", episode)
+        kept = self._ask("remember", episode, ttl=ttl)
         return {"id": kept.id, "version": kept.version, "embedded": kept.embedded}
 
     def _get(self, key: str) -> Row | None:
@@ -238,8 +238,15 @@ class Python(Housed):
     def _pin(self, key: str, **options: Any) -> None:
         self._ask("pin", key, **self.whose, **options)
 
-    def _forget(self, key: str | None, **options: Any) -> int:
-        return self._ask("forget", key, **self.whose, **times(options))
+    def _forget(self, key: str | list[str] | None, **options: Any) -> int:
+        return self._ask("forget", key, **self.whose, **_filtered(times(options)))
+
+    def _update_many(self, changes: Row, **which: Any) -> int:
+        return self._ask("update_many", changes, **self.whose, **_filtered(times(which)))
+
+    def _list_sessions(self) -> list[tuple[str, int]]:
+        found = self._ask("list_sessions", **self.whose)
+        return [(one.session_id, one.memories) for one in found]
 
     def _history(self, key: str) -> list[Row]:
         return [version_row(one) for one in self._ask("history", key, **self.whose)]
@@ -389,8 +396,9 @@ class Agent(Python):
         **dict.fromkeys(
             (
                 "supersede", "pin", "link", "unlink", "remember_fact", "set_policy", "get_policy",
-                "export", "import_", "doctor", "compact", "reembed", "forget.erase",
-                "forget.session_id", "forget.before", "forget.everything",
+                "export", "import_", "doctor", "compact", "reembed", "update_many",
+                "list_sessions",
+                *(f"forget.{one}" for one in ("erase", "everything", *SELECTING)),
             ),
             _AGENT_NO,
         ),

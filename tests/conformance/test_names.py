@@ -64,6 +64,14 @@ WORDS = {
         "repair": "the command's own", "rescue": "the command's own",
         "accept_loss": "of MemorySync.open",
     },
+    **{
+        ("REST", verb): dict.fromkeys(names, "a header of HTTP")
+        for verb, names in (
+            ("remember", ("Idempotency-Key",)), ("remember_fact", ("Idempotency-Key",)),
+            ("supersede", ("Idempotency-Key", "If-Match")), ("update", ("If-Match",)),
+            ("forget", ("If-Match",)),
+        )
+    },
     ("REST", "search"): {
         "depth": "recipe.replace(depth=) in Python", "explain": "match.explain() in Python",
     },
@@ -180,6 +188,7 @@ def test_an_agents_view_takes_what_the_table_says() -> None:
 
 
 def in_python(verb: str) -> Arguments:
+    verb = "forget" if verb == "forget_many" else verb
     read = FILES if verb in ("ls", "cat", "grep", "find") else IN_PYTHON
     return read(verb) or {}
 

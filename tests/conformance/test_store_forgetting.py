@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from conformance.faces import Refused, at, bytes_below, ids
+from conformance.faces import Refused, at, bytes_below, ids, refused
 from conformance.store_face import Store
 
 
@@ -56,6 +56,46 @@ def test_everything_of_one_user_and_of_nobody_else(store: Store) -> None:
     assert store.forget(everything=True) == 2
     assert store.search("tea coffee") == []
     assert ids(other.search("tea")) == ["m0"]
+
+
+def test_several_are_forgotten_by_what_they_are(store: Store) -> None:
+    kinds = ("note", "note", "plan", "plan", "plan")
+    store.fill(*(
+        {"text": "tea", "kind": kind, "tags": [f"t{n % 2}"], "metadata": {"n": n}}
+        for n, kind in enumerate(kinds)
+    ))  # fmt: skip
+    assert store.forget(kind="note", tags=["t1"]) == 1
+    assert store.forget(filter={"metadata.n": {"from": 3}}) == 2
+    assert store.forget(kind="none of them") == 0
+    assert sorted(ids(store.search("tea"))) == ["m0", "m2"]
+    assert store.forget(["m0", "m2", "m9"]) == 2
+    assert store.search("tea") == []
+
+
+def test_all_of_a_user_is_erased_where_its_name_is_said(store: Store) -> None:
+    store.fill("xyzzy tea", "plugh tea")
+    other = store.as_user("bob")
+    other.fill("coffee")
+    with refused("value", "everything"):
+        store.forget(everything="bob", erase=True)
+    assert store.forget(everything=True, erase=True) == 2
+    assert other.search("coffee")
+    store.reopen()
+    content = bytes_below(store.folder)
+    assert b"coffee" in content
+    assert b"xyzzy" not in content
+
+
+def test_what_has_expired_is_never_found_and_its_id_is_free(store: Store) -> None:
+    store.remember("tea", id="a", expires_at=at(0))
+    store.remember("tea", id="b", ttl=3600.0)
+    store.remember("tea", id="c")
+    assert ids(store.search("tea", limit=2)) == ["b", "c"]
+    assert sorted(ids(store.list())) == ["b", "c"]
+    assert store.get("a") is None
+    assert store.history("a") == []
+    store.remember("coffee", id="a")
+    assert ids(store.search("coffee")) == ["a"]
 
 
 def test_forgetting_has_to_be_told_what(store: Store) -> None:

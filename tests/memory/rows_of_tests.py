@@ -10,7 +10,7 @@ import apsw
 import numpy as np
 
 from hyrecall.memory import Edge, Episode, Participant
-from seams import Cell, NewVersion, cell_of, migrate
+from seams import Cell, NewVersion, cell_of, migrate, tell_time, to_micros
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def cell_rows(episodes: list[Episode]) -> list[NewVersion]:
 
 def a_store() -> apsw.Connection:
     """The tables of an empty store, in memory."""
-    connection = apsw.Connection(":memory:")
+    connection = tell_time(apsw.Connection(":memory:"), lambda: to_micros(NOW))
     connection.pragma("foreign_keys", 1)
     migrate(connection, now=NOW, made_by="a test")
     return connection

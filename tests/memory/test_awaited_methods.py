@@ -15,8 +15,16 @@ from seams import CANCELLED
 
 PAIRS = ((Memory, MemorySync), (AgentMemory, AgentMemorySync))
 WRITING = {
-    *("remember", "remember_batch", "remember_fact", "update", "supersede", "forget", "pin"),
-    *("end_fact", "link", "unlink", "set_policy", "import_", "reembed", "feedback"),
+    *(
+        "remember",
+        "remember_batch",
+        "remember_fact",
+        "update",
+        "update_many",
+        "supersede",
+        "forget",
+    ),
+    *("pin", "end_fact", "link", "unlink", "set_policy", "import_", "reembed", "feedback"),
 }
 METHODS = [
     (kind, name, getattr(plain, name))

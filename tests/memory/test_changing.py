@@ -50,13 +50,16 @@ def test_what_was_deleted_is_erased_with_the_session_it_was_last_of() -> None:
 
 
 UNSAID: list[tuple[dict[str, Any], str]] = [
-    ({"user_id": "alice"}, "id: expected an id, a session_id, a time, or everything=True"),
+    (
+        {"user_id": "alice"},
+        "id: expected an id, a session_id, a time, a filter, or everything=True",
+    ),
     ({"user_id": None}, "id: expected an id"),
-    ({"everything": True}, "user_id: expected a named user beside everything=True"),
+    ({"everything": True}, "user_id: expected a named user beside everything"),
     ({"user_id": "alice", "id": "e0", "everything": True}, "everything: expected False"),
     ({"user_id": "alice", "session_id": "s1", "everything": True}, "everything: expected"),
     ({"user_id": "alice", "before": NOON, "everything": True}, "everything: expected False"),
-    ({"user_id": "alice", "everything": 1}, "everything: expected True or False"),
+    ({"user_id": "alice", "everything": 1}, "everything: expected True, or the name of the user"),
 ]
 
 

@@ -63,6 +63,7 @@ PLAIN: dict[str, Any] = {
     "query": "note", "used": ["e0"], "id": "e0", "episode": "x", "episodes": [], "fact": None,
     "participants": ["a", "b"],
     "relationship": "r", "agent": "ann", "policy": "shared", "text": "t", "reason": "why",
+    "changes": {"importance": 1.0},
     "embedder": HashEmbedder(dim=DIM),  # the packaged model takes half a second to load
 }  # fmt: skip
 
@@ -133,7 +134,9 @@ def test_H14_fields_of_an_episode() -> None:
                 named.append(fault.argument.split("[")[0] in {*names, "remember"})
                 continue
             place = {name: fields.get(name) for name in ("user_id", "org", "workspace")}
-            assert memory.get(kept.id, **place) is not None
+            expires = fields.get("expires_at")
+            is_there = expires is None or expires.replace(tzinfo=UTC) > datetime.now(UTC)
+            assert (memory.get(kept.id, **place) is not None) == is_there
         assert len(named) > 100
         assert all(named)
         assert memory.doctor(full=True).ok

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from hyrecall.memory import Memory
 from hyrecall.recipes import hebb
@@ -23,7 +26,7 @@ async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -
     async with calling(create_app(store)) as client:
         bad = [{"text": "one", "id": "x", **USER}, {"text": "two", "id": "x", **USER}]
         assert (await client.post("/v1/memories/batch", json={"episodes": bad})).status_code == 409
-        assert (await client.get("/v1/memories", params=USER)).json() == {"items": []}
+        assert (await client.get("/v1/memories", params=USER)).json()["total"] == 0
         good = [{"text": "one", **USER}, {"text": "two", **USER}]
         reply = await client.post("/v1/memories/batch", json={"episodes": good})
         assert (reply.status_code, len(reply.json())) == (201, 2)
@@ -275,3 +278,83 @@ async def test_an_agent_reads_by_its_policy_and_writes_its_own(
             ("/v1/recall", {"text": "friday", "user_id": "ops"}),
         ):
             assert (await post(planner, path, body)).status_code == 403
+
+
+async def test_a_version_is_an_etag_and_a_change_may_be_for_one_alone(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        made = await client.post("/v1/memories", json={"text": "one", "id": "x", **USER})
+        assert made.headers["etag"] == '"1"'
+        got = await client.get("/v1/memories/x", params=USER)
+        assert (got.headers["etag"], got.json()["version"]) == ('"1"', 1)
+        one = {"If-Match": '"1"'}
+        change = {"text": "two", **USER}
+        done = await client.patch("/v1/memories/x", json=change, headers=one)
+        assert (done.status_code, done.headers["etag"]) == (200, '"2"')
+        late = await client.patch("/v1/memories/x", json=change, headers=one)
+        assert (late.status_code, late.json()["error"]["type"]) == (412, "VersionConflictError")
+        assert "if_version: expected 2, which it is now" in late.text
+        gone = await client.delete("/v1/memories/x", params=USER, headers=one)
+        assert gone.status_code == 412
+        for wrong in ("1", "*", '"0"', 'W/"1"', '"1", "2"'):
+            reply = await client.patch("/v1/memories/x", json=change, headers={"If-Match": wrong})
+            assert reply.status_code == 422, wrong
+            assert "If-Match: expected a version in quotes" in reply.text
+        two = {"If-Match": '"2"'}
+        gone = await client.delete("/v1/memories/x", params=USER, headers=two)
+        assert gone.json() == {"forgotten": 1}
+
+
+KEPT = {
+    "/v1/memories": {"text": "tea at four"},
+    "/v1/facts": {"subject": "ann", "predicate": "drinks", "object": "tea"},
+    "/v1/memories/old/supersede": {"text": "tea at five"},
+}
+
+
+@pytest.mark.parametrize("path", KEPT)
+async def test_the_same_call_again_keeps_nothing_more(store: Opening, path: str) -> None:
+    async with calling(create_app(store)) as client:
+        for user in ("ann", "bob"):
+            await client.post("/v1/memories", json={"text": "old", "id": "old", "user_id": user})
+        key = {"Idempotency-Key": "k1"}
+        body = {**KEPT[path], **USER}
+        first = await client.post(path, json=body, headers=key)
+        again = await client.post(path, json=body, headers=key)
+        assert (first.status_code, again.json()) == (201, first.json())
+        other = {**body, "text" if "text" in body else "object": "another"}
+        reply = await client.post(path, json=other, headers=key)
+        assert reply.status_code == 422
+        assert "Idempotency-Key: expected another one for another text" in reply.text
+        of_bob = await client.post(path, json={**body, "user_id": "bob"}, headers=key)
+        assert (of_bob.status_code, of_bob.json()["id"] != first.json()["id"]) == (201, True)
+        kept = (await client.get("/v1/memories", params=USER)).json()
+        assert kept["total"] == (1 if "supersede" in path else 2)
+
+
+async def test_the_same_call_twice_at_once_keeps_one(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        body, key = {"text": "tea", **USER}, {"Idempotency-Key": "k"}
+        both = await asyncio.gather(
+            *(client.post("/v1/memories", json=body, headers=key) for _ in range(8))
+        )
+        assert {one.status_code for one in both} == {201}
+        assert len({one.json()["id"] for one in both}) == 1
+        assert (await client.get("/v1/memories", params=USER)).json()["total"] == 1
+
+
+async def test_users_are_listed_for_who_may_name_any(
+    store: Opening, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    both = frozenset(("read", "write"))
+    callers = Caller(may_choose_user=True, rights=both), Caller(user_id="ann", rights=both)
+    options = ServiceOptions(tokens=tmp_path / "tokens.json")
+    anybody, ann = ({"Authorization": f"Bearer {token_of(one)}"} for one in callers)
+    async with calling(create_app(store, options)) as client:
+        for user in ("ann", "bob", "ann"):
+            body = {"text": "tea", "user_id": user}
+            await client.post("/v1/memories", json=body, headers=anybody)
+        found = (await client.get("/v1/users", headers=anybody)).json()["items"]
+        assert [(one["user_id"], one["memories"]) for one in found] == [("ann", 2), ("bob", 1)]
+        for path in ("/v1/users", "/v1/agents"):
+            assert (await client.get(path, headers=ann)).status_code == 403, path
+        assert (await client.get("/v1/sessions", headers=ann)).json() == {"items": []}

@@ -20,6 +20,7 @@ from hyrecall.cli.memory_options import (
     Org,
     StoreFilters,
     StorePath,
+    Tags,
     User,
     Workspace,
     bar,
@@ -60,6 +61,11 @@ def forget(
             help="What happened, and facts stored, before this time, ISO 8601.",
         ),
     ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="TEXT", help="Those of this kind.")
+    ] = None,
+    tags: Tags = None,
+    filters: StoreFilters = None,
     reason: Annotated[
         str | None,
         typer.Option("--reason", metavar="TEXT", help="The reason, kept in the history."),
@@ -76,19 +82,20 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Remove memories of one user from recall."""
-    if not (ids or everything) and session is None and before is None:
-        wish = "an ID, --session-id, --before or --everything"
+    chosen = (session, before, kind, tags or None, filters or None)
+    if not (ids or everything) and all(one is None for one in chosen):
+        wish = "an ID, --session-id, --before, --kind, --tag, --filter or --everything"
         raise error(OptionError, "ID", wish, "none of them")
     if (erase or not ids) and not yes:
         raise error(OptionError, "--yes", "--yes with --erase, or without an ID", "none")
     asked: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "session_id": session,
-        "before": read_time("--before", before), "reason": reason, "erase": erase,
+        "before": read_time("--before", before), "kind": kind, "tags": tags or None,
+        "filter": read_store_filter(filters), "reason": reason, "erase": erase,
         "everything": everything,
     }  # fmt: skip
-    which: list[str | None] = [*ids] if ids else [None]
     with opened(path) as memory:
-        forgotten = sum(memory.forget(key, **asked) for key in which)
+        forgotten = memory.forget(ids or None, **asked)
     if as_json:
         print_json({"forgotten": forgotten})
     else:

@@ -215,7 +215,7 @@ def _command(op: Op) -> Callable[..., None]:
                 asked["filter"] = read_store_filter(told["filter"])
             call = as_call(op, asked, scope)
             if op.name == "remember":  # before a store is made for it
-                checked(Episode, call)
+                checked(Episode, {name: one for name, one in call.items() if name != "ttl"})
             reads, makes = op.effect == "reads", op.name in ("remember", "remember_fact")
             with opened(path, read_only=reads, makes=makes) as memory:
                 ranks = "embed_timeout" in op.parameters or op.name == "recall_facts"
@@ -223,7 +223,7 @@ def _command(op: Op) -> Callable[..., None]:
                 if op.name == "get" and found is None:
                     raise error(NotFoundError, "id", op.missing, repr(told["id"]))
                 view = memory._view(**{"user_id": None, **scope})
-                data = to_jsonable_python(REPLIES[op.name][1](found, told, view))
+                data = to_jsonable_python(REPLIES[op.name][1](found, asked, view))
         for reason in data.get("reasons", ()):
             detail = f" ({reason['detail']})" if reason["detail"] else ""
             say(f"note: degraded: {reason['reason']}{detail}")
@@ -277,6 +277,10 @@ _PRINTED: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
     "get": lambda data: print_stored(f"{data['text']}\n"),
     "pin": lambda data: print("pinned" if data["pinned"] else "not pinned"),
     "unlink": lambda data: print(int(data["unlinked"])),
+    "update_many": lambda data: print(data["updated"]),
+    "list_sessions": _table("session_id", "memories", "oldest", "newest"),
+    "list_users": _table("user_id", "memories", "newest"),
+    "list_agents": _table("agent", "policy", "policy_group", "memories"),
     "list": _table("id", "occurred_at", "kind", "text"),
     "history": _table("version", "status", "recorded_at", "reason", "text"),
     "links": _table("id", "relationship", "participants"),

@@ -10,6 +10,7 @@ except ImportError as fault:
     raise error(MissingExtraError, "hyrecall.memory", _wish, f"no package {fault.name}") from None
 
 from hyrecall.memory.agent_memory import Agent, AgentMemory, AgentMemorySync
+from hyrecall.memory.census import AgentEntry, SessionEntry, UserEntry
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import (
     Degradation,
@@ -45,6 +46,7 @@ __all__ = [
     "AUTO",
     "EVERYONE",
     "Agent",
+    "AgentEntry",
     "AgentMemory",
     "AgentMemorySync",
     "Browse",
@@ -69,6 +71,8 @@ __all__ = [
     "ReadPolicyFault",
     "Reading",
     "Remembered",
+    "SessionEntry",
     "SessionTracker",
+    "UserEntry",
     "Version",
 ]

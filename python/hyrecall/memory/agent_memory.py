@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from hyrecall.ask.filter_json import FilterLike
@@ -190,6 +190,7 @@ class AgentMemorySync:
         text: str,
         *,
         visibility: Visibility = "private",
+        ttl: float | timedelta | None = None,
         embed_timeout: float | None = None,
         **fields: Unpack[OwnFields],
     ) -> Remembered:
@@ -201,11 +202,11 @@ class AgentMemorySync:
             What is remembered: the words of the memory.
         visibility : {"private", "global"}, default "private"
             "global" lets others of the workspace read it whose policy says so.
-        embed_timeout : float, optional
+        ttl, embed_timeout : optional
             As in :meth:`hyrecall.memory.MemorySync.remember`, and so are cost and errors.
         id, input, kind, source, session_id, occurred_at, created_at : optional
             Fields of :class:`Episode`.
-        importance, pinned, tags, metadata : optional
+        importance, pinned, tags, metadata, expires_at, author : optional
             Fields of :class:`Episode`.
 
         Returns
@@ -224,6 +225,7 @@ class AgentMemorySync:
         by = self._view.by
         own = {"user_id": changing.writer(by), "org": by.org, "workspace": by.workspace}
         one = checked(Episode, {**fields, "text": text, "visibility": visibility, **own})
+        one = changing.expiring(one, ttl, self._view.store.now)
         return changing.remember_one(self._view.store, one, None, embed_timeout)
 
     def update(
@@ -231,6 +233,7 @@ class AgentMemorySync:
         id: str,  # noqa: A002
         *,
         reason: str,
+        if_version: int | None = None,
         embed_timeout: float | None = None,
         **changes: Unpack[Changes],
     ) -> Remembered:
@@ -247,7 +250,9 @@ class AgentMemorySync:
         """
         changing.writer(self._view.by)
         why = changing.needed(reason)
-        return changing.update(self._view, id, changes, reason=why, embed_timeout=embed_timeout)
+        return changing.update(
+            self._view, id, changes, reason=why, embed_timeout=embed_timeout, if_version=if_version
+        )
 
     def end_fact(self, id: str, *, at: datetime | None = None, reason: str) -> Remembered:  # noqa: A002
         """End a fact of its own, as :meth:`hyrecall.memory.MemorySync.end_fact`.
@@ -262,7 +267,7 @@ class AgentMemorySync:
         changing.writer(self._view.by)
         return changing.end_fact(self._view, id, at, reason=changing.needed(reason))
 
-    def forget(self, id: str, *, reason: str) -> int:  # noqa: A002
+    def forget(self, id: str, *, reason: str, if_version: int | None = None) -> int:  # noqa: A002
         """Take a memory of its own out of recall; its history stays.
 
         Parameters
@@ -270,6 +275,8 @@ class AgentMemorySync:
         id : str
         reason : str
             Kept beside it; 1 to 512 bytes.
+        if_version : int, optional
+            Only if this is its version.
 
         Returns
         -------
@@ -285,7 +292,8 @@ class AgentMemorySync:
         """
         changing.writer(self._view.by)
         key = check_id("id", id)
-        return changing.forget(self._view, key, reason=changing.needed(reason))
+        why = changing.needed(reason)
+        return changing.forget(self._view, key=key, reason=why, if_version=if_version)
 
     # ---- what helped ----
 

@@ -21,6 +21,7 @@ from hyrecall.errors import (
     NotFoundError,
     OptionError,
     StoreError,
+    VersionConflictError,
     error,
 )
 from hyrecall.memory.data.types import Edge, Episode, Fact, checked
@@ -36,7 +37,7 @@ from hyrecall.memory.faces.import_rows import (
 from hyrecall.memory.faces.transfer import Imported, LineError, Numbered, why
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, own_first
 from hyrecall.memory.sql import edge_rows, reading, writing
-from hyrecall.memory.sql.codec import Cell, lookup_order
+from hyrecall.memory.sql.codec import Cell, cells_by_number, lookup_order
 from hyrecall.memory.sql.edge_rows import Asker, add_feedback
 from hyrecall.memory.sql.fact_rows import assert_fact, end_fact
 from hyrecall.memory.sql.reading import episode_by_id, homes_of_rows
@@ -87,12 +88,18 @@ def own(connection: apsw.Connection, by: AskedBy) -> dict[int, Cell]:
     return dict(sorted(mine.items(), key=lambda one: lookup_order(*one)))
 
 
-def owned(connection: apsw.Connection, by: AskedBy, key: str) -> tuple[Cell, Episode]:
-    """Return the cell of a user that has an id, and the episode."""
+def owned(
+    connection: apsw.Connection, by: AskedBy, key: str, if_version: int | None = None
+) -> tuple[Cell, Episode]:
+    """Return the cell of a user that has an id, and the episode, which must be this version."""
     for number, cell in own(connection, by).items():
         episode = episode_by_id(connection, number, key)
-        if episode is not None:
-            return cell, episode
+        if episode is None:
+            continue
+        if if_version not in (None, episode.version):
+            wish = f"{episode.version}, which it is now"
+            raise error(VersionConflictError, "if_version", wish, if_version)
+        return cell, episode
     raise error(NotFoundError, "id", "a memory that is there", repr(key))
 
 
@@ -199,10 +206,11 @@ class Update(Change[tuple[int, bool]]):
     vector: Vector | None = None
     model: str | None = None
     reason: str | None = None
+    if_version: int | None = None
 
     def run(self, connection: apsw.Connection, now: datetime) -> tuple[int, bool]:
         """Append the version."""
-        cell, old = owned(connection, self.by, self.key)
+        cell, old = owned(connection, self.by, self.key, self.if_version)
         vector, model = self.vector, self.model
         if vector is not None and changed_text(old, self.changes) != self.text:
             vector = model = None
@@ -220,11 +228,32 @@ class Supersede(Change[int]):
     key: str
     new: NewVersion
     reason: str | None = None
+    if_version: int | None = None
 
     def run(self, connection: apsw.Connection, now: datetime) -> int:
         """End the old one and append the new one."""
-        cell, _ = owned(connection, self.by, self.key)
+        cell, _ = owned(connection, self.by, self.key, self.if_version)
         return writing.supersede(connection, cell, self.key, self.new, self.reason, now).version
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateMany(Change[int]):
+    """Append a version with other fields to each of some memories; replies with their number."""
+
+    homes: tuple[tuple[int, str], ...]
+    changes: Mapping[str, Any]
+    reason: str | None = None
+
+    def run(self, connection: apsw.Connection, now: datetime) -> int:
+        """Append the versions; all or none."""
+        cells = cells_by_number(connection, {number for number, _ in self.homes})
+        done = 0
+        for number, key in self.homes:
+            if number in cells and episode_by_id(connection, number, key) is not None:
+                where = connection, cells[number], key
+                writing.update(*where, self.changes, None, None, self.reason, now)
+                done += 1
+        return done
 
 
 @dataclass(frozen=True)
@@ -233,9 +262,13 @@ class Forget(Change[int]):
 
     selection: Selection
     reason: str | None = None
+    by: AskedBy | None = None
+    if_version: int | None = None
 
     def run(self, connection: apsw.Connection, now: datetime) -> int:
         """Append a tombstone to each."""
+        if self.by is not None and self.if_version is not None:
+            owned(connection, self.by, *(self.selection.ids or ()), self.if_version)
         return writing.forget(connection, self.selection, self.reason, now)
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import Any, Final, TypeAlias
 
+import apsw
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.ask.filters import Filter
+from hyrecall.base.arguments import as_int, number
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, error
 from hyrecall.memory.changes import (
@@ -26,6 +32,7 @@ from hyrecall.memory.changes import (
     SetPolicy,
     Supersede,
     Update,
+    UpdateMany,
     asker,
     changed_text,
     own,
@@ -46,16 +53,17 @@ from hyrecall.memory.data.types import (
     read_query,
     read_used,
 )
+from hyrecall.memory.derived.row_filters import passing_in_order, read_narrowing
 from hyrecall.memory.keeping.tasks import Erase
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, read_partition
-from hyrecall.memory.recall.call import read_seconds
+from hyrecall.memory.recall.call import read_seconds, read_tags
 from hyrecall.memory.sql import writing
 from hyrecall.memory.sql.codec import Cell, cell_of
 from hyrecall.memory.sql.edge_rows import feedback_by
-from hyrecall.memory.sql.fact_rows import as_episode
-from hyrecall.memory.sql.reading import homes_of_rows
+from hyrecall.memory.sql.fact_rows import KIND, as_episode
+from hyrecall.memory.sql.reading import homes_of_rows, newest_rows, places_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
-from hyrecall.memory.sql.writing import Selection, check_which
+from hyrecall.memory.sql.writing import Selection, check_which, selected
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 
@@ -63,6 +71,8 @@ BATCH_TEXTS: Final = 64
 """Texts of one call of the embedder."""
 
 Vector = npt.NDArray[np.float32]
+
+_NO_FACTS: Final = ~Filter(kind=KIND)
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,22 @@ def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
         wish = "no fields beside an Episode"
         raise error(OptionError, next(iter(fields)), wish, "one", "episode.model_copy(update=...)")
     return checked(Episode, _fields_of(given))
+
+
+def expiring(one: Episode, ttl: object, now: Callable[[], datetime]) -> Episode:
+    """Return an episode that expires after so many seconds; None: when it says itself."""
+    if ttl is None:
+        return one
+    if one.expires_at is not None:
+        raise error(OptionError, "ttl", "none beside expires_at", "both")
+    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    wish = "seconds, more than 0, or a timedelta"
+    least = math.nextafter(0.0, 1.0)
+    try:
+        ends = now() + timedelta(seconds=number("ttl", seconds, least, math.inf, wish))
+    except OverflowError:
+        raise error(OptionError, "ttl", "one that ends before the year 10000", ttl) from None
+    return one.model_copy(update={"expires_at": ends})
 
 
 def _fields_of(given: Episode | Fact) -> dict[str, Any]:
@@ -184,6 +210,7 @@ def update(
     *,
     reason: str | None = None,
     embed_timeout: float | None = None,
+    if_version: int | None = None,
 ) -> Remembered:
     """Append a version with other fields; embeds it if the text changes."""
     store, by = view.store, view.by
@@ -199,7 +226,7 @@ def update(
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))
-    told = said(reason)
+    told, wanted = said(reason), read_version(if_version)
     row: Vector | None = None
     why: tuple[Degradation, ...] = ()
     text = ""
@@ -208,8 +235,33 @@ def update(
             text = changed_text(owned(connection, by, key)[1], changes)
         (row,), (why,) = _vectors(store, [text], None, embed_timeout, None)
     model = None if row is None else store.model
-    version, is_embedded = store.write(Update(by, key, dict(changes), text, row, model, told))
+    change = Update(by, key, dict(changes), text, row, model, told, wanted)
+    version, is_embedded = store.write(change)
     return Remembered(key, version, is_embedded, why)
+
+
+def update_many(view: View, changes: Mapping[str, Any], *, reason: str | None, **which: Any) -> int:
+    """Append a version with other fields to each memory that is meant; return how many."""
+    if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
+        raise error(DTypeError, "changes", "a mapping of fields to values", repr(changes))
+    if not changes:
+        raise error(OptionError, "changes", "a field to change", "none")
+    allowed = set(Episode.model_fields) - {*writing.FIXED_FIELDS, *TEXT_FIELDS, "visibility"}
+    unknown = sorted(set(changes) - allowed)
+    if unknown:
+        wish = f"one of {', '.join(sorted(allowed))}"
+        raise error(OptionError, f"changes[{unknown[0]!r}]", wish, "another field")
+    checked(Episode, changes)
+    ids, session, before = read_which(**which)
+    passes = read_passes(**which)
+    if (ids, session, before, passes) == (None, None, None, None):
+        raise error(OptionError, "id", "an id, a session_id, a time or a filter", "none of them")
+    told = said(reason)
+    with view.store.database.reading() as connection:
+        cells = tuple(own(connection, view.by))
+        chosen = Selection(cells, ids, session, before)
+        homes = places_of(connection, chosen, _NO_FACTS if passes is None else passes & _NO_FACTS)
+    return view.store.write(UpdateMany(homes, dict(changes), told)) if homes else 0
 
 
 def supersede(
@@ -220,6 +272,7 @@ def supersede(
     *,
     reason: str | None = None,
     embed_timeout: float | None = None,
+    if_version: int | None = None,
 ) -> Remembered:
     """Replace an old episode by a new one, in one transaction."""
     store, by = view.store, view.by
@@ -235,7 +288,7 @@ def supersede(
     (row,), (why,) = _vectors(store, [new.full_text], None, embed_timeout, None)
     version = writing.NewVersion(cell_of(new), new, row, None if row is None else store.model)
     try:
-        number = store.write(Supersede(by, key, version, told))
+        number = store.write(Supersede(by, key, version, told, read_version(if_version)))
     except KeyConflictError as fault:
         if "new_id" not in fields:
             raise
@@ -247,34 +300,90 @@ def supersede(
 
 def forget(
     view: View,
-    key: str | None = None,
     *,
-    session_id: str | None = None,
-    before: datetime | None = None,
     reason: str | None = None,
     erased: bool = False,
-    everything: bool = False,
+    everything: bool | str = False,
+    if_version: int | None = None,
+    **which: Any,
 ) -> int:
     """Take memories of one user out of recall, or erase them; return how many."""
     store, by = view.store, view.by
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
-    check_which(by.user, key, session_id, before, everything=everything)
+    check_which(by.user, *which.values(), everything=everything)
     flag("erase", erased)
-    ids = None if key is None else (check_id("id", key),)
-    session = None if session_id is None else check_id("session_id", session_id)
-    if before is not None and not isinstance(before, datetime):
-        raise error(DTypeError, "before", "a datetime", type(before).__name__)
-    until = None if before is None else in_utc(before)
-    told = said(reason)
+    ids, session, before = read_which(**which)
+    passes, told, wanted = read_passes(**which), said(reason), read_version(if_version)
+    if wanted is not None and (erased or ids is None or len(ids) != 1):
+        wish = "none without one id, or beside erase=True"
+        raise error(OptionError, "if_version", wish, repr(if_version))
     with store.database.reading() as connection:
         cells = tuple(own(connection, by))
-    selection = Selection(cells, ids, session, until, (by.org, by.workspace, by.user))
+        selection = Selection(cells, ids, session, before)
+        if passes is not None:
+            homes = places_of(connection, selection, passes)
+            selection = Selection(cells, homes=homes)
+    selection = replace(selection, owner=(by.org, by.workspace, by.user))
     if not erased:
-        return store.write(Forget(selection, told))
+        return store.write(Forget(selection, told, by, wanted))
     if isinstance(store.sessions, StoreSessions):
         store.sessions.flush()  # or it would be written again
     return store.keeper.run(Erase(selection, secrets.token_bytes(16)))
+
+
+def read_which(
+    *,
+    key: str | Sequence[str] | None = None,
+    session_id: str | None = None,
+    before: datetime | None = None,
+    **_: object,
+) -> tuple[tuple[str, ...] | None, str | None, datetime | None]:
+    """Check the ids, the session and the time of memories that are meant."""
+    ids: tuple[str, ...] | None = None
+    if isinstance(key, str):
+        ids = (check_id("id", key),)
+    elif key is not None:
+        if not isinstance(key, Sequence) or isinstance(key, bytes) or not key:
+            raise error(DTypeError, "id", "an id, or a sequence of ids", type(key).__name__)
+        ids = tuple(check_id(f"id[{at}]", one) for at, one in enumerate(key))
+    session = None if session_id is None else check_id("session_id", session_id)
+    if before is not None and not isinstance(before, datetime):
+        raise error(DTypeError, "before", "a datetime", type(before).__name__)
+    return ids, session, None if before is None else in_utc(before)
+
+
+def read_passes(
+    *, kind: object = None, tags: object = None, filter: object = None, metadata: object = None,  # noqa: A002
+    **_: object,
+) -> Filter | None:  # fmt: skip
+    """Return the filter of memories that are meant."""
+    parts = [read_narrowing(filter, metadata)]
+    if kind is not None:
+        parts.append(Filter(kind=check_id("kind", kind)))
+    wanted = read_tags(tags)
+    if wanted is not None:
+        parts.append(Filter(tags=list(wanted)))
+    given = [part for part in parts if part is not None]
+    return reduce(and_, given) if given else None
+
+
+def places_of(
+    connection: apsw.Connection, selection: Selection, passes: Filter
+) -> tuple[tuple[int, str], ...]:
+    """Return cell and id of the live memories of a selection that pass a filter."""
+    meant = None if selection.is_whole else set(selected(connection, selection))
+    rows = [row for row, _ in newest_rows(connection, selection.cells)]
+    found = places_of_rows(connection, list(passing_in_order(connection, rows, passes)))
+    return tuple(one for one in found if meant is None or one in meant)
+
+
+def read_version(given: object) -> int | None:
+    """Check the version that a change is made for."""
+    version = as_int(given)
+    if given is not None and (version is None or version < 1):
+        raise error(OptionError, "if_version", "an int >= 1", repr(given))
+    return version
 
 
 def pin(view: View, key: str, pinned: bool) -> None:

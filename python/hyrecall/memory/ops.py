@@ -34,7 +34,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.arguments import unknown_option
 from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
-from hyrecall.memory.data.types import Episode, Fact, Participant, Visibility, checked
+from hyrecall.memory.data.types import Author, Episode, Fact, Participant, Visibility, checked
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.sync import MemorySync
 
@@ -115,14 +115,18 @@ _NAMES = (
     *("id", "kind", "source", "session_id", "relationship", "reason", "agent", "policy_group"),
     *("subject", "predicate", "object", "new_id"),
 )
-_TIMES = ("occurred_at", "valid_from", "valid_to", "valid_at", "at", "before")
+_TIMES = ("expires_at", "occurred_at", "valid_from", "valid_to", "valid_at", "at", "before")
 _KINDS: Final[dict[str, Any]] = {
     **dict.fromkeys(_NAMES, Name),
     **dict.fromkeys(_TIMES, Time),
     **dict.fromkeys(("since", "until"), Moment),
     **dict.fromkeys(("limit", "offset"), Count),
-    **dict.fromkeys(("pinned", "erase", "everything", "single"), bool),
-    **dict.fromkeys(("filter", "metadata"), JsonObject),
+    **dict.fromkeys(("pinned", "erase", "single"), bool),
+    **dict.fromkeys(("filter", "metadata", "changes"), JsonObject),
+    "everything": Name,
+    "if_version": Annotated[int, Field(ge=1), BeforeValidator(as_whole)],
+    "ttl": Annotated[float, Field(gt=0)],
+    "author": Author,
     "tags": list[Name],
     "used": Annotated[list[Name], Field(json_schema_extra={"minItems": 1, "maxItems": 1_000})],
     "text": Text,
@@ -170,6 +174,10 @@ _WORDS: Final = {
     "metadata": "More data to keep.",
     "visibility": "Who may read it: its user (private), or agents of the workspace too (global), "
     "by their policy.",
+    "expires_at": "From then on it is not found any more, and is erased.",
+    "ttl": "Seconds until it expires; not beside expires_at.",
+    "author": "Who said it: user, agent, tool, web or import.",
+    "if_version": "Only if the memory has this version; otherwise nothing is changed.",
     "reason": "Why; it is kept in the history.",
     "agent": "The agent's name.",
     "filter": "Only memories with these attributes and keys of the metadata: "
@@ -229,6 +237,12 @@ class Op:
         Whether a second call changes no more.
     missing : str
         What was not there, where an empty reply is an error of REST.
+    of : str
+        The method, where it has another name.
+    kinds : mapping of str to type
+        How an argument looks in JSON, where it is not as in other verbs.
+    is_of_all : bool
+        Whether it tells of all users, so that only who may name any of them may call it.
     """
 
     name: str
@@ -245,11 +259,14 @@ class Op:
     shows: str = ""
     is_repeatable: bool = False
     missing: str = ""
+    of: str = ""
+    kinds: Mapping[str, Any] = field(default_factory=dict)
+    is_of_all: bool = False
 
     @property
     def method(self) -> Callable[..., Any]:
         """The method of ``MemorySync``."""
-        found: Callable[..., Any] = getattr(MemorySync, self.name)
+        found: Callable[..., Any] = getattr(MemorySync, self.of or self.name)
         return found
 
     @cached_property
@@ -284,6 +301,17 @@ class Op:
 
 ID: Final = "/memories/{id}"
 
+_MANY: Final = "session_id before kind tags filter metadata everything"
+_WHICH: Final = {
+    "id": "Of the memories.",
+    "session_id": "Those of this conversation.",
+    "before": "What happened before this time, and facts that were stored before.",
+    "kind": "Those of this kind.",
+    "tags": "Those with one of these tags.",
+    "metadata": "Those with these keys and values.",
+}
+"""What is said of the arguments that choose memories."""
+
 OPS: Final[dict[str, Op]] = {
     one.name: one
     for one in (
@@ -299,7 +327,7 @@ OPS: Final[dict[str, Op]] = {
             },
             out={
                 "agent": "vector",
-                "mcp": "vector",
+                "mcp": "vector author",
                 "cli": "vector",
             },
             example={"text": "The replica lags by 40 s", "tags": ["postgres"]},
@@ -329,6 +357,29 @@ OPS: Final[dict[str, Op]] = {
             },
         ),
         Op(
+            name="list_sessions",
+            effect="reads",
+            rest="GET /sessions",
+            title="List conversations, the newest first",
+            out={"agent": "*"},
+        ),
+        Op(
+            name="list_users",
+            effect="reads",
+            rest="GET /users",
+            title="List users and how many memories they have",
+            out={"agent": "*"},
+            is_of_all=True,
+        ),
+        Op(
+            name="list_agents",
+            effect="reads",
+            rest="GET /agents",
+            title="List agents, their policies and how many memories they have",
+            out={"agent": "*"},
+            is_of_all=True,
+        ),
+        Op(
             name="update",
             effect="changes",
             rest=f"PATCH {ID}",
@@ -347,7 +398,7 @@ OPS: Final[dict[str, Op]] = {
                 "text": "What was said or learnt, in its new form.",
             },
             out={
-                "mcp": "valid_to",
+                "mcp": "valid_to author",
                 "cli": "valid_to",
             },
             needed={"agent": "reason"},
@@ -365,8 +416,25 @@ OPS: Final[dict[str, Op]] = {
             },
             out={
                 "agent": "*",
+                "mcp": "author",
             },
             example={"text": "The replica is gone", "reason": "decommissioned"},
+        ),
+        Op(
+            name="update_many",
+            effect="changes",
+            rest="POST /memories/update",
+            title="Change fields of several memories",
+            words={
+                "changes": "Fields and their new values: kind, tags, importance, metadata, "
+                "expires_at, ...; no text.",
+                **_WHICH,
+            },
+            kinds={"id": list[Name]},
+            out={
+                "agent": "*",
+            },
+            example={"changes": {"kind": "note"}, "tags": ["postgres"]},
         ),
         Op(
             name="pin",
@@ -388,14 +456,39 @@ OPS: Final[dict[str, Op]] = {
             words={
                 "reason": "Why; it is kept in the history.",
             },
+            kinds={"id": Name},
             out={
-                "agent": "session_id before erase everything",
-                "mcp": "session_id before erase everything",
-                "rest": "session_id before everything",
+                "agent": f"{_MANY} erase",
+                "mcp": f"{_MANY} erase",
+                "rest": _MANY,
             },
             needed={"agent": "id reason", "rest": "id", "mcp": "id"},
             is_repeatable=True,
             missing="a memory of the caller",
+        ),
+        Op(
+            name="forget_many",
+            of="forget",
+            effect="removes",
+            rest="POST /memories/forget",
+            title="Forget several memories, or all of a user",
+            does="Take memories and their links out of recall: all that meet what is given. With "
+            "erase, every byte of them is removed.",
+            words={
+                "erase": "Remove every byte of them, history too.",
+                "everything": "All memories of the user: its name, once more; with nothing else "
+                "that says which.",
+                **_WHICH,
+            },
+            kinds={"id": list[Name]},
+            out={
+                "agent": "*",
+                "cli": "*",
+                "rest": "if_version",
+                "mcp": "if_version",
+            },
+            example={"tags": ["scratch"], "reason": "done"},
+            is_repeatable=True,
         ),
         Op(
             name="history",
@@ -605,7 +698,9 @@ def arguments(op: Op, door: Door) -> dict[str, Argument]:
         )
         if name in op.optional.get(door, "").split():
             default = None
-        kind = Query if name == "text" and op.effect == "reads" else _KINDS[name]
+        kind = (
+            Query if name == "text" and op.effect == "reads" else op.kinds.get(name, _KINDS[name])
+        )
         may_be_null = "None" in str(given.annotation) if default is ... else default is None
         if is_field:
             words = _WORDS.get(name) or _words_of(getattr(op.made_of, "__doc__", "") or "").get(

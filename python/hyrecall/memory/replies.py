@@ -8,9 +8,11 @@ from typing import Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from hyrecall.memory.census import AgentEntry, SessionEntry, UserEntry
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Degradation, Facts
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant, QueryFeedback
+from hyrecall.memory.ops import read_filter
 from hyrecall.memory.sql.reading import ReadPolicy
 from hyrecall.memory.view import View
 
@@ -47,6 +49,25 @@ class MemoriesReply(VerbReply):
     """Memories, newest first."""
 
     items: list[MemoryReply]
+    total: int = Field(description="How many there are in all, on this page and others.")
+
+
+class UsersReply(VerbReply):
+    """Users, by name; null is the anonymous one."""
+
+    items: list[UserEntry]
+
+
+class AgentsReply(VerbReply):
+    """Agents that have a read policy, by name."""
+
+    items: list[AgentEntry]
+
+
+class SessionsReply(VerbReply):
+    """Conversations of a user, the one with the newest memory first."""
+
+    items: list[SessionEntry]
 
 
 class VersionReply(VerbReply):
@@ -95,6 +116,12 @@ class ForgottenReply(VerbReply):
     """How many memories were forgotten."""
 
     forgotten: int
+
+
+class UpdatedReply(VerbReply):
+    """How many memories were changed."""
+
+    updated: int
 
 
 class PinnedReply(VerbReply):
@@ -155,8 +182,10 @@ def _memory(found: Episode, _: object, view: View) -> dict[str, Any]:
     return memory_data(found, *view.ends([found]))
 
 
-def _memories(found: list[Episode], _: object, view: View) -> dict[str, Any]:
-    return {"items": map(memory_data, found, view.ends(found))}
+def _memories(found: list[Episode], given: Mapping[str, Any], view: View) -> dict[str, Any]:
+    narrow = {name: one for name, one in given.items() if name not in ("limit", "offset")}
+    total = view.count(**{**narrow, "filter": read_filter(given.get("filter"))})
+    return {"items": map(memory_data, found, view.ends(found)), "total": total}
 
 
 def _facts(found: Facts, *_: object) -> dict[str, Any]:
@@ -165,6 +194,10 @@ def _facts(found: Facts, *_: object) -> dict[str, Any]:
         "degraded": found.degraded,
         "reasons": reasons_data(found.reasons),
     }
+
+
+def _entries(found: Iterable[Any], *_: object) -> dict[str, Any]:
+    return {"items": list(map(vars, found))}
 
 
 def _policy(found: ReadPolicy | None, given: Mapping[str, Any], view: View) -> dict[str, Any]:
@@ -188,7 +221,13 @@ REPLIES: Final[dict[str, tuple[type[BaseModel], Data]]] = {
         PinnedReply,
         lambda _, given, __: {"id": given["id"], "pinned": given.get("pinned", True)},
     ),
-    "forget": (ForgottenReply, lambda found, *_: {"forgotten": found}),
+    **dict.fromkeys(
+        ("forget", "forget_many"), (ForgottenReply, lambda found, *_: {"forgotten": found})
+    ),
+    "update_many": (UpdatedReply, lambda found, *_: {"updated": found}),
+    "list_users": (UsersReply, _entries),
+    "list_agents": (AgentsReply, _entries),
+    "list_sessions": (SessionsReply, _entries),
     "feedback": (NotedReply, lambda found, *_: {"new": found}),
     "list_feedback": (FeedbackReply, lambda found, *_: {"items": list(map(vars, found))}),
 }

@@ -248,6 +248,7 @@ class Store:
             opened.callback(self.guard.close)
             about = about_store(self.recipe, self.layout, self.guard.model, self._known_dim)
             self.database, place = open_database(path, options, about)
+            self.database.clock.now = self._clock
             opened.callback(self.database.close)
             if place is not None:
                 opened.callback(place.stop)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias, Unpack
 
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.memory import changing, upkeep
+from hyrecall.memory import census, changing, upkeep
 from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Matches
@@ -355,10 +355,10 @@ class MemorySync(NamedMethods):
         tags : sequence of str, optional
             One of them is enough.
         filter : Filter or pyarrow.compute.Expression, optional
-            On kind, source, session_id, occurred_at, stored_at (when the store kept it), updated_at
-            (its last version), last_accessed, importance, pinned, tags, valid_from, valid_to,
-            version, and a key of the metadata as ``metadata.key``, one in an object as
-            ``metadata.run.id``.
+            On kind, source, author, session_id, occurred_at, stored_at (when the store kept it),
+            updated_at (its last version), last_accessed, importance, pinned, tags, valid_from,
+            valid_to, version, expires_at, and a key of the metadata as ``metadata.key``, one in an
+            object as ``metadata.run.id``.
         metadata : mapping of str to object, optional
             What is asked of keys of the metadata, each as :class:`hyrecall.Filter` takes it: a
             value, a list for any of its values, a pair for a range. All must hold.
@@ -794,6 +794,40 @@ class MemorySync(NamedMethods):
             since=since, until=until, limit=limit, offset=offset,
         )  # fmt: skip
 
+    def count(
+        self,
+        *,
+        user_id: User = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        pinned: bool | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> int:
+        """Return how many memories :meth:`list` would give without a limit.
+
+        Parameters
+        ----------
+        user_id, org, workspace, kind, tags, pinned, filter, metadata, since, until : optional
+            As in :meth:`list`.
+
+        Returns
+        -------
+        int
+        """
+        return View(self._store, read_owner(org, workspace, user_id)).count(
+            kind=kind, tags=tags, pinned=pinned, filter=filter, metadata=metadata,
+            since=since, until=until,
+        )  # fmt: skip
+
+    list_users = on_store(census.list_users)
+    list_sessions = on_store(census.list_sessions)
+    list_agents = on_store(census.list_agents)
+
     def history(
         self,
         id: str,  # noqa: A002
@@ -855,6 +889,7 @@ class MemorySync(NamedMethods):
         text: str | Episode,
         *,
         vector: object = None,
+        ttl: float | timedelta | None = None,
         embed_timeout: float | None = None,
         **fields: Unpack[EpisodeFields],
     ) -> Remembered:
@@ -868,13 +903,15 @@ class MemorySync(NamedMethods):
         vector : array, shape (dim,), float32 or convertible, optional
             Replaces an embedding by the embedder's model. Finite, with a norm of 0 or in
             [2^-60, 2^60].
+        ttl : float or timedelta, optional
+            Seconds until it expires, more than 0; not beside ``expires_at``.
         embed_timeout : float, optional
             Seconds for the embedder, in [0, 3600]; default: ``write_timeout`` of the store, or the
             embedder's own timeout if that is less. An episode without a vector is kept too, and
             found by words.
         id, user_id, org, workspace, visibility, input, kind, source, session_id : optional
             Fields of :class:`Episode`, beside a str.
-        occurred_at, created_at, importance, pinned, tags, metadata : optional
+        occurred_at, created_at, importance, pinned, tags, metadata, expires_at, author : optional
             Fields of :class:`Episode`, beside a str.
 
         Returns
@@ -893,7 +930,8 @@ class MemorySync(NamedMethods):
 
         Notes
         -----
-        One call of the embedder, none with ``vector`` or a blank text; then one transaction.
+        One call of the embedder, none with ``vector`` or a blank text; then one transaction. What
+        has expired is never found, and its id is free; within minutes it is erased, too.
 
         Examples
         --------
@@ -903,7 +941,7 @@ class MemorySync(NamedMethods):
         ...     memory.remember("Tea at four", user_id="ann", id="tea", tags=("plan",))
         Remembered(id='tea', version=1, embedded=False, reasons=())
         """
-        one = changing.episode_of(text, fields)
+        one = changing.expiring(changing.episode_of(text, fields), ttl, self._store.now)
         return changing.remember_one(self._store, one, vector, embed_timeout)
 
     def remember_batch(
@@ -1046,6 +1084,7 @@ class MemorySync(NamedMethods):
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
+        if_version: int | None = None,
         embed_timeout: float | None = None,
         **changes: Unpack[Changes],
     ) -> Remembered:
@@ -1058,11 +1097,13 @@ class MemorySync(NamedMethods):
             The user and its partition.
         reason : str, optional
             Kept with the version; at most 512 bytes.
+        if_version : int, optional
+            Only if this is its version, as :attr:`Episode.version` says it.
         embed_timeout : float, optional
             As in :meth:`remember`.
         input, text, kind, source, session_id, occurred_at, created_at : optional
             Fields of :class:`Episode`.
-        importance, pinned, tags, metadata : optional
+        importance, pinned, tags, metadata, expires_at, author : optional
             Fields of :class:`Episode`.
         valid_to : datetime or None
             When a fact ends, alone: of a fact nothing else changes. None: where the next one
@@ -1082,6 +1123,8 @@ class MemorySync(NamedMethods):
             The user has no such memory, whether or not somebody else has.
         KeyConflictError
             There is one of this id in the visibility that it should move to.
+        VersionConflictError
+            It has another version than ``if_version``.
         UnknownOptionError
             A field that no episode has, or that cannot be changed.
         OptionError, DTypeError
@@ -1101,7 +1144,68 @@ class MemorySync(NamedMethods):
         2
         """
         view = self._view(user_id, org, workspace)
-        return changing.update(view, id, changes, reason=reason, embed_timeout=embed_timeout)
+        return changing.update(
+            view, id, changes, reason=reason, embed_timeout=embed_timeout, if_version=if_version
+        )
+
+    def update_many(
+        self,
+        changes: Mapping[str, Any],
+        *,
+        id: str | Sequence[str] | None = None,  # noqa: A002
+        user_id: str | None = None,
+        org: str | None = None,
+        workspace: str | None = None,
+        session_id: str | None = None,
+        before: datetime | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
+        reason: str | None = None,
+    ) -> int:
+        """Change fields of several episodes of one user, all or none; return how many.
+
+        Parameters
+        ----------
+        changes : mapping of str to object
+            Fields of :class:`Episode` and their new values; none of the text and of whose it is.
+        id, session_id, before, kind, tags, filter, metadata : optional
+            Which, as in :meth:`forget`; facts are none of them.
+        user_id, org, workspace : str, optional
+            The user and its partition.
+        reason : str, optional
+            Kept with each version; at most 512 bytes.
+
+        Returns
+        -------
+        int
+            How many; 0 is no error.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            Nothing says which memories are meant; a field that cannot be changed so, or a value
+            that it cannot have.
+
+        Notes
+        -----
+        One transaction; nothing is embedded.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     for text in ("Tea at four", "Tea at five"):
+        ...         kept = memory.remember(text, user_id="ann", tags=("plan",))
+        ...     memory.update_many({"kind": "note"}, tags=["plan"], user_id="ann")
+        2
+        """
+        return changing.update_many(
+            self._view(user_id, org, workspace), changes, key=id, session_id=session_id,
+            before=before, kind=kind, tags=tags, filter=filter, metadata=metadata, reason=reason,
+        )  # fmt: skip
 
     def supersede(
         self,
@@ -1112,6 +1216,7 @@ class MemorySync(NamedMethods):
         org: str | None = None,
         workspace: str | None = None,
         reason: str | None = None,
+        if_version: int | None = None,
         embed_timeout: float | None = None,
         **fields: Unpack[SuccessorFields],
     ) -> Remembered:
@@ -1127,13 +1232,15 @@ class MemorySync(NamedMethods):
             The user and its partition.
         reason : str, optional
             Kept with the old one; at most 512 bytes.
+        if_version : int, optional
+            Only if this is the version of the old one.
         embed_timeout : float, optional
             As in :meth:`remember`.
         new_id : str, default drawn at random
             The id of the new one.
         visibility, input, kind, source, session_id : optional
             Fields of the new one, beside a str.
-        occurred_at, created_at, importance, pinned, tags, metadata : optional
+        occurred_at, created_at, importance, pinned, tags, metadata, expires_at, author : optional
             Fields of the new one, beside a str.
 
         Returns
@@ -1147,6 +1254,8 @@ class MemorySync(NamedMethods):
             The user has no such memory.
         KeyConflictError
             The new id is not free.
+        VersionConflictError
+            The old one has another version than ``if_version``.
         OptionError, DTypeError, StoreError
             An episode of somebody else; else as in :meth:`remember`. Nothing is changed.
 
@@ -1166,48 +1275,63 @@ class MemorySync(NamedMethods):
         """
         view = self._view(user_id, org, workspace)
         return changing.supersede(
-            view, id, text, fields, reason=reason, embed_timeout=embed_timeout
-        )
+            view, id, text, fields, reason=reason, embed_timeout=embed_timeout,
+            if_version=if_version,
+        )  # fmt: skip
 
     def forget(
         self,
-        id: str | None = None,  # noqa: A002
+        id: str | Sequence[str] | None = None,  # noqa: A002
         *,
         user_id: str | None = None,
         org: str | None = None,
         workspace: str | None = None,
         session_id: str | None = None,
         before: datetime | None = None,
+        kind: str | None = None,
+        tags: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        metadata: Mapping[str, object] | None = None,
         reason: str | None = None,
+        if_version: int | None = None,
         erase: bool = False,
-        everything: bool = False,
+        everything: bool | str = False,
     ) -> int:
         """Take memories of one user out of recall; return how many.
 
-        Their edges go too. An id, a session, a time or ``everything`` has to say which.
+        Their edges go too. What is named below says which: all that is given must hold. One of
+        these, or ``everything``, has to be there.
 
         Parameters
         ----------
-        id, session_id : str, optional
+        id : str or sequence of str, optional
+            Of one or several.
+        session_id : str, optional
         before : datetime, optional
-            What happened before, and facts that were stored before, however long they have held;
-            with the others: all must hold.
+            What happened before, and facts that were stored before, however long they have held.
+        kind, tags, filter, metadata : optional
+            As in :meth:`list`. They look at what is there when the call begins.
         user_id, org, workspace : str, optional
             The user and its partition.
         reason : str, optional
             Kept beside each; at most 512 bytes.
+        if_version : int, optional
+            Only if this is the version of the one memory that ``id`` names; not with ``erase``.
         erase : bool, default False
             Remove every byte of them, history too, from the store and its index.
-        everything : bool, default False
-            All of the user, which has to be named; not beside an id, a session or a time.
+        everything : bool or str, default False
+            All of the user: True, or its name once more; beside nothing else that says which.
 
         Returns
         -------
         int
-            How many; 0 is no error. An erasure counts what was forgotten before too.
+            How many; 0 is no error. An erasure by ids, a session or a time counts what was
+            forgotten before too.
 
         Raises
         ------
+        NotFoundError, VersionConflictError
+            With ``if_version``: there is no such memory, or it has another version.
         OptionError, DTypeError
             Nothing says which memories are meant; a value that cannot be one.
 
@@ -1226,8 +1350,9 @@ class MemorySync(NamedMethods):
         (1, 2)
         """
         return changing.forget(
-            self._view(user_id, org, workspace), id, session_id=session_id, before=before,
-            reason=reason, erased=erase, everything=everything,
+            self._view(user_id, org, workspace), key=id, session_id=session_id, before=before,
+            kind=kind, tags=tags, filter=filter, metadata=metadata, reason=reason, erased=erase,
+            everything=everything, if_version=if_version,
         )  # fmt: skip
 
     def pin(

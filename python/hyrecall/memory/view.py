@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.scope import Scope
-from hyrecall.base.arguments import as_int
 from hyrecall.base.spans import MEMORY_RECALL, span
 from hyrecall.base.times import utc
 from hyrecall.errors import OptionError, error
@@ -23,7 +23,11 @@ from hyrecall.index import Index
 from hyrecall.memory.data.matches import Facts, Matches
 from hyrecall.memory.data.types import Edge, Episode, Version, check_id, flag, in_utc
 from hyrecall.memory.derived import projection
-from hyrecall.memory.derived.row_filters import newest_passing, read_narrowing
+from hyrecall.memory.derived.row_filters import (
+    newest_passing,
+    passing_in_order,
+    read_narrowing,
+)
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.recall.audience import AskedBy, audience, own_first
 from hyrecall.memory.recall.call import (
@@ -31,6 +35,7 @@ from hyrecall.memory.recall.call import (
     read_ask,
     read_begin,
     read_end,
+    read_limit,
     read_range,
     read_tags,
     read_text,
@@ -48,6 +53,7 @@ from hyrecall.memory.sql.reading import (
     count_live,
     episode_by_id,
     episodes_of_rows,
+    head_row,
     history,
     last_changes,
     newest,
@@ -62,8 +68,6 @@ __all__ = ["Edges", "Episodes", "Facts", "Versions", "View", "own_index"]
 Edges: TypeAlias = list[Edge]
 Episodes: TypeAlias = list[Episode]
 Versions: TypeAlias = list[Version]
-
-MOST_LISTED = 2**31 - 1
 
 AT_A_TIME = 64
 """Episodes that are in memory while many are read."""
@@ -130,7 +134,7 @@ class View:
             for name, one in said.items()
         }
         at = None if valid_at is None else in_utc(utc("valid_at", valid_at), "valid_at")
-        most, first = _count("limit", limit), _count("offset", offset)
+        most, first = read_limit("limit", limit), read_limit("offset", offset)
         with self.store.database.reading() as connection:
             seen = audience(connection, self.by)
             found = valid_facts(connection, tuple(seen.cells), valid_at=at, **wanted)
@@ -150,6 +154,23 @@ class View:
                     found = episode_by_id(connection, number, name)
                     if found is not None:
                         return found
+        return None
+
+    def was_kept(self, key: str, text: str) -> tuple[int, bool] | None:
+        """Return version and whether it has a vector of the caller's own memory of an id.
+
+        It must have, or have had, this text; None: there is no such memory.
+        """
+        with self.store.database.reading() as connection:
+            for number, cell in own_first(audience(connection, self.by).cells, self.by):
+                if cell.user != self.by.user or episode_by_id(connection, number, key) is None:
+                    continue
+                versions = history(connection, number, key)
+                if text not in [one.episode.text for one in versions if one.episode is not None]:
+                    raise error(OptionError, "id", "that of a memory with this text", repr(key))
+                has_vector = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
+                found = connection.execute(has_vector, (head_row(connection, number, key),)).get
+                return versions[-1].version, bool(found)
         return None
 
     def history(self, key: object) -> Versions:
@@ -173,44 +194,42 @@ class View:
         self,
         *,
         kind: str | None = None,
-        tags: Sequence[str] | None = None,
         pinned: bool | None = None,
-        filter: object = None,  # noqa: A002
-        metadata: object = None,
-        since: object = None,
-        until: object = None,
         limit: int = 200,
         offset: int = 0,
+        **narrow: Any,
     ) -> Episodes:
-        """Return episodes, newest first."""
-        kind = None if kind is None else check_id("kind", kind)
-        if pinned is not None:
-            flag("pinned", pinned)
-        counts = [_count(name, given) for name, given in (("limit", limit), ("offset", offset))]
-        wanted, passes = read_tags(tags), read_narrowing(filter, metadata)
-        times = read_begin("since", since), read_end("until", until)
-        if times != (None, None):
-            of_time = Filter(occurred_at=times)
-            passes = of_time if passes is None else passes & of_time
-        page: dict[str, Any] = {"kind": kind, "pinned": pinned}
-        page |= {"limit": counts[0], "offset": counts[1]}
+        """Return episodes, newest first; ``narrow`` is what :func:`_read_listed` takes."""
+        page: dict[str, Any] = _read_kind(kind, pinned)
+        page |= {"limit": read_limit("limit", limit), "offset": read_limit("offset", offset)}
+        wanted, passes = _read_listed(**narrow)
         with self.store.database.reading() as connection:
             seen = audience(connection, self.by)
             cells = tuple(seen.cells)
             if passes is None:
                 found = newest(connection, cells, tags=wanted, **page)
             else:
-                passes = passes if wanted is None else passes & Filter(tags=list(wanted))
                 found = newest_passing(connection, cells, passes, **page)
         warn_of_isolation(self.by, seen)
         return found
 
-    def count(self, *, kind: str | None, tags: Sequence[str] | None, most: int) -> int:
-        """Return how many episodes :meth:`newest` would give, ``most`` at most."""
-        kind, wanted = None if kind is None else check_id("kind", kind), read_tags(tags)
+    def count(
+        self,
+        *,
+        kind: str | None = None,
+        pinned: bool | None = None,
+        most: int = 2**31 - 1,
+        **narrow: Any,
+    ) -> int:
+        """Return how many episodes :meth:`newest` would give without a limit, ``most`` at most."""
+        page: dict[str, Any] = _read_kind(kind, pinned)
+        wanted, passes = _read_listed(**narrow)
         with self.store.database.reading() as connection:
             cells = tuple(audience(connection, self.by).cells)
-            return count_live(connection, cells, kind=kind, tags=wanted, most=most)
+            if passes is None:
+                return count_live(connection, cells, tags=wanted, most=most, **page)
+            rows = [row for row, _ in newest_rows(connection, cells, **page)]
+            return sum(1 for _ in islice(passing_in_order(connection, rows, passes), most))
 
     def each_newest(self, most: int) -> Iterator[Episode]:
         """Yield the newest episodes, which are read a few at a time."""
@@ -288,11 +307,29 @@ def _as_others_see(versions: Versions) -> Versions:
     return kept[::-1]
 
 
-def _count(argument: str, value: object) -> int:
-    count = as_int(value)
-    if count is None or not 0 <= count <= MOST_LISTED:
-        raise error(OptionError, argument, "an int >= 0", repr(value))
-    return count
+def _read_kind(kind: str | None, pinned: bool | None) -> dict[str, Any]:
+    if pinned is not None:
+        flag("pinned", pinned)
+    return {"kind": None if kind is None else check_id("kind", kind), "pinned": pinned}
+
+
+def _read_listed(
+    *,
+    tags: Sequence[str] | None = None,
+    filter: object = None,  # noqa: A002
+    metadata: object = None,
+    since: object = None,
+    until: object = None,
+) -> tuple[tuple[str, ...] | None, Filter | None]:
+    """Return the tags of memories to list, or a filter that stands for all conditions."""
+    wanted, passes = read_tags(tags), read_narrowing(filter, metadata)
+    times = read_begin("since", since), read_end("until", until)
+    if times != (None, None):
+        of_time = Filter(occurred_at=times)
+        passes = of_time if passes is None else passes & of_time
+    if passes is not None and wanted is not None:
+        passes &= Filter(tags=list(wanted))
+    return wanted, passes
 
 
 # ---- Makes an index of what one caller may see, for work that is not a recall of the store ----

@@ -41,6 +41,7 @@ from hyrecall.errors import (
     StoreError,
     StoreMismatchError,
     TooManyScansError,
+    VersionConflictError,
     WriterBusyError,
 )
 from hyrecall.serve.json_shape import is_json
@@ -90,6 +91,7 @@ class ServiceError(Exception):
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (NotFoundError, 404),
     (KeyConflictError, 409),
+    (VersionConflictError, 412),
     (ScopeError, 403),
     (WriterBusyError, 503),
     (ShardLostError, 503),
@@ -109,8 +111,8 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
 _KINDS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
     405: "MethodNotAllowed", 406: "NotAcceptable", 408: "Timeout", 411: "LengthRequired",
-    413: "TooLarge", 415: "UnsupportedMediaType", 422: "Invalid", 429: "TooManyRequests",
-    503: "Unavailable",
+    412: "PreconditionFailed", 413: "TooLarge", 415: "UnsupportedMediaType", 422: "Invalid",
+    429: "TooManyRequests", 503: "Unavailable",
 }  # fmt: skip
 INTERNAL = "an internal error; the log of the service says more"
 _CLOSED = "expected an open store, got a closed one"

@@ -211,6 +211,11 @@ class Caller:
     cells: tuple[tuple[Any, ...], ...] | None = ()
     name: str = ""
 
+    @property
+    def may_name_any(self) -> bool:
+        """Whether it speaks for no user or agent, and may name any user."""
+        return "user_id" in free_names(self)
+
 
 def free_names(who: Caller) -> tuple[str, ...]:
     """Return which of ``user_id``, ``org`` and ``workspace`` a request of a caller may name."""

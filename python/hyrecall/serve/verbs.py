@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hyrecall.errors import NotFoundError, OptionError, ScopeError, error
+from hyrecall.errors import KeyConflictError, NotFoundError, OptionError, ScopeError, error
 from hyrecall.memory import AgentMemorySync, MemorySync
 from hyrecall.memory.ops import Op, as_call, with_needed
 from hyrecall.memory.replies import REPLIES
@@ -51,9 +53,39 @@ class CallersStore:
             raise error(NotFoundError, "id", op.missing, "none")
         return REPLIES[op.name][1](found, given, self.view)
 
+    def answer_once(self, op: Op, given: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """Answer a verb that keeps a memory, or tell again what was kept under a key.
+
+        The key and who calls make the id of the memory, where the call names none.
+        """
+        one = self.caller
+        who = (one.user_id, one.org, one.workspace, one.agent)
+        name = "new_id" if op.name == "supersede" else "id"
+        digest = hashlib.sha256(json.dumps([*who, op.name, key]).encode()).hexdigest()
+        given = {name: f"once_{digest[:32]}", **given}
+        text = given.get("text") or " ".join(
+            str(given.get(part)) for part in ("subject", "predicate", "object")
+        )
+        try:
+            kept = self.view.was_kept(given[name], text)
+            if kept is None:
+                return self.answer(op, given)
+        except KeyConflictError:  # the same call came twice at once
+            kept = self.view.was_kept(given[name], text)
+            if kept is None:
+                raise
+        except OptionError as fault:
+            if fault.argument != "id":
+                raise
+            wish = "another one for another text"
+            raise error(OptionError, "Idempotency-Key", wish, "one that was used") from None
+        return {"id": given[name], "version": kept[0], "embedded": kept[1], "reasons": []}
+
     def _call(self, op: Op, given: Mapping[str, Any]) -> Any:
         """Return what the method of a verb returns."""
         one = self.caller
+        if op.is_of_all and not one.may_name_any:
+            raise error(ScopeError, op.name, "a caller that may name any user", "another")
         if one.agent is not None and "agent" not in op.parameters:
             if not op.is_at("agent"):
                 raise error(ScopeError, op.name, "a user: agents do not do this", "an agent")
@@ -66,7 +98,7 @@ class CallersStore:
         """Return the agent that a call is about: each caller may read its own policy."""
         one = self.caller
         own = one.user_id if one.agent is None else one.agent
-        names_any = one.may_choose_user and one.user_id is None and one.agent is None
+        names_any = one.may_name_any
         if not names_any and op.effect != "reads":
             raise error(ScopeError, "caller", "one that may name any user", "another")
         meant = own if agent is None else agent

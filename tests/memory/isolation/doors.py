@@ -60,7 +60,8 @@ DATA = {
     "ANONYMOUS", "AUTO", "DamageWarning", "EVERYONE", "Degradation", "DegradedReason", "Edge",
     "Episode", "EpisodeMatch", "Fact", "Facts", "IsolationWarning", "Matches", "Participant",
     "MatchParts", "NoteHit", "NoteHits", "Note", "Partition", "QueryFeedback", "ReadPolicy",
-    "ReadPolicyFault", "Reading", "Remembered", "Version",
+    "ReadPolicyFault", "Reading", "Remembered", "Version", "AgentEntry", "SessionEntry",
+    "UserEntry",
 }  # fmt: skip
 """What doors take and give; nothing is read or written by it."""
 FUNCTIONS = {"default_recall_scored"}  # asks a memory that it is given
@@ -186,6 +187,8 @@ READING: dict[str, Case] = {
         metadata=r.choice([None, {"of": NotNull()}]),
         **_place(f, v),
     ),
+    "count": lambda f, w, v, r: f.count(metadata={"of": NotNull()}, **_place(f, v)),
+    "list_sessions": lambda f, w, v, r: f.list_sessions(**_place(f, v)),
     "links": lambda f, w, v, r: f.links(_id(r), **_place(f, v)),
     "list_feedback": lambda f, w, v, r: f.list_feedback(**_place(f, v)),
     "browse": _browse,
@@ -214,6 +217,9 @@ WRITING: dict[str, Case] = {
         r.choice([_id(r), "none"]), at=NOON + HOUR, **_reason(v), **_place(f, v)
     ),
     "update": lambda f, w, v, r: f.update(_id(r), tags=("walked",), **_reason(v), **_place(f, v)),
+    "update_many": lambda f, w, v, r: f.update_many(
+        {"importance": 1.0}, id=[_id(r), _id(r)], kind=r.choice([None, "note"]), **_place(f, v)
+    ),
     "supersede": lambda f, w, v, r: f.supersede(_id(r), "elm fir", **_place(f, v)),
     "forget": lambda f, w, v, r: f.forget(_id(r), **_reason(v), **_place(f, v)),
     "pin": lambda f, w, v, r: f.pin(_id(r), **_place(f, v)),
@@ -225,8 +231,9 @@ WRITING: dict[str, Case] = {
     "import_": lambda f, w, v, r: f.import_(io.StringIO("no export")),
     "set_policy": lambda f, w, v, r: f.set_policy("spy", org="x", workspace="y", policy="shared"),
 }
-NO_READERS = {"open", "in_memory", "close", "agent", "compact"}
-"""They give a store or a view of one, whose own doors are walked; `compact` gives two sizes."""
+NO_READERS = {"open", "in_memory", "close", "agent", "compact", "list_users", "list_agents"}
+"""They give a store or a view of one, whose own doors are walked; `compact` gives two sizes, and
+lists of users and agents are for who keeps the store: a service gives them to nobody else."""
 
 CASES = READING | WRITING
 

@@ -37,6 +37,10 @@ CASES: dict[str, list[list[str]]] = {
     "list": [[], ["--json"], ["--tag", "zq"], ["--filter", '{"kind": "note"}']],
     "history": [["m0"], ["m1", "--json"]],
     "update": [["m0", "--text", "oak tea"], ["m1", "--importance", "3", "--json"]],
+    "update-many": [['{"kind": "walked"}', "--id", "m0", "--kind", "note", "--json"]],
+    "list-sessions": [[], ["--json"]],
+    "list-users": [[], ["--json"]],
+    "list-agents": [[], ["--json"]],
     "supersede": [["m0", "oak tea", "--json"], ["m1", "oak", "--new-id", "m2"]],
     "pin": [["m0"], ["m1", "--no-pinned", "--json"]],
     "link": [["near", "m0", "m1", "--json"]],
@@ -45,7 +49,8 @@ CASES: dict[str, list[list[str]]] = {
     "remember-fact": [["oak", "is", "tall", "--json"]],
     "recall-facts": [["oak"], ["zq", "--json"], [""]],
     "list-facts": [[], ["--json"], ["--subject", "oak"]],
-    "forget": [["m0", "m1", "--json"], ["--session-id", "s0", "--yes"]],
+    "forget": [["m0", "m1", "--json"], ["--session-id", "s0", "--yes"],
+               ["--kind", "note", "--tag", "zq", "--yes"]],
     "feedback": [[], ["--json"], ["oak disk", "m0", "--json"], ["oak", "m1", "none"]],
     "export": [[], ["--history"]],
     "import": [["FILE"]],
@@ -86,7 +91,7 @@ def leaves(command: object, name: str = "") -> Iterator[str]:
 def run(world: World, viewer: Viewer, name: str, arguments: list[str], folder: Path) -> list[str]:
     """What a command says on both streams, once the store is closed for it."""
     place = {"--user": viewer.user, "--org": viewer.org, "--workspace": viewer.workspace}
-    if name == "policy":  # of an agent, by its name
+    if name in ("policy", "list-users", "list-agents"):  # of an agent by its name, of all
         del place["--user"]
     options = [] if name in EVERYBODYS else [
         word for option, value in place.items() if value is not None for word in (option, value)

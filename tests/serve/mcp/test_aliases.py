@@ -44,7 +44,7 @@ BY_RECIPE = {
 }  # fmt: skip
 
 
-N_OWN = 1 + len([op for op in OPS.values() if op.is_at("mcp")]) + 4
+N_OWN = 1 + len([op for op in OPS.values() if op.is_at("mcp") and not op.is_of_all]) + 4
 """Search, the verbs of the table, and the tools that read memories as files."""
 
 

@@ -24,9 +24,10 @@ from hyrecall.serve.mcp import create_server
 from mcp_world import data_of, refusal_of, text_of
 from seams import NOTICE, BusyError, CallLimiter, resources
 
+OF_ALL = {"list_users", "list_agents"}
 WRITES = {
     *("remember", "update", "supersede", "pin", "forget", "link", "unlink", "remember_fact"),
-    *("end_fact", "feedback", "set_policy"),
+    *("end_fact", "feedback", "set_policy", "update_many", "forget_many"),
 }
 READS = {
     "search",
@@ -38,6 +39,7 @@ READS = {
     "recall_facts",
     "list_facts",
     "list_feedback",
+    "list_sessions",
     "browse_ls",
     "browse_cat",
     "browse_grep",
@@ -66,7 +68,8 @@ async def test_tools_say_what_they_do_and_their_schemas_are_strict() -> None:
             assert tool.annotations.read_only_hint is (name in READS), name
             removes = name in WRITES - {"remember", "remember_fact", "link", "feedback"}
             assert tool.annotations.destructive_hint is removes, name
-            once = name in {"remember", "remember_fact", "update", "supersede", "link"}
+            once = name in {"remember", "remember_fact", "supersede", "link"}
+            once |= name in {"update", "update_many"}
             assert tool.annotations.idempotent_hint is not once, name
             assert tool.input_schema["additionalProperties"] is False
             assert tool.input_schema["type"] == "object"
@@ -93,7 +96,8 @@ async def test_replies_say_in_words_what_their_data_says() -> None:
             "org": None, "workspace": None, "created_at": "2026-05-01T00:00:00Z",
             "tags": [], "occurred_at": "2026-05-01T00:00:00Z", "pinned": False,
             "importance": None, "session_id": "s", "source": "memory", "visibility": "private",
-            "user_id": "ann", "metadata": {}, "valid_to": None,
+            "user_id": "ann", "metadata": {}, "valid_to": None, "version": 1,
+            "author": "agent", "expires_at": None,
         }  # fmt: skip
         found = text_of(await client.call_tool("search", {"text": "stone", "around": 1}))
         assert ' id="e1" user_id="ann" source="memory" kind="episodic"' in found
@@ -267,12 +271,19 @@ async def test_a_caller_that_may_choose_names_the_user_in_each_call() -> None:
     async with asked(ANY, ANN) as (free, ann):
         tools = (await free.list_tools()).tools
         for tool in tools:  # a policy is of an agent, whom the call names
-            is_of_a_user = tool.name not in {"get_policy", "set_policy"}
+            is_of_a_user = tool.name not in {"get_policy", "set_policy", *OF_ALL}
             assert ("user_id" in tool.input_schema["properties"]) is is_of_a_user
         await free.call_tool("remember", {"text": "for ann", "id": "a", "user_id": "ann"})
         await free.call_tool("remember", {"text": "for nobody", "id": "n"})
-        got = data_of(await ann.call_tool("list", {}))["items"]
-        assert [one["id"] for one in got] == ["a"]
+        got = data_of(await ann.call_tool("list", {}))
+        assert ([one["id"] for one in got["items"]], got["total"]) == (["a"], 1)
+        assert {tool.name for tool in tools} >= OF_ALL
+        users = data_of(await free.call_tool("list_users", {}))["items"]
+        assert [(one["user_id"], one["memories"]) for one in users] == [(None, 1), ("ann", 1)]
+        told = refusal_of(await ann.call_tool("list_users", {}))
+        assert (
+            told == "ScopeError: list_users: expected a caller that may name any user, got another"
+        )
         got = data_of(await free.call_tool("list", {}))["items"]
         assert [one["id"] for one in got] == ["n"]
         refused = refusal_of(await free.call_tool("list", {"user_id": 5}))

@@ -238,6 +238,9 @@ class Origin:
 Visibility: TypeAlias = Literal["private", "global"]
 """Who may read a memory beside its user: nobody, or agents whose read policy admits it."""
 
+Author: TypeAlias = Literal["user", "agent", "tool", "web", "import"]
+"""Who said what a memory holds: a label that its text cannot set."""
+
 Status: TypeAlias = Literal["live", "superseded", "archived", "deleted"]
 """Of a version. A memory is recalled while its highest version is live."""
 
@@ -294,8 +297,10 @@ class Episode(_StoredItem):
     occurred_at, created_at : datetime, default now
         When it happened: two names of one time; naive is UTC.
     stored_at : datetime, optional
-        When the store kept it; the store sets it, and two episodes that differ in it alone are
-        equal.
+        When the store kept it. The store sets it and ``version``, and two episodes that differ in
+        these alone are equal.
+    version : int, optional
+        Its version, from 1.
     importance : float, optional
         A rating in [0, 10].
     pinned : bool, default False
@@ -303,6 +308,10 @@ class Episode(_StoredItem):
         Each is kept once.
     metadata : dict, default {}
         JSON.
+    expires_at : datetime, optional
+        From then on it is not found any more, and upkeep erases it; naive is UTC.
+    author : {"user", "agent", "tool", "web", "import"}, optional
+        Who said it: for filters, and shown where a model reads. Its text cannot set it.
 
     Raises
     ------
@@ -327,10 +336,13 @@ class Episode(_StoredItem):
     occurred_at: Time = Field(default_factory=lambda: datetime.now(UTC))
     created_at: Time = Field(default_factory=lambda: datetime.now(UTC))
     stored_at: Time | None = None
+    version: int | None = None
     importance: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None = None
     pinned: bool = False
     tags: TagList = ()
     metadata: JsonObject = Field(default_factory=dict)
+    expires_at: Time | None = None
+    author: Author | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -355,10 +367,11 @@ class Episode(_StoredItem):
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Compare all fields but ``stored_at``."""
+        """Compare all fields but those that the store sets."""
         if not isinstance(other, Episode):
             return NotImplemented
-        return vars(self) | {"stored_at": None} == vars(other) | {"stored_at": None}
+        unsaid = {"stored_at": None, "version": None}
+        return vars(self) | unsaid == vars(other) | unsaid
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -670,6 +683,8 @@ class _Fields(TypedDict, total=False):
     pinned: bool
     tags: Iterable[str]
     metadata: Mapping[str, Any]
+    expires_at: datetime | None
+    author: Author | None
 
 
 class OwnFields(_Fields, total=False):

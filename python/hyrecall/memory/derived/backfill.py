@@ -26,6 +26,7 @@ from hyrecall.memory.data.types import Episode
 from hyrecall.memory.sql.codec import cells_by_number, encode_vector, is_text, rows, to_json
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.reading import episodes_of_rows
+from hyrecall.memory.sql.schema import LIVE
 
 PAGE = 64  # rows that are embedded in one call and written in one transaction
 CURSOR = "reembed"
@@ -33,7 +34,7 @@ CURSOR = "reembed"
 
 _LIVE = (
     "documents d JOIN versions v USING (cell, id, version) "
-    "WHERE d.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'"
+    f"WHERE d.cell IN (SELECT value FROM json_each(?1)) AND {LIVE}"
 )
 _WANTED = (
     f"{_LIVE} AND v.row > ?2 AND v.row <= ?3 AND (?4 OR v.embedding IS NULL "

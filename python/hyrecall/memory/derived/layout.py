@@ -98,13 +98,15 @@ _COLUMNS = {
     "valid_from": IndexColumn("f.valid_from", _TIME),
     "valid_to": IndexColumn("f.valid_to", _TIME),
     "version": IndexColumn("d.version", pa.int64()),
+    "expires_at": IndexColumn("v.expires_at", _TIME),
+    "author": IndexColumn("v.author", _TEXT),
     METADATA: IndexColumn("v.metadata", _TAGS, metadata_tokens),
 }
 
 _ATTRIBUTES = (
     "kind", "source", "session_id", "occurred_at", "created_at", "stored_at", "updated_at",
-    "last_accessed",
-    "importance", "pinned", "tags", "valid_from", "valid_to", "version", METADATA,
+    "last_accessed", "importance", "pinned", "tags", "valid_from", "valid_to", "version",
+    "expires_at", "author", METADATA,
 )  # fmt: skip
 
 UNEMBEDDED = "unembedded"

@@ -40,6 +40,7 @@ from hyrecall.memory.sql.reading import (
     text_sizes,
     texts_of_rows,
 )
+from hyrecall.memory.sql.schema import LIVE
 
 __all__ = ["Browse", "Line"]
 
@@ -47,8 +48,7 @@ __all__ = ["Browse", "Line"]
 
 _LISTED = "(SELECT value FROM json_each(?))"
 _LIVE = (
-    "documents d JOIN versions v USING (cell, id, version) "
-    f"WHERE d.cell IN {_LISTED} AND v.status = 'live'"
+    f"documents d JOIN versions v USING (cell, id, version) WHERE d.cell IN {_LISTED} AND {LIVE}"
 )
 
 
@@ -80,7 +80,7 @@ def subjects(connection: apsw.Connection, cells: Collection[int], limit: int) ->
     select = (
         "SELECT DISTINCT f.subject FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
-        f"WHERE d.cell IN {_LISTED} AND v.status = 'live' ORDER BY 1 LIMIT ?"
+        f"WHERE d.cell IN {_LISTED} AND {LIVE} ORDER BY 1 LIMIT ?"
     )
     return _column(connection, select, cells, limit)
 
@@ -92,7 +92,7 @@ def rows_about(
     select = (
         "SELECT v.row, v.id FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
-        f"WHERE d.cell IN {_LISTED} AND v.status = 'live' AND f.subject = ? "
+        f"WHERE d.cell IN {_LISTED} AND {LIVE} AND f.subject = ? "
         "ORDER BY v.occurred_at DESC, v.row DESC"
     )
     found = rows(connection, select, (to_json(tuple(cells)), subject))

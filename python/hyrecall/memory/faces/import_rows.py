@@ -64,6 +64,7 @@ FORMAT = 2
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _IDENTITY = {"id", "user_id", "org", "workspace", "visibility"}
+_SELDOM = ("expires_at", "author")  # left out where there is none
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Number = Annotated[int, Field(ge=1, lt=2**63)]
 _MOST = 2**52  # of a number that comes in: it has room to grow, and stays exact in JSON
@@ -140,9 +141,10 @@ class VersionLine(BaseModel):
     @staticmethod
     def content_of(kept: Episode | Fact) -> dict[str, JsonValue]:
         """Return the content of a line: without identity and pin."""
-        unsaid = {"created_at", "stored_at", "pinned"}
+        unsaid = {"created_at", "stored_at", "version", "pinned"}
         if isinstance(kept, Fact) and kept.single:
             unsaid.add("single")
+        unsaid |= {name for name in _SELDOM if getattr(kept, name, None) is None}
         return kept.model_dump(mode="json", exclude={*_IDENTITY, *unsaid})
 
 

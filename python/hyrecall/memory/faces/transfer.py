@@ -58,6 +58,7 @@ from hyrecall.memory.sql.connecting import sqlite_named
 from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST, policies
+from hyrecall.memory.sql.schema import LIVE
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -147,7 +148,7 @@ def _versions(
     connection: apsw.Connection, cells: Collection[int], *, history: bool
 ) -> Iterator[tuple[Any, ...]]:
     """Return documents in the order of their last change, and their versions by number."""
-    which = "" if history else f"AND v.version = {HIGHEST} AND v.status = 'live' "
+    which = "" if history else f"AND v.version = {HIGHEST} AND {LIVE} "
     select = (
         f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
         "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "
@@ -183,7 +184,7 @@ def _version_line(homes: dict[int, Cell], row: tuple[Any, ...]) -> VersionLine |
             return None
         line["fact"] = VersionLine.content_of(fact)
     elif status != "deleted":
-        episode = episode_of(homes[cell], key, pinned, content_of(checked))
+        episode = episode_of(homes[cell], key, pinned, content_of(checked), version)
         line["content"] = VersionLine.content_of(episode)
     if _is_vector(blob, model) and seal in (None, vector_checksum(blob, model)):
         line |= {"embedding": base64.b64encode(blob).decode(), "embedding_model": model}

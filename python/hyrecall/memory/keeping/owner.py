@@ -29,7 +29,7 @@ from hyrecall.memory.derived.derived_index import IndexChanges
 from hyrecall.memory.derived.follower import INDEX, Background, Follower
 from hyrecall.memory.derived.layout import ARE_UNEMBEDDED as UNEMBEDDED
 from hyrecall.memory.derived.layout import EVERYWHERE, IndexNotReadyError, Layout, OpenReport
-from hyrecall.memory.keeping.tasks import SCRUB, TakeVectors, Task, scrub
+from hyrecall.memory.keeping.tasks import EXPIRING, SCRUB, Expiry, TakeVectors, Task, scrub
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.recall.index_search import IndexSearch, JoinedCalls
 from hyrecall.memory.sql.codec import encode_vector, every_cell
@@ -523,6 +523,7 @@ class Owner:
             self.filling = Filling(
                 database, guard, self.follower, self.write, self._take_dim, at_once=fills_at_once
             )
+        self.expiry = None if database.read_only else Expiry(self)
         self._group = GroupCommit(database, self.follower, self._follow, clock)
         self._follow()
         self.background.start()
@@ -550,6 +551,8 @@ class Owner:
         self.background.poke()
         if self.filling is not None:
             self.background.until_done(FILLING, self.filling.due)
+        if self.expiry is not None:
+            self.background.until_done(EXPIRING, self.expiry.due)
 
     def _take_dim(self, dim: int) -> None:
         TakeVectors(self.follower.model, dim).run(self)

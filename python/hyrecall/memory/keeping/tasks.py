@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +19,10 @@ from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.follower import Background, Follower
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, told_unembedded
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
+from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.doctor import DoctorCheck
-from hyrecall.memory.sql.erasing import check_write_id, erase
+from hyrecall.memory.sql.erasing import check_write_id, erase, expired, next_expiry
 from hyrecall.memory.sql.writing import Selection
 
 # ---- The interface of a store's owner, in this process or in another
@@ -88,7 +91,11 @@ class Keeper(Protocol):
 _log = logging.getLogger("hyrecall.memory")
 
 SCRUB, CHECKPOINT = "removing erased rows", "emptying the log"
+EXPIRING = "erasing what has expired"
 """What the background does until it is done."""
+
+EXPIRY_SECONDS = 60.0
+"""Between two times that expired memories are erased; nobody finds them meanwhile."""
 
 IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
 
@@ -136,6 +143,39 @@ def scrub(owner: Parts) -> bool:
         return False
 
 
+class Expiry:
+    """Erases memories that have expired, a while after they did."""
+
+    def __init__(self, owner: Parts) -> None:
+        self._owner = owner
+        self._not_before = -math.inf
+
+    def due(self) -> bool:
+        """Erase what has expired, where it is time; return whether nothing is left that will."""
+        database = self._owner.database
+        with database.reading() as connection:
+            soonest = next_expiry(connection)
+        if soonest is None:
+            return True
+        began = time.monotonic()
+        if to_micros(soonest) <= database.clock() and began >= self._not_before:
+            self.erase()
+            # Each time costs the whole index: so it takes a twentieth of the time at most.
+            took = time.monotonic() - began
+            self._not_before = time.monotonic() + max(EXPIRY_SECONDS, 20 * took)
+        return False
+
+    def erase(self) -> int:
+        """Erase what has expired; return how many memories."""
+        owner = self._owner
+        with owner.database.reading() as connection:
+            found = expired(connection)
+        n = sum(erase(owner.database, one).n for one in found)
+        if found and not scrub(owner):
+            owner.background.until_done(SCRUB, partial(scrub, owner))
+        return n
+
+
 @dataclass(frozen=True)
 class Compact(Task[Compacted]):
     """Write the database anew without unused room."""
@@ -144,6 +184,7 @@ class Compact(Task[Compacted]):
         """Write it, and empty the log."""
         database = owner.database
         before = database.size()
+        Expiry(owner).erase()
         database.vacuum()
         is_empty = database.checkpoint()
         if not is_empty:

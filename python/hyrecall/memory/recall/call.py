@@ -308,6 +308,11 @@ class RecallArguments:
         own = holds if self.own_filter is None else self.own_filter & holds
         return replace(self, own_filter=own, holds_at=now)
 
+    def of_what_is_left(self, now: datetime) -> RecallArguments:
+        """Return the call without memories that have expired."""
+        left = ~Filter(expires_at=(None, now))
+        return replace(self, own_filter=left if self.own_filter is None else self.own_filter & left)
+
     @cached_property
     def uses_vector(self) -> bool:
         """Whether the query's vector affects the reply."""
@@ -367,7 +372,7 @@ def read_ask(
     query = read_text("text", text)
     if not query.strip() and vector is None and recipe.on_empty == "error":
         raise error(OptionError, "text", f"words ({recipe.name})", "blank text")
-    n, skipped = _count("limit", limit), _count("offset", offset)
+    n, skipped = read_limit("limit", limit), read_limit("offset", offset)
     if deepen:
         recipe = recipe.replace(depth=min(max(recipe.depth, n + skipped), _MOST))
     elif n + skipped > recipe.depth:
@@ -477,7 +482,8 @@ def read_text(argument: str, text: object) -> str:
     return text
 
 
-def _count(argument: str, value: object) -> int:
+def read_limit(argument: str, value: object) -> int:
+    """Check how many are wanted, or passed over."""
     count = as_int(value)
     if count is None or not 0 <= count <= _MOST:
         raise error(OptionError, argument, "an int >= 0", repr(value))

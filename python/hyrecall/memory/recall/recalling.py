@@ -51,6 +51,7 @@ from hyrecall.memory.sql.fact_rows import (
     behind_successors,
     facts_of_rows,
     has_facts,
+    has_times,
     memories_that_hold,
 )
 from hyrecall.memory.sql.reading import episodes_by_id, episodes_of_rows
@@ -308,10 +309,13 @@ def recall(means: Means, ask: RecallArguments) -> Matches:
     now = means.clock() if ask.now is None else ask.now
     with means.database.reading() as connection:
         seen = audience(connection, ask.by)
-        if has_facts(connection, seen.cells):
-            ask = ask.of_what_holds(now)
-        elif ask.include_ended:
-            ask = replace(ask, include_ended=False)
+        facts, expiring = has_times(connection, seen.cells)
+    if facts:
+        ask = ask.of_what_holds(now)
+    elif ask.include_ended:
+        ask = replace(ask, include_ended=False)
+    if expiring:
+        ask = ask.of_what_is_left(means.clock())
     warn_of_isolation(ask.by, seen)
     reasons: list[Degradation] = []
     vector = _vector(means, ask, reasons)

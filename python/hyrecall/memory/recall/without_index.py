@@ -27,6 +27,7 @@ from hyrecall.memory.sql.codec import (
     to_json,
     to_micros,
 )
+from hyrecall.memory.sql.schema import LIVE
 from hyrecall.recall.exact import exact_text
 from hyrecall.stages.choice import Budget, token_counts
 from hyrecall.stages.gate import Gate
@@ -126,9 +127,9 @@ def _finder(whole: str | None) -> Callable[[str], object] | None:
 
 def _newest(connection: apsw.Connection, cells: Collection[int], wanted: Wanted) -> list[int]:
     """Return the newest rows of documents, one more than are searched at most."""
-    select = """SELECT v.row
+    select = f"""SELECT v.row
       FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
-      WHERE v.cell IN (SELECT value FROM json_each(?1)) AND v.status = 'live'
+      WHERE v.cell IN (SELECT value FROM json_each(?1)) AND {LIVE}
         AND (?2 IS NULL OR v.kind = ?2) AND (?3 IS NULL OR v.occurred_at >= ?3)
         AND (?4 IS NULL OR v.occurred_at <= ?4)
         AND (?5 IS NULL OR EXISTS (SELECT 1 FROM facts f WHERE f.row = v.row

@@ -266,7 +266,7 @@ OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
     *(OwnerRequest, ExplainRow, ExplainDropped, IndexQuestion, FoundRows, OwnerState, ClientState),
     *(changes.Remember, changes.RememberFact, changes.Update, changes.Supersede),
     *(changes.EndFact, changes.Forget, changes.Pin, changes.AddEdge, changes.RemoveEdge),
-    changes.SetPolicy,
+    *(changes.UpdateMany, changes.SetPolicy),
     *(changes.Touch, changes.RecordConversations, Conversation, changes.SetVectors),
     changes.GiveFeedback,
     *(changes.ImportLines, changes.ImportedLines, changes.SettleTables),

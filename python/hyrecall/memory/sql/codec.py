@@ -399,6 +399,8 @@ class EpisodeColumns(NamedTuple):
     importance: float | None
     tags: str
     metadata: str
+    expires_at: int | None = None
+    author: str | None = None
 
 
 EPISODE_COLUMNS = ", ".join(EpisodeColumns._fields)
@@ -417,6 +419,8 @@ def to_columns(episode: Episode) -> EpisodeColumns:
         episode.importance,
         to_json(episode.tags),
         to_json(episode.metadata),
+        None if episode.expires_at is None else to_micros(episode.expires_at),
+        episode.author,
     )
 
 
@@ -450,23 +454,23 @@ def content_of(checked: Sequence[Any]) -> EpisodeColumns:
     return EpisodeColumns(*checked[N_BEFORE_CONTENT:])
 
 
-KeptEpisode: TypeAlias = "tuple[Cell, str, int, Sequence[Any], object]"
-"""Cell, id, pin, content in the order of ``EPISODE_COLUMNS``, and the time of the first version."""
+KeptEpisode: TypeAlias = "tuple[Cell, str, int, Sequence[Any], object, int]"
+"""Cell, id, pin, content in the order of ``EPISODE_COLUMNS``, the time of the first version, and
+the number of this one."""
 
 
-def episode_of(
-    cell: Cell, key: str, pinned: int, columns: Sequence[Any], stored: int | None = None
-) -> Episode:
+def episode_of(cell: Cell, key: str, pinned: int, columns: Sequence[Any], version: int) -> Episode:
     """Return the episode that is kept in these columns, in the order of ``EPISODE_COLUMNS``."""
-    return episodes_of(((cell, key, pinned, columns, stored),))[0]
+    return episodes_of(((cell, key, pinned, columns, None, version),))[0]
 
 
 def episodes_of(kept: Iterable[KeptEpisode]) -> list[Episode]:
     """Return the episodes that are kept in some rows."""
     # They were checked when they were written, and are not checked again.
     found = []
-    for cell, key, pinned, columns, stored in kept:
-        kind, source, session_id, given, output, occurred_at, importance, tags, metadata = columns
+    for cell, key, pinned, columns, stored, version in kept:
+        kind, source, session_id, given, output, occurred_at, importance, *others = columns
+        tags, metadata, expires_at, author = others
         time = _EPOCH + timedelta(microseconds=occurred_at)
         try:
             stored_at = _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else None
@@ -487,10 +491,13 @@ def episodes_of(kept: Iterable[KeptEpisode]) -> list[Episode]:
                 "occurred_at": time,
                 "created_at": time,
                 "stored_at": stored_at,
+                "version": version,
                 "importance": importance,
                 "pinned": bool(pinned),
                 "tags": () if tags == "[]" else tuple(_READ(tags)),
                 "metadata": {} if metadata == "{}" else _READ(metadata),
+                "expires_at": None if expires_at is None else from_micros(expires_at),
+                "author": author,
             }
         )
     return construct_all(Episode, found)

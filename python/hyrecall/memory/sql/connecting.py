@@ -25,6 +25,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.memory.sql.lock import LOCK, ReaderLock
+from hyrecall.memory.sql.schema import NOW
 
 # ---- Raises SQLite's errors as errors of the store, and refuses versions of SQLite that lose data
 
@@ -285,6 +286,12 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
     except BaseException:
         connection.close()
         raise
+    return connection
+
+
+def tell_time(connection: apsw.Connection, now: Callable[[], int]) -> apsw.Connection:
+    """Let SQL of a connection ask for the time of the store, in microseconds."""
+    connection.create_scalar_function(NOW, now, 0)
     return connection
 
 

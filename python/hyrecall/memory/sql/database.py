@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -23,6 +24,8 @@ from hyrecall.base import disk
 from hyrecall.base.forks import Birth, Use, leave_to_parent, renew_in_children
 from hyrecall.base.version import __version__
 from hyrecall.errors import CorruptStoreError, OptionError, StoreError, StoreNotFoundError, error
+from hyrecall.memory.data.types import in_utc
+from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.connecting import (
     BUSY_MILLISECONDS,
     DAMAGING,
@@ -39,6 +42,7 @@ from hyrecall.memory.sql.connecting import (
     problems,
     raise_named,
     sqlite_named,
+    tell_time,
 )
 from hyrecall.memory.sql.lock import LOCK, WriterLock, make_folder
 from hyrecall.memory.sql.lost_changes import (
@@ -67,6 +71,17 @@ class Outcome:
         self.is_committed = False
 
 
+class StoreClock:
+    """The time of a store in microseconds; the store that opens a database says by which clock."""
+
+    def __init__(self) -> None:
+        self.now: Callable[[], datetime] = partial(datetime.now, UTC)
+
+    def __call__(self) -> int:
+        """Return the time."""
+        return to_micros(in_utc(self.now()))
+
+
 class Database:
     """The connections to a store's database. Make one with :meth:`open`; threads may share it."""
 
@@ -93,6 +108,7 @@ class Database:
         self._noted: Witness | None = None
         self._sequence: int | None = None  # of the last change, where every change is made here
         self._files = OwnFiles(folder)
+        self.clock = StoreClock()
         renew_in_children(self)
 
     @property
@@ -247,10 +263,10 @@ class Database:
         reader, shared = connect_to_read(self._folder, vfs=self._vfs, may_lock=self.read_only)
         if shared is not None:
             self._fixed[reader] = shared
-        return reader
+        return tell_time(reader, self.clock)
 
     def _connect(self) -> apsw.Connection:
-        return connect(self._folder, writing=True, vfs=self._vfs)
+        return tell_time(connect(self._folder, writing=True, vfs=self._vfs), self.clock)
 
     def close(self) -> None:
         """Close every connection and let another writer in. Closing twice is fine."""
@@ -600,10 +616,10 @@ class MemoryDatabase(Database):
         return self
 
     def _connect(self) -> apsw.Connection:
-        return connect_in_memory(self._file, writing=True)
+        return tell_time(connect_in_memory(self._file, writing=True), self.clock)
 
     def _open_reader(self) -> apsw.Connection:
-        return connect_in_memory(self._file, writing=False)
+        return tell_time(connect_in_memory(self._file, writing=False), self.clock)
 
     def close(self) -> None:
         """Close every connection. Closing twice is fine."""

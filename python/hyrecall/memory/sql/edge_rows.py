@@ -28,7 +28,7 @@ from hyrecall.memory.sql.codec import (
     to_micros,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.schema import LIVE, take_sequence
 
 _KEPT = "cell, id, relationship, description, metadata"
 # The participants as one text, which can be read even if they are damaged.
@@ -265,7 +265,7 @@ _SAME_ASKER = " AND ".join(
 )
 _LIVE = (
     "EXISTS (SELECT 1 FROM documents d JOIN versions v USING (cell, id, version) "
-    "WHERE d.cell = b.cell AND d.id = b.id AND v.status = 'live')"
+    f"WHERE d.cell = b.cell AND d.id = b.id AND {LIVE})"
 )
 
 

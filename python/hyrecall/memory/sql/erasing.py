@@ -10,9 +10,17 @@ from typing import Any
 import apsw
 
 from hyrecall.errors import CorruptStoreError, OptionError, StoreError, error
-from hyrecall.memory.sql.codec import cells_by_number, home_of_edges, to_json, to_micros
+from hyrecall.memory.sql.codec import (
+    cells_by_number,
+    from_json,
+    from_micros,
+    home_of_edges,
+    to_json,
+    to_micros,
+)
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import erase_feedback_by, erase_feedback_on, is_elsewhere
+from hyrecall.memory.sql.schema import EXPIRED
 from hyrecall.memory.sql.writing import Selection, selected
 
 # ---- Remembers the writes of other processes by their ids, so that a retry is not written twice
@@ -54,6 +62,32 @@ def forget_old_replies(connection: apsw.Connection) -> None:
 
 def _with_tuples(value: Any) -> Any:
     return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+# ---- Finds what has expired ----
+
+_EXPIRING = (  # in terms of the index versions_expiry, which has few rows
+    "FROM versions v WHERE v.expires_at IS NOT NULL AND v.status = 'live' AND EXISTS "
+    "(SELECT 1 FROM documents d WHERE (d.cell, d.id, d.version) = (v.cell, v.id, v.version))"
+)
+
+
+def next_expiry(connection: apsw.Connection) -> datetime | None:
+    """Return when the next memory expires, or the last one did that is still there."""
+    soonest = f"SELECT v.expires_at {_EXPIRING} ORDER BY v.expires_at LIMIT 1"
+    found = connection.execute(soonest).get
+    return None if found is None else from_micros(found)
+
+
+def expired(connection: apsw.Connection) -> list[Selection]:
+    """Return what has expired, a selection for each cell."""
+    select = f"SELECT v.cell, json_group_array(v.id) {_EXPIRING} AND {EXPIRED} GROUP BY v.cell"
+    found = {cell: tuple(from_json(ids)) for cell, ids in connection.execute(select)}
+    homes = cells_by_number(connection, found)
+    return [
+        Selection((number,), found[number], owner=(cell.org, cell.workspace, cell.user))
+        for number, cell in homes.items()
+    ]
 
 
 # ---- Erases selected documents, so that no byte of them stays in the database's files ----
@@ -134,9 +168,9 @@ def _delete_all(connection: apsw.Connection, cells: str) -> int:
 def _delete_selected(connection: apsw.Connection, selection: Selection, cells: str) -> int:
     """Delete documents with their versions, facts and edges; return how many documents."""
     found = selected(connection, selection, deleted_too=True)
-    if selection.session_id is None and selection.before is None:
+    if selection.ids is not None and (selection.session_id, selection.before) == (None, None):
         # Also versions without a document: damage may have changed the document's id.
-        found = [(cell, key) for cell in selection.cells for key in selection.ids or ()]
+        found = [(cell, key) for cell in selection.cells for key in selection.ids]
     n_deleted = 0
     for cell, key in found:
         erase_feedback_on(connection, "cell = ? AND id = ?", cell, key)

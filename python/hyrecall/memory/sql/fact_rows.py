@@ -258,6 +258,17 @@ def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     return bool(connection.execute(select, (numbers_json(cells),)).get)
 
 
+def has_times(connection: apsw.Connection, cells: Collection[int]) -> tuple[bool, bool]:
+    """Say whether some cells have had facts, and memories that expire."""
+    select = (
+        f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {_LISTED}), EXISTS "
+        f"(SELECT 1 FROM versions WHERE expires_at IS NOT NULL AND cell IN {_LISTED})"
+    )
+    numbers = numbers_json(cells)
+    facts, expiring = connection.execute(select, (numbers, numbers)).get
+    return bool(facts), bool(expiring)
+
+
 def memories_that_hold(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int], now: datetime
 ) -> set[tuple[int, str]]:

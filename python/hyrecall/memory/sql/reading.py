@@ -15,6 +15,7 @@ from hyrecall.memory.sql.codec import (
     CHECKED,
     EPISODE_COLUMNS,
     N_BEFORE_CONTENT,
+    N_CHECKED,
     Cell,
     KeptEpisode,
     all_rows,
@@ -34,7 +35,7 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, LIVE, take_sequence
 
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
@@ -55,16 +56,20 @@ Versions before a deletion do not: another memory may have taken the id since.
 STORED = f"(SELECT min(w.recorded_at) FROM versions w WHERE {KEPT_NOW})"
 """When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
 
+_HAS_EXPIRED = (
+    "EXISTS (SELECT 1 FROM versions x WHERE (x.cell, x.id, x.version) = (d.cell, d.id, d.version) "
+    f"AND x.status = 'live' AND {EXPIRED.replace('v.', 'x.')})"
+)
 _LISTED = "(SELECT value FROM json_each(?))"
 # The document may be missing only because the id in the row is damaged. One that points to a
 # version below the highest is damaged itself.
 _OF_ROWS = (
-    f"SELECT v.row, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
+    f"SELECT v.row, {EXPIRED}, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
     "FROM versions v LEFT JOIN documents d "
     "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
     f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
 )
-_N_BEFORE = 5  # of these columns before those that are checked
+_N_BEFORE = 6  # of these columns before those that are checked
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
 
 
@@ -135,12 +140,12 @@ def _live(
     found: dict[int, KeptEpisode] = {}
     seals = checksums([row[_N_BEFORE + 1 :] for row in kept])
     for row, seal in zip(kept, seals, strict=True):
-        number, pinned, head, highest, stored, own, cell, key, _, status, *_ = row
+        number, is_expired, pinned, head, highest, stored, own, cell, key, version, *others = row
         if seal != own or head not in (None, highest):
             bad.add(number)
-        elif head is not None and status == "live" and cell in homes:
+        elif head is not None and others[0] == "live" and not is_expired and cell in homes:
             content = row[_N_BEFORE + N_BEFORE_CONTENT :]
-            found[number] = homes[cell], key, pinned, content, stored
+            found[number] = homes[cell], key, pinned, content, stored, version
     return found
 
 
@@ -150,6 +155,12 @@ def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[t
     found = list(rows(connection, select, (to_json(tuple(numbers)),)))
     homes = cells_by_number(connection, {cell for cell, _ in found})
     return [(homes[cell], key) for cell, key in found if cell in homes]
+
+
+def places_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
+    """Return the number of the cell, and the id, of version rows."""
+    select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
+    return list(rows(connection, select, (numbers_json(numbers),)))
 
 
 def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
@@ -213,7 +224,7 @@ def accesses(
     """Return the accesses of live documents of cells, by (cell, id)."""
     select = (
         "SELECT d.cell, d.id, d.access_count, d.last_accessed, v.recorded_at "
-        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} AND v.status = 'live'"
+        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} AND {LIVE}"
     )
     given = (to_json(tuple(cells)), to_json(tuple(keys)))
     return {
@@ -230,7 +241,7 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
     # versions were left out because they are damaged.
     select = (
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
-        "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
+        f"USING (cell, id) WHERE v.cell = ? AND v.id = ? AND NOT {_HAS_EXPIRED} ORDER BY v.version"
     )
     homes, room = cells_by_number(connection, [cell]), ROOM.get()
     found, n_bad = [], 0
@@ -251,7 +262,7 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
                 episode=(
                     None
                     if status == "deleted"
-                    else episode_of(homes[cell], key, pinned, content_of(checked))
+                    else episode_of(homes[cell], key, pinned, content_of(checked), version)
                 ),
             )
         )
@@ -309,10 +320,11 @@ def count_live(
     *,
     kind: str | None = None,
     tags: Collection[str] | None = None,
+    pinned: bool | None = None,
     most: int,
 ) -> int:
     """Return how many episodes :func:`newest` would give, ``most`` at most."""
-    wanted, given = _wanted(cells, kind=kind, tags=tags)
+    wanted, given = _wanted(cells, kind=kind, tags=tags, pinned=pinned)
     select = f"SELECT count(*) FROM (SELECT 1 FROM {_HEAD} WHERE {wanted} LIMIT ?)"
     found: int = connection.execute(select, (*given, most)).get
     return found
@@ -372,7 +384,7 @@ def _wanted(
     tags: Collection[str] | None = None,
 ) -> tuple[str, list[Any]]:
     """Return the condition on live documents, and its values."""
-    wanted = f"d.cell IN {_LISTED} AND v.status = 'live'"
+    wanted = f"d.cell IN {_LISTED} AND {LIVE}"
     given: list[Any] = [to_json(tuple(cells))]
     for column, value in (("v.kind", kind), ("d.pinned", pinned), ("v.session_id", session_id)):
         if value is not None:
@@ -398,7 +410,7 @@ Embedding: TypeAlias = tuple[bytes, str] | tuple[None, None]
 _INSERT = (
     "INSERT INTO versions (checksum, cell, id, version, status, reason, recorded_at, "
     f"{EPISODE_COLUMNS}, successor, embedding, embedding_model, embedding_checksum) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING row"
+    f"VALUES ({', '.join('?' * (N_CHECKED + 4))}) RETURNING row"
 )
 
 
@@ -545,3 +557,47 @@ def agents_of_group(
         "ORDER BY agent"
     )
     return [agent for (agent,) in connection.execute(select, (org, workspace, group))]
+
+
+def policies_of(
+    connection: apsw.Connection, org: str | None, workspace: str | None
+) -> dict[str, ReadPolicy]:
+    """Return the read policies of the agents of a partition, by name."""
+    select = f"SELECT agent, policy, policy_group FROM roster WHERE {_PARTITION} ORDER BY agent"
+    found = connection.execute(select, (org, workspace))
+    return {agent: ReadPolicy(*policy) for agent, *policy in found}
+
+
+# ---- Counts the live memories of cells ----
+
+
+class Counted(NamedTuple):
+    """How many memories there are, and when the first and the last of them happened."""
+
+    memories: int
+    oldest: datetime
+    newest: datetime
+
+
+_TALLY = f"count(*), min(v.occurred_at), max(v.occurred_at) FROM {_HEAD} WHERE {LIVE}"
+
+
+def tally_by_cell(connection: apsw.Connection, cells: Collection[int]) -> dict[int, Counted]:
+    """Count the live memories of each cell that has any."""
+    select = f"SELECT d.cell, {_TALLY} AND d.cell IN {_LISTED} GROUP BY d.cell"
+    found = rows(connection, select, (numbers_json(cells),))
+    return {cell: Counted(n, from_micros(a), from_micros(b)) for cell, n, a, b in found}
+
+
+def tally_by_session(
+    connection: apsw.Connection, cells: Collection[int], limit: int, offset: int
+) -> dict[str, Counted]:
+    """Count the live memories of each session, the one with the newest memory first."""
+    select = (
+        f"SELECT v.session_id, {_TALLY} AND d.cell IN {_LISTED} AND v.session_id IS NOT NULL "
+        "GROUP BY v.session_id ORDER BY 4 DESC, 1 LIMIT ? OFFSET ?"
+    )
+    found = rows(connection, select, (numbers_json(cells), limit, offset))
+    return {
+        name: Counted(n, from_micros(a), from_micros(b)) for name, n, a, b in found if is_text(name)
+    }

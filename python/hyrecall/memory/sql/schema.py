@@ -1,6 +1,6 @@
 """The tables of a store, the steps between its formats, and the check of a file's format.
 
-The only format so far is 6; the first step that a release needs goes to the end of ``MIGRATIONS``.
+The only format so far is 7; the first step that a release needs goes to the end of ``MIGRATIONS``.
 
 - Times are microseconds since 1970, UTC. JSON columns hold one object or list.
 - A *document* is an identity (cell, id) with its highest version. *Versions* are appended; of a
@@ -27,6 +27,15 @@ from typing import Any
 import apsw
 
 from hyrecall.errors import StoreFormatError, error
+
+NOW = "hyrecall_now"
+"""The function of SQL that gives the time of the store, in microseconds."""
+
+EXPIRED = f"(v.expires_at IS NOT NULL AND v.expires_at <= {NOW}())"
+"""Whether a version v, the highest of its document, has expired, as SQL."""
+
+LIVE = f"v.status = 'live' AND NOT {EXPIRED}"
+"""Whether a version v, the highest of its document, may be shown, as SQL."""
 
 APPLICATION_ID = 0x48795243  # "HyRC"
 
@@ -83,6 +92,8 @@ CREATE TABLE versions (
   importance REAL,
   tags TEXT NOT NULL DEFAULT '[]',
   metadata TEXT NOT NULL DEFAULT '{}',
+  expires_at INTEGER,
+  author TEXT,
   embedding BLOB,
   embedding_model TEXT,
   checksum INTEGER,
@@ -91,6 +102,11 @@ CREATE TABLE versions (
   CHECK ((embedding IS NULL) = (embedding_model IS NULL)),
   FOREIGN KEY (cell, id) REFERENCES documents ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED
 ) STRICT;
+
+CREATE INDEX versions_expiring ON versions (cell) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX versions_expiry ON versions (expires_at)
+  WHERE expires_at IS NOT NULL AND status = 'live';
 
 -- A vector that is changed by SQL from outside has no checksum until it is written again.
 CREATE TRIGGER versions_vector AFTER UPDATE OF embedding, embedding_model ON versions
@@ -227,7 +243,7 @@ class Migration:
     min_writer: int
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(6, _TABLES, min_reader=6, min_writer=6),)
+MIGRATIONS: tuple[Migration, ...] = (Migration(7, _TABLES, min_reader=7, min_writer=7),)
 """The first one makes a store; each later one leads from the format before it to its own."""
 
 FORMAT = MIGRATIONS[-1].format

@@ -46,7 +46,7 @@ from hyrecall.memory.sql.reading import (
     set_embedding,
     set_embeddings,
 )
-from hyrecall.memory.sql.schema import take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, take_sequence
 
 # ---- Selects documents of cells by ids, a session or a time ----
 
@@ -71,27 +71,33 @@ class Selection:
     ids: Collection[str] | None = None
     session_id: str | None = None
     before: datetime | None = None
+    homes: tuple[tuple[int, str], ...] | None = None
     owner: tuple[str | None, str | None, str | None] | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether all that is in the cells is selected."""
-        return self.ids is None and self.session_id is None and self.before is None
+        narrower = (self.ids, self.session_id, self.before, self.homes)
+        return all(one is None for one in narrower)
 
 
 def check_which(user: object, *narrower: object, everything: object) -> None:
     """Refuse a removal that nothing but its user narrows, unless the caller says ``everything``."""
     # An id that is missing by mistake must not remove all that a user has.
-    if not isinstance(everything, bool):
-        raise error(DTypeError, "everything", "True or False", repr(everything))
+    if not isinstance(everything, bool | str):
+        wish = "True, or the name of the user"
+        raise error(DTypeError, "everything", wish, repr(everything))
     is_narrow = any(one is not None for one in narrower)
-    if everything and is_narrow:
-        wish = "False beside an id, a session_id or a time"
-        raise error(OptionError, "everything", wish, "True")
-    if everything and user is None:
-        raise error(OptionError, "user_id", "a named user beside everything=True", None)
-    if not everything and not is_narrow:
-        wish = "an id, a session_id, a time, or everything=True for all of a user"
+    is_all = everything is True or isinstance(everything, str)
+    if is_all and is_narrow:
+        wish = "False beside an id, a session_id, a time or a filter"
+        raise error(OptionError, "everything", wish, repr(everything))
+    if is_all and user is None:
+        raise error(OptionError, "user_id", "a named user beside everything", None)
+    if isinstance(everything, str) and everything != user:
+        raise error(OptionError, "everything", "the name of the user", repr(everything))
+    if not is_all and not is_narrow:
+        wish = "an id, a session_id, a time, a filter, or everything=True for all of a user"
         raise error(OptionError, "id", wish, "none of them")
 
 
@@ -109,6 +115,10 @@ def selected(
     if selection.session_id is not None:
         wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
         given.append(selection.session_id)
+    if selection.homes is not None:
+        one = "SELECT value ->> 0, value ->> 1 FROM json_each(?)"
+        wanted += f" AND (d.cell, d.id) IN ({one})"
+        given.append(to_json(selection.homes))
     if selection.before is not None:
         wanted += f" AND iif({_IS_FACT}, {STORED}, v.occurred_at) < ?"
         given.append(to_micros(selection.before))
@@ -118,7 +128,7 @@ def selected(
 
 # ---- Writes documents: appends a version and points its document to it ----
 
-FIXED_FIELDS = ("id", "user_id", "org", "workspace", "stored_at")
+FIXED_FIELDS = ("id", "user_id", "org", "workspace", "stored_at", "version")
 """What an update cannot change: they say which document it is, whose, and since when."""
 
 _POINT = (
@@ -193,6 +203,11 @@ def remember(
         last, status = _head(connection, cell, new.episode.id)
         if status == "deleted":
             connection.execute(_FORGET_ACCESSES, (cell, new.episode.id))
+        elif status == "expired":
+            _retire(connection, cell, new.episode.id, "deleted", "expired", None, now)
+            unlink_incident(connection, cell, [new.episode.id], "expired", now)
+            connection.execute(_FORGET_ACCESSES, (cell, new.episode.id))
+            last, changed = last + 1, take_sequence(connection)
         elif status is not None:
             wish, got = "an id that is free", f"{new.episode.id!r}, which is {status}"
             # A change needs a live one; what is superseded or archived can only be given up.
@@ -389,7 +404,8 @@ def _retire(
 
 def _head(connection: apsw.Connection, cell: int, key: str) -> tuple[int, str | None]:
     """Return the highest version of a document and its status; 0 and None if there is none."""
-    select = f"SELECT d.version, v.status FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    status = f"iif(v.status = 'live' AND {EXPIRED}, 'expired', v.status)"
+    select = f"SELECT d.version, {status} FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
     found: tuple[int, str] | None = connection.execute(select, (cell, key)).get
     return found or (0, None)
 

@@ -44,6 +44,7 @@ class OneMemory(Structure):
     importance: float | None
     session_id: str | None
     source: str | None
+    author: str | None = Field(description="Who said it: user, agent, tool, web or import.")
     visibility: str
     user_id: str | None
     metadata: dict[str, Any]
@@ -78,7 +79,7 @@ def memory_shape(one: Episode) -> OneMemory:
         id=one.id, text=one.text, input=one.input or None, kind=one.kind, tags=list(one.tags),
         occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
         importance=one.importance, session_id=one.session_id, source=one.source,
-        visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
+        author=one.author, visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
     )  # fmt: skip
 
 
@@ -139,7 +140,8 @@ def text_of_memories(memories: Iterable[dict[str, Any]]) -> str:
 def _origin(memory: dict[str, Any]) -> dict[str, Any]:
     """Return what tells whose a memory is and where it came from."""
     names = ("id", "user_id", "source", "kind", "occurred_at")
-    return {name: memory[name] for name in names}
+    told = {name: memory[name] for name in names}
+    return told | ({"author": memory["author"]} if memory["author"] else {})
 
 
 def said(memory: dict[str, Any]) -> str:

@@ -317,8 +317,7 @@ class _Answers:
         listed = [
             tool.listed(self._sizes[name], _free_names(session.caller, tool))
             for name, tool in self.tools.items()
-            if tool.rights <= session.caller.rights
-            and (tool.for_agents or session.caller.agent is None)
+            if tool.is_for(session.caller)
         ]
         return types.ListToolsResult(tools=listed)
 

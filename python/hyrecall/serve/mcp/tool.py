@@ -18,7 +18,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
 from hyrecall.memory.ops import SCOPE, Sought, Text
 from hyrecall.serve.mcp.session import CallerSession
-from hyrecall.serve.options import Right, ServiceOptions
+from hyrecall.serve.options import Caller, Right, ServiceOptions
 
 __all__ = [
     "LIMITS",
@@ -369,6 +369,8 @@ class Tool:
         The names of the scope that a call may give.
     for_agents : bool
         Whether agents have it too.
+    is_of_all : bool
+        Whether only who may name any user has it.
     """
 
     name: str
@@ -383,6 +385,12 @@ class Tool:
     recipe: str | None = None
     scope: tuple[str, ...] = SCOPE
     for_agents: bool = True
+    is_of_all: bool = False
+
+    def is_for(self, who: Caller) -> bool:
+        """Return whether a caller may use it."""
+        is_meant = who.may_name_any if self.is_of_all else self.for_agents or who.agent is None
+        return is_meant and self.rights <= who.rights
 
     @property
     def writes(self) -> bool:

@@ -57,6 +57,8 @@ _TEXTS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "list": lambda data: text_of_memories(data["items"]),
     "history": _told_of_history,
     "forget": lambda data: "Forgotten." if data["forgotten"] else "There was no such memory.",
+    "forget_many": lambda data: f"{data['forgotten']} forgotten.",
+    "update_many": lambda data: f"{data['updated']} changed.",
     "link": lambda data: f"Linked as {data['id']}.",
     "unlink": lambda data: "Removed." if data["unlinked"] else "There was no such link.",
     "feedback": lambda data: f"Noted, {data['new']} new.",
@@ -74,6 +76,8 @@ def _tool(op: Op) -> Tool:
 
     async def reply(session: CallerSession, given: Arguments) -> ToolReply:
         asked = {name: getattr(given, name) for name in given.model_fields_set}
+        if op.name in ("remember", "supersede") or (op.name == "update" and "text" in asked):
+            asked["author"] = "agent"  # who calls a tool is one, whatever the text says
         for right in sorted(op.rights(asked)):
             session.check_right(right)
         store = CallersStore(session.memory._sync, session.caller)
@@ -87,7 +91,7 @@ def _tool(op: Op) -> Tool:
     return Tool(
         op.name, op.title, words_of(op), takes, returns, op.effect,
         reply, op.is_repeatable, op.shows == "*", scope=op.scope,
-        for_agents=op.is_at("agent") or op.name == "get_policy",
+        for_agents=op.is_at("agent") or op.name == "get_policy", is_of_all=op.is_of_all,
     )  # fmt: skip
 
 

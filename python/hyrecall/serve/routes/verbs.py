@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, create_model
 from starlette.responses import Response
 
@@ -35,6 +35,11 @@ _MISSING: Final[dict[int | str, dict[str, Any]]] = {
 }
 _NEED_MEMORIES: Final = ("update", "supersede", "pin", "end_fact", "feedback")
 _TAKE_IDS: Final = ("remember", "update", "supersede", "link", "remember_fact")
+_KEEP: Final = ("remember", "supersede", "remember_fact")
+_CHANGED: Final[dict[int | str, dict[str, Any]]] = {
+    412: {"description": "The memory has another version than If-Match says."}
+}
+_VERSION: Final = re.compile(r'"([1-9]\d{0,17})"')
 _TAKEN: Final[dict[int | str, dict[str, Any]]] = {409: {"description": "The id is taken."}}
 
 
@@ -75,7 +80,11 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
 
     async def route(request: Request, asked: BaseModel, who: Caller, **given: Any) -> Response:
         options = options_of(request)
+        once = given.pop("idempotency_key", None)
+        if_match = given.pop("if_match", None)
         given |= {name: getattr(asked, name) for name in asked.model_fields_set}
+        if if_match is not None:
+            given["if_version"] = _version_of(if_match, given.get("if_version"))
         for right in sorted(op.rights(given)):
             require(who, right)
         names: Any = narrow(who, {name: given.pop(name, None) for name in op.scope})
@@ -83,13 +92,15 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
         memory = memory_of(request)
         store = CallersStore(memory._sync, replace(who, **names))
 
-        def work() -> bytes:
-            data = store.answer(op, given)
+        def work() -> tuple[bytes, int | None]:
+            data = store.answer_once(op, given, once) if once else store.answer(op, given)
             if op.missing and not any(data.values()):
                 raise error(NotFoundError, "id", op.missing, "none")
-            return encode_within(data, options.max_reply)
+            return encode_within(data, options.max_reply), data.get("version")
 
-        return JsonResponse(await memory._run(work), status)
+        encoded, version = await memory._run(work)
+        headers = None if version is None else {"ETag": f'"{version}"'}
+        return JsonResponse(encoded, status, headers)
 
     kinds = {
         "request": Request,
@@ -97,12 +108,42 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
         "asked": asked_as,
         "who": Annotated[Caller, Depends(caller)],
     }
+    if "if_version" in arguments(op, "rest"):
+        kinds["if_match"] = _IfMatch
+    if op.name in _KEEP:
+        kinds["idempotency_key"] = _IdempotencyKey
+    headers = ("if_match", "idempotency_key")
     shown = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
+            default=None if name in headers else inspect.Parameter.empty,
+        )
         for name, kind in kinds.items()
-    ]
+    ]  # fmt: skip
     vars(route)["__signature__"] = inspect.Signature(shown)
     return route
+
+
+_IfMatch: TypeAlias = Annotated[
+    str | None,
+    Header(alias="If-Match", description='The version to change, in quotes ("3"), as ETag has it.'),
+]
+_IdempotencyKey: TypeAlias = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key", min_length=1, max_length=255,
+        description="A name of the call: the same one again keeps nothing more.",
+    ),
+]  # fmt: skip
+
+
+def _version_of(if_match: str, also: int | None) -> int:
+    """Read the header If-Match: one version in quotes."""
+    found = _VERSION.fullmatch(if_match.strip())
+    if found is None or also is not None:
+        wish = 'a version in quotes ("3")' if also is None else "none beside if_version"
+        raise ServiceError(422, "Invalid", f"If-Match: expected {wish}")
+    return int(found[1])
 
 
 def _router() -> Router:
@@ -119,6 +160,7 @@ def _router() -> Router:
         convertor = "id" if path.endswith("}") or "/memories" in path else "path"
         told = dict(_MISSING) if op.missing or op.name in _NEED_MEMORIES else {}
         told |= _TAKEN if op.name in _TAKE_IDS else {}
+        told |= _CHANGED if "if_version" in arguments(op, "rest") else {}
         router.add_api_route(
             re.sub(r"{(\w+)}", rf"{{\1:{convertor}}}", path),
             _handler(op, Annotated[asked, Query()] if in_query else asked, in_path, status),
