@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -213,7 +214,8 @@ def test_searches_find_what_the_contract_says() -> None:
 
 @unified
 def test_a_planted_wrong_path_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyrecall.adapters.crewai_storage.NoneOf", lambda *_: ["/a/b/c"])
+    orders = "hyrecall.adapters.documents.ORDERS"
+    monkeypatch.setitem(resolve_name(orders), "<", lambda value: [hr.NoneOf(value)])
     assert search_faults()
 
 

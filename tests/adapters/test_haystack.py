@@ -504,7 +504,7 @@ def test_filters_find_what_haystack_itself_finds() -> None:
 def test_a_planted_wrong_comparison_is_found(
     operator: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(haystack_filters._COMPARISONS, operator, wrong)
+    monkeypatch.setitem(haystack_filters.ORDERS, operator, wrong)
     assert filter_faults()
 
 

@@ -22,7 +22,7 @@ from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
 from hyrecall.memory import EVERYONE  # noqa: E402
 from memory.stores import HOUR, Clock  # noqa: E402
-from seams import items, langgraph_embedding, namespaces  # noqa: E402
+from seams import items, langgraph_embedding  # noqa: E402
 
 ANN, BOB = ("users", "ann"), ("users", "bob")
 
@@ -66,7 +66,7 @@ def _a_first_page_is_enough(read: Any, wanted: int, test: Callable[[Any], bool])
     [
         (items, "passes", lambda *_: True),
         (items, "_enough", _a_first_page_is_enough),
-        (namespaces.Namespaces, "under", _every_prefix_is_text),
+        (items.Items, "under", _every_prefix_is_text),
     ],
     ids=["filters let all through", "a page ends early", "a prefix is that of a text"],
 )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-import pyarrow as pa
-
-from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.documents import Collection, DocumentIndex, FoundDocument
 from hyrecall.adapters.documents import Document as Row
-from hyrecall.adapters.documents import DocumentIndex, FoundDocument, open_documents
-from hyrecall.adapters.extras import check_arms, needs_extra, text_of
+from hyrecall.adapters.extras import check_arms, column_types, needs_extra, search, text_of
 from hyrecall.ask.filter_json import filter_from_json
-from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import as_int, check_keywords, one_of
 from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, error
 from hyrecall.hits.hits import Hit
@@ -46,13 +42,6 @@ def refuse(options: Mapping[str, Any], **reasons: str) -> None:
             raise error(OptionError, name, f"none ({reason})", repr(options[name]))
 
 
-def column_types(index: Index, names: Sequence[str]) -> dict[str, pa.DataType]:
-    """Return the types of columns of an index; refuse names that it does not have."""
-    scope = Scope([]) if index.schema.cell_columns else None
-    kinds = index.get([], scope=scope, columns=names).schema
-    return {name: kinds.field(name).type for name in names}
-
-
 def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
     """Return a filter, or None; a dict has the form of the service's JSON, an empty one is none."""
     if not isinstance(asked, dict):
@@ -61,7 +50,8 @@ def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
         return None
     if isinstance(index, DocumentIndex):
         return filter_from_json(asked, index.attributes, "filter")
-    return filter_from_json(asked, column_types(index, index.schema.attributes or ()), "filter")
+    kinds = column_types(index, index.schema.attributes or ())
+    return filter_from_json(asked, {one.name: one.type for one in kinds}, "filter")
 
 
 def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:
@@ -198,7 +188,7 @@ class HyrecallRetriever(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         vector = await self.embeddings.aembed_query(query) if self.embeddings else None
-        return await asyncio.to_thread(partial(self._recall, query, vector, **options))
+        return await to_thread(partial(self._recall, query, vector, **options))
 
     def _recall(
         self, query: str, vector: list[float] | None, /, *, k: int | None = None, **options: Any
@@ -209,12 +199,8 @@ class HyrecallRetriever(BaseRetriever):
         asked |= {"text": query, "vector": vector, "limit": self.k if k is None else k}
         if isinstance(self.index, DocumentIndex):
             return [with_scores(one) for one in self.index.recall(**asked)]
-        schema = self.index.schema
-        if not schema.text_arms:
-            asked["text"] = None
-        columns = (*(schema.attributes or ()), *self.columns)
-        hits = self.index.recall_one(**asked, columns=columns)
-        warn_if_degraded(hits.trace.degraded)
+        columns = (*(self.index.schema.attributes or ()), *self.columns)
+        hits = search(self.index, asked.pop("text"), asked.pop("vector"), **asked, columns=columns)
         return [of_hit(hit, columns, self.index) for hit in hits]
 
 
@@ -263,10 +249,8 @@ class HyrecallVectorStore(VectorStore):
         """Make a store over new documents, or over those of other stores."""
         one_of("mode", mode, get_args(Mode))
         self.embedding, self.mode = embedding, mode
-        self.documents = open_documents(documents, None, attributes, keep_vectors=False)
-        self.cell = self.documents.cell(cell)
-        self.scope = self.cell if scope is None else scope
-        self.documents.count(scope=self.scope)
+        opened = Collection(cell, scope=scope, attributes=attributes, documents=documents)
+        self.documents, self.cell, self.scope = opened.documents, opened.cell, opened.scope
 
     @property
     def embeddings(self) -> Embeddings:
@@ -320,7 +304,7 @@ class HyrecallVectorStore(VectorStore):
         batches = texts_of(documents, kwargs.pop("batch_size", None))
         vectors = [one for some in batches for one in await self.embedding.aembed_documents(some)]
         rows = rows_of(documents, ids, vectors)
-        return await asyncio.to_thread(self.documents.write, rows, cell=self.cell, **kwargs)
+        return await to_thread(self.documents.write, rows, cell=self.cell, **kwargs)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete documents of the cell by id or ``filter=``; all of them by ``everything=True``."""
@@ -345,7 +329,7 @@ class HyrecallVectorStore(VectorStore):
         """Search as :meth:`similarity_search_with_score` does, off the event loop."""
         is_text = self._mode(kwargs) == "text"
         vector = None if is_text else await self.embedding.aembed_query(query)
-        return await asyncio.to_thread(self._search, query, vector, k, **kwargs)
+        return await to_thread(self._search, query, vector, k, **kwargs)
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the best documents, as :meth:`similarity_search_with_score`."""
@@ -384,7 +368,7 @@ class HyrecallVectorStore(VectorStore):
         """Search as :meth:`max_marginal_relevance_search` does, off the event loop."""
         vector = await self.embedding.aembed_query(query)
         search = self.max_marginal_relevance_search_by_vector
-        return await asyncio.to_thread(search, vector, k, fetch_k, lambda_mult, **kwargs)
+        return await to_thread(search, vector, k, fetch_k, lambda_mult, **kwargs)
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any

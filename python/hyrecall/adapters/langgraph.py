@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from hyrecall import recipes
 from hyrecall.adapters.documents import check_json
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.items import Item, Items, Namespace, check_filter, check_page
+from hyrecall.adapters.extras import check_page, needs_extra
+from hyrecall.adapters.items import Item, Items, Namespace, check_filter
 from hyrecall.adapters.memories import OwnsStore
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.embed import AUTO, Guard, NoVectors, from_async
