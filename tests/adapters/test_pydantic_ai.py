@@ -177,7 +177,7 @@ def test_a_tool_without_a_user_or_a_scope_is_not_made(memory: MemorySync) -> Non
             make(memory, user_id=None)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="user_id"):
             make(memory)  # type: ignore[call-arg]
-    with pytest.raises(ScopeError, match=r"scope: expected a cell"):
+    with pytest.raises(ScopeError, match=r"scope: expected a scope: a cell"):
         search_tool(index, scope=None)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
         recall_tool(index, user_id="ann")  # type: ignore[arg-type]
