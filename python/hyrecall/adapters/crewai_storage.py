@@ -38,17 +38,9 @@ class HyrecallStorage:
     ----------
     cell : str or tuple of str
         Whose records. There is no default.
-    path : path-like, optional
-        A folder: opened if it holds records, and saved to after every write.
-    attributes : mapping of str to type, optional
-        The keys of the records' metadata that a ``metadata_filter`` may name.
-    documents : DocumentIndex, optional
-        An index to share with storages of other cells, in place of ``path`` and ``attributes``.
-
-    Raises
-    ------
-    ScopeError
-        No cell.
+    path, attributes, documents
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too; ``attributes`` are the
+        keys of the records' metadata that a ``metadata_filter`` may name.
 
     Examples
     --------

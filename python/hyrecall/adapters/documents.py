@@ -968,26 +968,25 @@ class Collection:
     scope : cell or Scope, optional
         What is read; default: the cell.
     path : path-like, optional
-        A folder: opened if it holds documents, and saved to after every change.
-    attributes, keep_vectors
-        Of the index that is made where the folder holds nothing.
+        A folder: opened if it holds documents, and saved to after every change. One store writes to
+        it: those of several cells share ``documents``.
+    attributes : mapping of str to type, optional
+        Fields of the metadata that filters may name, as of :class:`DocumentIndex`; needed where
+        ``path`` holds nothing yet, and otherwise those of the folder.
+    documents : DocumentIndex, optional
+        An index to share with other cells, in place of ``path`` and ``attributes``.
     always : mapping of str to type, optional
         Attributes that an adapter declares itself.
-    documents : DocumentIndex, optional
-        An index to share, in place of ``path`` and ``attributes``.
+    keep_vectors : bool, default False
+        As of :class:`DocumentIndex`, where none is given.
     """
 
     def __init__(
-        self,
-        cell: object,
-        *,
-        scope: Any = None,
-        path: str | Path | None = None,
+        self, cell: object, *, scope: Any = None, path: str | Path | None = None,
         attributes: Mapping[str, AttributeType] | None = None,
         documents: DocumentIndex | None = None,
-        always: Mapping[str, AttributeType] | None = None,
-        keep_vectors: bool = False,
-    ) -> None:
+        always: Mapping[str, AttributeType] | None = None, keep_vectors: bool = False,
+    ) -> None:  # fmt: skip
         """Open the documents, or make an empty index for them."""
         self.path, self.is_shared = path, documents is not None
         if documents is None:

@@ -90,11 +90,6 @@ def filter_of(given: dict[str, Any] | None, collection: Collection) -> Filter | 
         raise FilterError(str(fault)) from fault
 
 
-def field_name(field: str) -> str:
-    """Return the attribute of a field: ``meta.`` before it may be left out."""
-    return field.removeprefix("meta.")
-
-
 def _read(given: object, collection: Collection) -> Filter:
     if not isinstance(given, dict):
         raise _not("a dict", given)
@@ -107,7 +102,8 @@ def _read(given: object, collection: Collection) -> Filter:
         if not isinstance(given.get(key, ""), str):
             raise _not(f"a str as {key!r}", given[key])
     if is_comparison:
-        return _compare(field_name(given["field"]), operator, given["value"], collection)
+        name = given["field"].removeprefix("meta.")
+        return _compare(name, operator, given["value"], collection)
     conditions = given["conditions"]
     if operator not in _LOGIC or not isinstance(conditions, list) or not conditions:
         wish = f"one of {list(_LOGIC)} with a list of conditions"
@@ -157,25 +153,10 @@ class HyrecallDocumentStore:
     ----------
     cell : str, or tuple or list of str
         Where documents are written. There is no default.
-    scope : str, tuple or Scope, optional
-        What is read; default: the cell.
-    path : path-like, optional
-        A folder: opened if it holds documents, and saved to after every write. One store writes
-        to it: stores of several cells share ``documents``.
-    attributes : mapping of str to type, optional
-        The fields of ``meta`` that filters may name, as in
-        :class:`hyrecall.adapters.documents.DocumentIndex`; a type may be written as ``"int"`` or
-        ``"list[str]"``. They are needed where ``path`` holds nothing yet.
-    documents : DocumentIndex, optional
-        An index to share with stores of other cells, in place of ``path`` and ``attributes``. One
-        with ``keep_vectors=True`` gives documents back with their embeddings.
-
-    Raises
-    ------
-    ScopeError
-        No cell.
-    OptionError
-        ``documents`` beside ``path`` or ``attributes``, or attributes other than the saved ones.
+    scope, path, attributes, documents
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too. ``attributes`` are fields
+        of ``meta``; a shared index with ``keep_vectors=True`` gives documents back with their
+        embeddings.
 
     Examples
     --------
@@ -225,12 +206,7 @@ class HyrecallDocumentStore:
     ) -> int:
         """Write documents, all or none; return how many. NONE is FAIL.
 
-        Raises
-        ------
-        DuplicateDocumentError
-            By FAIL, an id that the cell holds or that comes twice.
-        ValueError
-            Not a list of documents, or one with a blob or a sparse embedding, which no index holds.
+        An index holds no blob and no sparse embedding: such documents are a ``ValueError``.
         """
         if not isinstance(documents, list):
             raise ValueError(f"documents: expected a list, got {type(documents).__name__}")
@@ -270,7 +246,7 @@ class HyrecallDocumentStore:
 
     def _values(self, field: str, filters: dict[str, Any] | None = None) -> list[Any]:
         """Return the values of a field, without nulls, in the order of the documents."""
-        name = field_name(field)
+        name = field.removeprefix("meta.")
         found = (document.meta.get(name) for document in self.filter_documents(filters))
         return [value for value in found if value is not None]
 
@@ -279,7 +255,7 @@ class HyrecallDocumentStore:
     ) -> dict[str, int]:
         """Return how many distinct values each field has in the documents that pass a filter."""
         return {
-            field_name(field): len(_distinct(self._values(field, filters)))
+            field.removeprefix("meta."): len(_distinct(self._values(field, filters)))
             for field in metadata_fields
         }
 
@@ -301,13 +277,9 @@ class HyrecallDocumentStore:
             return {"min": None, "max": None}
 
     def get_metadata_field_unique_values(
-        self,
-        metadata_field: str,
-        search_term: str | None = None,
-        from_: int = 0,
-        size: int = 10,
+        self, metadata_field: str, search_term: str | None = None, from_: int = 0, size: int = 10,
         filters: dict[str, Any] | None = None,
-    ) -> tuple[list[Any], int]:
+    ) -> tuple[list[Any], int]:  # fmt: skip
         """Return a page of a field's distinct values, sorted as text, and the number of them."""
         values = _distinct(self._values(metadata_field, filters))
         wanted = (search_term or "").lower()
@@ -363,19 +335,15 @@ class HyrecallDocumentStore:
 
 
 # ---- Haystack's retrievers over the document store: by words, by an embedding, by both ----
-# Without ``from __future__ import annotations``: Haystack reads the types of ``run`` as they stand.
 
 
 class _Retriever:
     """What the three retrievers share: their options, and one recall of the store."""
 
     def __init__(
-        self,
-        document_store: HyrecallDocumentStore,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
-    ) -> None:
+        self, document_store: HyrecallDocumentStore, filters: dict[str, Any] | None = None,
+        top_k: int = 10, filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+    ) -> None:  # fmt: skip
         """Make a retriever."""
         if not isinstance(document_store, HyrecallDocumentStore):
             got = type(document_store).__name__
@@ -398,13 +366,9 @@ class _Retriever:
     def to_dict(self) -> dict[str, Any]:
         """Return what makes the retriever again."""
         made: dict[str, Any] = default_to_dict(
-            self,
-            document_store=self.document_store.to_dict(),
-            filters=self.filters,
-            top_k=self.top_k,
-            filter_policy=self.filter_policy.value,
-            **self._more(),
-        )
+            self, document_store=self.document_store.to_dict(), filters=self.filters,
+            top_k=self.top_k, filter_policy=self.filter_policy.value, **self._more(),
+        )  # fmt: skip
         return made
 
     def _more(self) -> dict[str, Any]:
@@ -426,12 +390,9 @@ class HyrecallKeywordRetriever(_Retriever):
 
     @component.output_types(documents=list[Document])
     def run(
-        self,
-        query: str,
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None,
         scope: Any = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the best documents for a query's words, with BM25 scores."""
         found = self._recall(filters, top_k, scope, text=query)
         return {"documents": [document for document, _ in found]}
@@ -446,12 +407,9 @@ class HyrecallEmbeddingRetriever(_Retriever):
 
     @component.output_types(documents=list[Document])
     def run(
-        self,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-        scope: Any = None,
-    ) -> dict[str, Any]:
+        self, query_embedding: list[float], filters: dict[str, Any] | None = None,
+        top_k: int | None = None, scope: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the best documents for an embedding, with cosines in [-1, 1]."""
         found = self._recall(filters, top_k, scope, vector=query_embedding)
         return {"documents": [document for document, _ in found]}
@@ -475,14 +433,10 @@ class HyrecallHybridRetriever(_Retriever):
     """
 
     def __init__(
-        self,
-        document_store: HyrecallDocumentStore,
-        filters: dict[str, Any] | None = None,
-        top_k: int = 10,
-        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
-        alpha: float | None = None,
-        depth: int = 100,
-    ) -> None:
+        self, document_store: HyrecallDocumentStore, filters: dict[str, Any] | None = None,
+        top_k: int = 10, filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+        alpha: float | None = None, depth: int = 100,
+    ) -> None:  # fmt: skip
         """Make a retriever; the other options are those of the other retrievers."""
         # Not super(): Haystack's decorator makes the class anew.
         _Retriever.__init__(self, document_store, filters, top_k, filter_policy)
@@ -501,13 +455,9 @@ class HyrecallHybridRetriever(_Retriever):
         documents=list[Document], scores=list[dict[str, float | None]], cells=list[list[str]]
     )
     def run(
-        self,
-        query: str,
-        query_embedding: list[float],
-        filters: dict[str, Any] | None = None,
-        top_k: int | None = None,
-        scope: Any = None,
-    ) -> dict[str, Any]:
+        self, query: str, query_embedding: list[float], filters: dict[str, Any] | None = None,
+        top_k: int | None = None, scope: Any = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the best documents with fused scores; of each its BM25 score, cosine and cell."""
         self._check_depth(self.top_k if top_k is None else top_k)
         found = self._recall(

@@ -102,8 +102,7 @@ def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
     return Document(id=str(hit.key), page_content=text_of(hit, index), metadata=metadata)
 
 
-# ---- LangChain: a retriever over an index, with a scope ----
-
+# ---- LangChain's retriever over an index, with a scope ----
 
 _OWN: Final = {
     "text": "the query is the text", "vector": "embeddings= makes it", "limit": "k is the limit",
@@ -204,8 +203,7 @@ class HyrecallRetriever(BaseRetriever):
         return [of_hit(hit, columns, self.index) for hit in hits]
 
 
-# ---- LangChain: a retriever over an index, and a vector store, each with a scope ----
-
+# ---- LangChain's vector store: documents of one cell ----
 
 Mode: TypeAlias = Literal["vector", "hybrid", "text"]
 
@@ -221,31 +219,17 @@ class HyrecallVectorStore(VectorStore):
     embedding : Embeddings
     cell : str or tuple of str
         Where documents are written to and deleted from: the user or tenant.
-    scope : cell or Scope, optional
-        What reads see; default: the cell.
-    documents : DocumentIndex, optional
-        Several stores may share one, each with its own cell; default: a new one.
-    attributes : mapping of str to type, optional
-        Of the new one: the fields of the metadata to filter by, as ``{"year": int}``.
+    scope, documents, attributes
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too.
     mode : {"vector", "hybrid", "text"}, default "vector"
         How texts are searched: by cosine, by cosine and BM25, or by BM25 alone.
-
-    Raises
-    ------
-    ScopeError
-        A cell or scope that the documents cannot have.
     """
 
     def __init__(
-        self,
-        embedding: Embeddings,
-        *,
-        cell: str | tuple[str, ...],
-        scope: object = None,
-        documents: DocumentIndex | None = None,
-        attributes: dict[str, Any] | None = None,
+        self, embedding: Embeddings, *, cell: str | tuple[str, ...], scope: object = None,
+        documents: DocumentIndex | None = None, attributes: dict[str, Any] | None = None,
         mode: Mode = "vector",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make a store over new documents, or over those of other stores."""
         one_of("mode", mode, get_args(Mode))
         self.embedding, self.mode = embedding, mode
@@ -259,11 +243,8 @@ class HyrecallVectorStore(VectorStore):
 
     @classmethod
     def from_texts(
-        cls,
-        texts: list[str], embedding: Embeddings,
-        metadatas: list[dict[str, Any]] | None = None,
-        *,
-        ids: list[str] | None = None, **kwargs: Any,
+        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None,
+        *, ids: list[str] | None = None, **kwargs: Any,
     ) -> HyrecallVectorStore:  # fmt: skip
         """Make a store of texts; ``cell=`` and the other options are those of the class."""
         made = cls(embedding, **kwargs)

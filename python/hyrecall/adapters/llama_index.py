@@ -361,30 +361,14 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     ----------
     cell : str or tuple of str
         Where nodes are written. There is no default.
-    scope : str, tuple or Scope, optional
-        What is read; default: the cell. A query may name another one: ``query(..., scope=...)``,
-        or ``as_retriever(vector_store_kwargs={"scope": ...})``.
-    path : path-like, optional
-        A folder: opened if it holds nodes, and saved to after every write. One store writes to it:
-        stores of several cells share ``documents``.
-    attributes : mapping of str to type, optional
-        The fields of the metadata that filters may name, as in
-        :class:`hyrecall.adapters.documents.DocumentIndex`. ``doc_id``, the id of a node's source,
-        is one of them always.
-    documents : DocumentIndex, optional
-        An index to share with stores of other cells, in place of ``path`` and ``attributes``; it
-        needs the attribute ``doc_id``.
+    scope, path, attributes, documents
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too. A query may name another
+        scope: ``query(..., scope=...)``, or ``as_retriever(vector_store_kwargs={"scope": ...})``.
+        ``doc_id``, the id of a node's source, is an attribute always; a shared index needs it.
     depth : int, default 100
         How many nodes each of the two lists of a hybrid query hands on, and MMR chooses from; a
         query may ask for so many at most. One depth for all queries, so that a smaller
         ``similarity_top_k`` gives the first nodes of a larger one.
-
-    Raises
-    ------
-    ScopeError
-        No cell.
-    OptionError
-        ``documents`` beside ``path`` or ``attributes``, or without ``doc_id``.
 
     Examples
     --------
@@ -466,12 +450,8 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         """Return the best nodes: by vector, by words, by both, or by vector and diverse.
 
         ``alpha`` weighs the vector in hybrid mode, by reciprocal ranks; without it, lists are
-        joined as ``hyrecall.recipes`` does. ``scope`` replaces the store's.
-
-        Raises
-        ------
-        OptionError
-            A mode or option that an index cannot follow, or a query without what its mode needs.
+        joined as ``hyrecall.recipes`` does. ``scope`` replaces the store's. A mode or option that
+        an index cannot follow is refused.
         """
         options = read_query(query, self._collection, self._depth, mmr_threshold, kwargs)
         found = self._collection.recall(scope=scope, **options)
