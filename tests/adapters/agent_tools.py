@@ -44,7 +44,7 @@ def calling(tool: str, arguments: dict[str, Any]) -> Any:
     return FunctionModel(reply)
 
 
-def run(tool: Any, user: str | None = "ann", **arguments: Any) -> str:
+def run(tool: Any, arguments: dict[str, Any], user: str | None = "ann") -> str:
     """Call a tool of Pydantic AI in a run of a user."""
     from pydantic_ai import Agent
 

@@ -59,7 +59,8 @@ def pydantic_ai_tool() -> Asked:
     from adapters.agent_tools import run
 
     return Asked(
-        made, lambda tool, query: str([one["text"] for one in json.loads(run(tool, query=query))])
+        made,
+        lambda tool, query: str([one["text"] for one in json.loads(run(tool, {"query": query}))]),
     )
 
 

@@ -15,7 +15,6 @@ from langchain_core.embeddings import Embeddings  # noqa: E402
 from langgraph.store.memory import InMemoryStore  # noqa: E402
 
 import hyrecall as hr  # noqa: E402
-from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
 from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
@@ -363,7 +362,3 @@ def test_scores_of_vectors_alone_are_cosines() -> None:
         (item,) = made.search(ANN, query="something else")
         expected = np.dot(*embed(['{"text": "green tea"}', "something else"]))
     assert item.score == pytest.approx(float(expected), abs=1e-6)
-
-
-def test_the_example_runs(tmp_path: Path) -> None:
-    assert "green tea" in run_example("langgraph_store", tmp_path)
