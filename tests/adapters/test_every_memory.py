@@ -8,14 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest.importorskip("apsw", reason="the extra [memory] is not installed")
-
 import hyrecall as hr
 from adapters.degraded_world import degraded_store
 from adapters.examples import adapter
 from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.errors import DTypeError, ScopeError
-from hyrecall.memory import MemorySync
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ImportWarning")
 
@@ -102,7 +99,10 @@ NOTHING = ("", "[]", "No memories were found.")
 
 
 @pytest.fixture
-def memory() -> Iterator[MemorySync]:
+def memory() -> Iterator[Any]:
+    pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+    from hyrecall.memory import MemorySync
+
     with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
         store.remember("The build\nruns on Debian 12", user_id="ann")
         store.remember("The build of bob runs on Fedora", user_id="bob")
@@ -110,7 +110,7 @@ def memory() -> Iterator[MemorySync]:
 
 
 @recalling
-def test_a_user_s_memories_are_recalled_and_no_other_s(name: str, memory: MemorySync) -> None:
+def test_a_user_s_memories_are_recalled_and_no_other_s(name: str, memory: Any) -> None:
     make, ask = RECALLING[name]()
     told = ask(make(memory, user_id="ann"), "build")
     assert "Debian 12" in told
@@ -119,7 +119,7 @@ def test_a_user_s_memories_are_recalled_and_no_other_s(name: str, memory: Memory
 
 
 @recalling
-def test_what_only_fills_a_list_is_not_recalled(name: str, memory: MemorySync) -> None:
+def test_what_only_fills_a_list_is_not_recalled(name: str, memory: Any) -> None:
     make, ask = RECALLING[name]()
     assert memory.search("zebra", user_id="ann")[0].is_fill
     assert ask(make(memory, user_id="ann"), "zebra") in NOTHING
@@ -127,7 +127,7 @@ def test_what_only_fills_a_list_is_not_recalled(name: str, memory: MemorySync) -
 
 @recalling
 @pytest.mark.parametrize("user", [None, "", " ", 7])
-def test_what_has_no_user_is_not_made(name: str, user: Any, memory: MemorySync) -> None:
+def test_what_has_no_user_is_not_made(name: str, user: Any, memory: Any) -> None:
     make, _ = RECALLING[name]()
     with pytest.raises(ScopeError, match=r"user_id: expected the id of the user .* not blank"):
         make(memory, user_id=user)
@@ -136,7 +136,7 @@ def test_what_has_no_user_is_not_made(name: str, user: Any, memory: MemorySync) 
 
 
 @recalling
-def test_what_has_no_store_or_takes_no_limit_is_not_made(name: str, memory: MemorySync) -> None:
+def test_what_has_no_store_or_takes_no_limit_is_not_made(name: str, memory: Any) -> None:
     make, _ = RECALLING[name]()
     with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
         make(object(), user_id="ann")

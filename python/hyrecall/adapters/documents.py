@@ -606,12 +606,9 @@ class DocumentIndex:
     # ---- writing ----
 
     def write(
-        self,
-        documents: Iterable[Document],
-        *,
-        cell: str | tuple[str, ...],
+        self, documents: Iterable[Document], *, cell: str | tuple[str, ...],
         on_duplicate: Literal["overwrite", "skip", "fail"] = "overwrite",
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """Write documents into one cell: all of them, or none if one is refused.
 
         Parameters
@@ -669,13 +666,9 @@ class DocumentIndex:
         return [cast("str", document.id) for document in given]
 
     def delete(
-        self,
-        ids: Sequence[str] | None = None,
-        *,
-        cell: str | tuple[str, ...],
-        filter: FilterLike | None = None,  # noqa: A002
-        everything: bool = False,
-    ) -> int:
+        self, ids: Sequence[str] | None = None, *, cell: str | tuple[str, ...],
+        filter: FilterLike | None = None, everything: bool = False,  # noqa: A002
+    ) -> int:  # fmt: skip
         """Delete documents of one cell by id, by filter, or all of them, as :meth:`Index.delete`.
 
         An id that the cell does not hold is no error. Without ids and filter, ``everything=True``
@@ -701,12 +694,9 @@ class DocumentIndex:
             return self._index.delete(ids, scope=place, filter=narrowed, everything=everything)
 
     def update(
-        self,
-        metadata: Mapping[str, Any],
-        *,
-        cell: str | tuple[str, ...],
+        self, metadata: Mapping[str, Any], *, cell: str | tuple[str, ...],
         filter: FilterLike,  # noqa: A002
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Set fields of the metadata of the documents that pass a filter; return their number.
 
         No other write comes between the read and the write. Updated documents count as new: they
@@ -767,12 +757,9 @@ class DocumentIndex:
         return [document_of(row, self._cell_columns) for row in rows.to_pylist()]
 
     def find(
-        self,
-        *,
-        scope: object,
-        filter: FilterLike | None = None,  # noqa: A002
+        self, *, scope: object, filter: FilterLike | None = None,  # noqa: A002
         limit: int | None = None,
-    ) -> list[Document]:
+    ) -> list[Document]:  # fmt: skip
         """Return the documents that pass a filter, in the order in which they were written.
 
         Parameters
@@ -863,15 +850,9 @@ class DocumentIndex:
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        *,
-        analyzer: Analyzer | None = None,
-        memory: str = "mmap",
-        verify: str | None = None,
-        device: str = "auto",
-        threads: int | None = None,
-    ) -> DocumentIndex:
+        cls, path: str | Path, *, analyzer: Analyzer | None = None, memory: str = "mmap",
+        verify: str | None = None, device: str = "auto", threads: int | None = None,
+    ) -> DocumentIndex:  # fmt: skip
         """Open a saved folder, as :meth:`Index.open`; attributes and cell columns are those saved.
 
         Parameters

@@ -15,7 +15,6 @@ from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 
-S_ = TypeVar("S_")
 P_ = ParamSpec("P_")
 T_ = TypeVar("T_")
 
@@ -33,12 +32,12 @@ def needs_extra(extra: str) -> Iterator[None]:
 
 
 def awaiting(
-    method: Callable[Concatenate[S_, P_], T_],
-) -> Callable[Concatenate[S_, P_], Coroutine[Any, Any, T_]]:
+    method: Callable[Concatenate[Any, P_], T_],
+) -> Callable[Concatenate[Any, P_], Coroutine[Any, Any, T_]]:
     """Return the async twin of a method: it calls the object's method on a thread."""
 
     @functools.wraps(method)
-    async def call(self: S_, *args: P_.args, **options: P_.kwargs) -> T_:
+    async def call(self: Any, /, *args: P_.args, **options: P_.kwargs) -> T_:
         blocking: Callable[P_, T_] = getattr(self, method.__name__)
         return await asyncio.to_thread(blocking, *args, **options)
 

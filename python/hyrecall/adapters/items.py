@@ -152,10 +152,13 @@ _NAMESPACE: Final = "namespace"  # the kind of what is listed
 _MOST_BYTES: Final = 511  # of a user, less the period before the name of a prefix
 
 
-class _User(TypedDict):
-    user_id: str
+class _Owner(TypedDict):
     org: str | None
     workspace: str | None
+
+
+class _User(_Owner):
+    user_id: str
 
 
 def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
@@ -246,7 +249,8 @@ class Items:
 
     def add(self, namespace: Namespace) -> None:
         """List a namespace under each of its prefixes, unless it is listed."""
-        user, owner = user_of(namespace), {"org": self.org, "workspace": self.workspace}
+        user = user_of(namespace)
+        owner: _Owner = {"org": self.org, "workspace": self.workspace}
         if self.memory.get(user, user_id=".", **owner) is not None:
             return
         listed = (
@@ -318,15 +322,9 @@ class Items:
             self.memory.forget(key, erase=self.erase, **user)
 
     def search(
-        self,
-        prefix: Namespace,
-        *,
-        query: str | None,
-        filter: JsonFilter | None,  # noqa: A002
-        limit: int,
-        offset: int,
-        renew: bool,
-    ) -> list[Item]:
+        self, prefix: Namespace, *, query: str | None, filter: JsonFilter | None,  # noqa: A002
+        limit: int, offset: int, renew: bool,
+    ) -> list[Item]:  # fmt: skip
         """Return the items under a prefix, best first; without a query, newest first."""
         check_page(limit, offset)
         check_filter(filter or {})

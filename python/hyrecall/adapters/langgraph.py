@@ -131,20 +131,12 @@ class HyrecallStore(OwnsStore, base.BaseStore):
     supports_ttl = True
 
     def __init__(
-        self,
-        memory: MemorySync,
-        *,
-        scope: Namespace | Enum,
-        org: str | None = None,
-        workspace: str | None = None,
-        fields: Sequence[str] = ("$",),
-        embed_query: EmbedQuery | None = None,
-        recipe: Recipe = recipes.default,
-        alpha: float | None = None,
-        ttl: base.TTLConfig | None = None,
-        erase: bool = False,
+        self, memory: MemorySync, *, scope: Namespace | Enum, org: str | None = None,
+        workspace: str | None = None, fields: Sequence[str] = ("$",),
+        embed_query: EmbedQuery | None = None, recipe: Recipe = recipes.default,
+        alpha: float | None = None, ttl: base.TTLConfig | None = None, erase: bool = False,
         clock: Callable[[], datetime] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Check the options."""
         self._queries: Guard | None = None
         if embed_query is not None:
@@ -161,19 +153,12 @@ class HyrecallStore(OwnsStore, base.BaseStore):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        scope: Namespace | Enum,
-        index: base.IndexConfig | None = None,
-        embedder: Any = AUTO,
-        recipe: Recipe = recipes.default,
-        alpha: float | None = None,
-        ttl: base.TTLConfig | None = None,
-        erase: bool = False,
-        org: str | None = None,
+        cls, path: str | os.PathLike[str], *, scope: Namespace | Enum,
+        index: base.IndexConfig | None = None, embedder: Any = AUTO,
+        recipe: Recipe = recipes.default, alpha: float | None = None,
+        ttl: base.TTLConfig | None = None, erase: bool = False, org: str | None = None,
         workspace: str | None = None,
-    ) -> HyrecallStore:
+    ) -> HyrecallStore:  # fmt: skip
         """Open a store, which :meth:`close` closes; it is made if there is none.
 
         Parameters

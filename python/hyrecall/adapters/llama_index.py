@@ -30,7 +30,7 @@ from hyrecall.adapters.extras import (
 )
 from hyrecall.adapters.memories import Store, UserMemories
 from hyrecall.ask.filter_json import FilterLike
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import RRF, Fusion
 from hyrecall.errors import OptionError, error
@@ -256,12 +256,10 @@ def _read(given: MetadataFilter, collection: Collection) -> Filter:
 
 def _is_empty(name: str, collection: Collection) -> Filter:
     """Return the filter of null, and of the text or list that holds nothing."""
-    collection.documents.value(name, None)  # refuses a field that is not declared
-    empty = Filter(**{name: IsNull()})
     if collection.holds_lists(name):
-        return empty | ~Filter(**{name: Between(None, None)})
+        return Filter(**{name: IsNull()}) | ~Filter(**{name: Between(None, None)})
     is_text = str(collection.documents.attributes.get(name, "string")).endswith("string")
-    return empty | ~Filter(**{name: NoneOf("")}) if is_text else empty
+    return collection.equal(name, ["", None] if is_text else [None], finds_null=True)
 
 
 # ---- LlamaIndex's queries as recalls, and its nodes as documents of an index and back ----
@@ -279,12 +277,9 @@ _READ_BY: Final = {
 
 
 def read_query(
-    query: VectorStoreQuery,
-    collection: Collection,
-    depth: int,
-    mmr_threshold: float | None,
+    query: VectorStoreQuery, collection: Collection, depth: int, mmr_threshold: float | None,
     more: dict[str, Any],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return the options of the recall that a query means, all but its scope."""
     mode, limit = VectorStoreQueryMode(query.mode), query.similarity_top_k
     _check(query, mode, more)
@@ -462,12 +457,13 @@ class HyrecallVectorStore(BasePydanticVectorStore):
             ids=[node.node_id for node in nodes],
         )
 
-    async_add = awaiting(add)
-    adelete = awaiting(delete)
-    adelete_nodes = awaiting(delete_nodes)
+    # mypy reads the base's methods as what is to be awaited, and misses their `self`.
+    async_add = awaiting(add)  # type: ignore[arg-type]
+    adelete = awaiting(delete)  # type: ignore[arg-type]
+    adelete_nodes = awaiting(delete_nodes)  # type: ignore[arg-type]
     aclear = awaiting(clear)
     aget_nodes = awaiting(get_nodes)
-    aquery = awaiting(query)
+    aquery = awaiting(query)  # type: ignore[arg-type]
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Write the nodes to a folder of this machine, which ``path=`` opens."""
