@@ -14,8 +14,6 @@ MODULES = {
     "items": "hyrecall.adapters.items",
     "json_filters": "hyrecall.adapters.items",
     "langgraph_embedding": "hyrecall.adapters.langgraph",
-    "llama_index_filters": "hyrecall.adapters.llama_index",
-    "llama_index_store": "hyrecall.adapters.llama_index",
     "scope": "hyrecall.ask.scope",
     "known_options": "hyrecall.recall.known",
     "disk": "hyrecall.base.disk",

@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
 from adapters.examples import adapter, run_example
 from hyrecall.adapters.documents import DocumentIndex
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 
 # A framework warns of its own and of its packages' ways, more or less with each release.
@@ -163,6 +165,89 @@ def test_documents_of_another_kind_or_beside_attributes_are_refused(name: str) -
         make(cell="ann", documents=shared().index)
     with pytest.raises(DTypeError, match=r"^attributes\[.*year'\]: expected str, int, .*'integer'"):
         make(cell="ann", attributes={"year": "integer"})
+
+
+# ---- one depth for all queries: a smaller limit gives the first documents of a larger one ----
+
+N = 300
+# Each text is another one: LlamaIndex of a year ago drops nodes whose texts are the same.
+TEXTS = ["tea " * (at % 7 + 1) + f"w{at % 11} n{at}" for at in range(N)]
+VECTORS = HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(N)])
+WORDS, VECTOR = "tea w5", HashEmbedder(dim=64).embed(["w5"])[0].tolist()
+
+Ranked = Callable[[int, int], list[str]]
+
+
+def haystack_hybrid() -> Ranked:
+    module = adapter("haystack")
+    from haystack import Document
+
+    store = module.HyrecallDocumentStore(cell="ann")
+    rows = zip(TEXTS, VECTORS.tolist(), strict=True)
+    store.write_documents([Document(content=text, embedding=vector) for text, vector in rows])
+
+    def found(limit: int, depth: int) -> list[str]:
+        made = module.HyrecallHybridRetriever(store, top_k=limit, depth=depth, alpha=0.5)
+        return [one.content for one in made.run(WORDS, VECTOR)["documents"]]
+
+    return found
+
+
+def llama_index_store(mode: str, **fields: Any) -> Ranked:
+    made = adapter("llama_index").HyrecallVectorStore
+    from llama_index.core.schema import TextNode
+    from llama_index.core.vector_stores.types import VectorStoreQuery
+
+    documents = DocumentIndex(attributes={"doc_id": str})
+    rows = zip(TEXTS, VECTORS.tolist(), strict=True)
+    made(cell="ann", documents=documents).add(
+        [TextNode(text=text, embedding=vector) for text, vector in rows]
+    )
+
+    def found(limit: int, depth: int) -> list[str]:
+        asked = VectorStoreQuery(
+            query_str=WORDS, query_embedding=VECTOR, similarity_top_k=limit, mode=mode, **fields
+        )
+        nodes = made(cell="ann", documents=documents, depth=depth).query(asked).nodes
+        return [one.get_content() for one in nodes]
+
+    return found
+
+
+def llama_index_retriever() -> Ranked:
+    made = adapter("llama_index").HyrecallRetriever
+    from llama_index.core.schema import QueryBundle
+
+    vector = HashEmbedder(dim=64).embed([WORDS])[0].tolist()
+    schema = hr.Schema(key="id", cell=None, text="text", vector="v")
+    table = pa.table({"id": list(map(str, range(N))), "text": TEXTS})
+    index = hr.Index.build(table, schema, vectors={"v": VECTORS})
+
+    def found(limit: int, depth: int) -> list[str]:
+        retriever = made(index, scope=None, limit=limit, depth=depth, fusion=hr.RRF())
+        bundle = QueryBundle(WORDS, embedding=vector)
+        return [one.node.get_content() for one in retriever.retrieve(bundle)]
+
+    return found
+
+
+@pytest.mark.parametrize(
+    "ranked",
+    [
+        pytest.param(haystack_hybrid, id="haystack"),
+        pytest.param(partial(llama_index_store, "hybrid", alpha=0.5), id="llama_index-hybrid"),
+        pytest.param(partial(llama_index_store, "mmr", mmr_threshold=0.2), id="llama_index-mmr"),
+        pytest.param(llama_index_retriever, id="llama_index-retriever"),
+    ],
+)
+def test_a_smaller_limit_gives_the_first_documents_of_a_larger_one(
+    ranked: Callable[[], Ranked],
+) -> None:
+    found = ranked()
+    assert found(60, 200) == found(150, 200)[:60]
+    assert found(60, 100) != found(150, 200)[:60]  # a depth that follows the limit is seen
+    with pytest.raises(OptionError, match=r"(<=|at most) 100 .*got 101; .*depth=101"):
+        found(101, 100)
 
 
 # ---- async twins: each calls the method of its object on a thread ----

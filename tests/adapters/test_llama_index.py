@@ -16,6 +16,7 @@ pytest.importorskip(
 
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import Memory as LlamaMemory
 from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
@@ -32,7 +33,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 import hyrecall as hr
 from adapters.degraded_world import degraded_index
-from adapters.llama_index_world import Words, node
 from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.documents import Document as TheirDocument
 from hyrecall.adapters.documents import DocumentIndex
@@ -44,7 +44,6 @@ from hyrecall.adapters.llama_index import (
 from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from hyrecall.memory import Memory, MemorySync
-from seams import llama_index_filters
 
 # ---- the vector store, and LlamaIndex's own index in front of it ----
 
@@ -53,6 +52,27 @@ MODE, OPERATOR = VectorStoreQueryMode, FilterOperator
 
 
 # ---- nodes, modes and scopes ----
+
+
+def node(key: str, text: str = "x", source: str | None = None, **fields: Any) -> TextNode:
+    """Return a node with an embedding, and a source document if it is named."""
+    made = TextNode(id_=key, text=text, **fields)
+    if source is not None:
+        made.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=source)
+    return made
+
+
+class Words(BaseEmbedding):
+    """Embeds by hashing words, so that no model is needed."""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        made: list[float] = HashEmbedder(dim=64).embed([text])[0].tolist()
+        return made
+
+    _get_query_embedding = _get_text_embedding
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
 
 
 class Cats(NamedTuple):
@@ -116,36 +136,6 @@ def test_each_mode_gives_what_the_index_gives(cats: Cats) -> None:
         assert [one.node_id for one in reply.nodes or []] == reply.ids
 
 
-def test_a_smaller_top_k_gives_the_first_nodes_of_a_larger_one() -> None:
-    n = 300
-    vectors = HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)]).tolist()
-    nodes = [
-        node(str(at), f"{'tea ' * (at % 7 + 1)}w{at % 11}", embedding=vectors[at])
-        for at in range(n)
-    ]
-    flat, deep = HyrecallVectorStore(cell="ann"), HyrecallVectorStore(cell="ann", depth=200)
-    for made in (flat, deep):
-        made.add(nodes)
-    vector = HashEmbedder(dim=64).embed(["w5"])[0].tolist()
-
-    def found(made: HyrecallVectorStore, k: int, mode: Any, **fields: Any) -> list[str]:
-        query = {"query_str": "tea w5", "query_embedding": vector, "similarity_top_k": k}
-        return made.query(VectorStoreQuery(**query, mode=mode, **fields)).ids or []
-
-    for mode, fields in ((MODE.HYBRID, {"alpha": 0.5}), (MODE.MMR, {"mmr_threshold": 0.2})):
-        few, many = (found(deep, k, mode, **fields) for k in (60, 150))
-        assert few == many[:60]
-        # A depth that follows the limit is seen.
-        assert found(flat, 60, mode, **fields) != many[:60]
-        with pytest.raises(OptionError, match=r"at most 100 .*, got 101; .*\(depth=101\)"):
-            found(flat, 101, mode, **fields)
-    with pytest.raises(OptionError, match=r"at most 100 .*, got 101; .*\(depth=101\)"):
-        found(flat, 2, MODE.HYBRID, sparse_top_k=101)
-    assert len(found(flat, 150, MODE.DEFAULT)) == 150
-    with pytest.raises(OptionError, match="depth: expected an int >= 1, got 0"):
-        HyrecallVectorStore(cell="ann", depth=0)
-
-
 def test_what_would_be_ignored_is_refused(cats: Cats) -> None:
     for mode in (MODE.SVM, MODE.LINEAR_REGRESSION, MODE.SEMANTIC_HYBRID):
         with pytest.raises(OptionError, match=r"query\.mode: expected one of"):
@@ -197,17 +187,6 @@ def test_undeclared_fields_and_parts_of_texts_are_refused_by_name(cats: Cats) ->
         cats.ann.query(filtered("doc_id", OPERATOR.CONTAINS))
     with pytest.raises(DTypeError, match="filter: year: expected int64, got 'cat'"):
         cats.ann.query(filtered("year", OPERATOR.GT))
-
-
-def test_a_strict_comparison_of_a_list_is_refused() -> None:
-    store = HyrecallVectorStore(cell="ann", attributes={"n": list[int]})
-    store.add([node("1", "x", metadata={"n": [2, 5]})])
-    for operator, value in ((OPERATOR.GT, 2), (OPERATOR.LT, 5)):
-        one = MetadataFilter(key="n", value=value, operator=operator)
-        with pytest.raises(OptionError, match=f"expected '{operator.value}=' for the list 'n'"):
-            store.get_nodes(filters=MetadataFilters(filters=[one]))
-    least = MetadataFilter(key="n", value=5, operator=OPERATOR.GTE)
-    assert len(store.get_nodes(filters=MetadataFilters(filters=[least]))) == 1
 
 
 def test_a_node_without_a_field_has_another_value(cats: Cats) -> None:
@@ -384,17 +363,6 @@ def test_queries_find_what_the_simple_store_finds() -> None:
     assert query_faults() == []
 
 
-@pytest.mark.parametrize("operator", [OPERATOR.GT, OPERATOR.LTE])
-def test_a_planted_wrong_order_is_found(
-    operator: FilterOperator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wrong(value: Any) -> list[Any]:
-        return [hr.Between(value, value)]
-
-    monkeypatch.setitem(llama_index_filters.ORDERS, operator.value, wrong)
-    assert query_faults()
-
-
 def test_a_planted_loss_of_the_ids_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hyrecall.adapters.llama_index.one_of", lambda name, ids: None)
     assert query_faults()
@@ -508,28 +476,6 @@ def test_a_retriever_follows_the_arms_and_the_cells_of_its_index() -> None:
             HyrecallRetriever(words, scope="red", **options)  # type: ignore[arg-type]
     everyone = hr.Index.build(pa.table(rows), hr.Schema(key="id", cell=None, text="text"))
     assert len(HyrecallRetriever(everyone, scope=None).retrieve("tea")) == 1
-
-
-def test_a_retriever_ranks_at_one_depth_whatever_its_limit() -> None:
-    n = 300
-    # Each text is another one: LlamaIndex of a year ago drops nodes whose texts are the same.
-    texts = ["tea " * (at % 7 + 1) + f"w{at % 11} n{at}" for at in range(n)]
-    index = hr.Index.build(
-        pa.table({"id": [str(at) for at in range(n)], "text": texts}),
-        hr.Schema(key="id", cell=None, text="text", vector="v"),
-        vectors={"v": HashEmbedder(dim=64).embed([f"w{at % 13} w{at % 11}" for at in range(n)])},
-    )
-    with pytest.raises(OptionError, match=r"limit: expected <= 100 \(depth\), got 101; pass depth"):
-        HyrecallRetriever(index, scope=None, embed_model=Words(), limit=101)
-
-    def found(limit: int, depth: int = 200) -> list[str]:
-        made = HyrecallRetriever(
-            index, scope=None, embed_model=Words(), limit=limit, depth=depth, fusion=hr.RRF()
-        )
-        return [one.node.node_id for one in made.retrieve("tea w5")]
-
-    assert found(60) == found(150)[:60]
-    assert found(60, depth=100) != found(150)[:60]  # a depth that follows the limit is seen
 
 
 def test_a_degraded_retrieval_warns() -> None:
