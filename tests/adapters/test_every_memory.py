@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import hyrecall as hr
+from adapters.agent_tools import call, run
 from adapters.degraded_world import degraded_store
 from adapters.examples import adapter
 from hyrecall.adapters.degraded import DegradedWarning
@@ -21,17 +22,14 @@ class Asked(NamedTuple):
     """How something that recalls is made with a store and a user, and what it answers a query."""
 
     make: Callable[..., Any]
-    ask: Callable[[Any, str], str]
+    ask: Callable[[Any, str], object]
 
 
 def autogen_memory() -> Asked:
-    made = adapter("autogen").HyrecallMemory
-    return Asked(
-        partial(made, kind="episodic"),
-        lambda memory, query: str(
-            [one.content for one in asyncio.run(memory.query(query)).results]
-        ),
-    )
+    def ask(memory: Any, query: str) -> object:
+        return [one.content for one in asyncio.run(memory.query(query)).results]
+
+    return Asked(partial(adapter("autogen").HyrecallMemory, kind="episodic"), ask)
 
 
 def autogen_tool() -> Asked:
@@ -39,52 +37,38 @@ def autogen_tool() -> Asked:
     from autogen_core import CancellationToken
 
     return Asked(
-        made,
-        lambda tool, query: str(asyncio.run(tool.run_json({"query": query}, CancellationToken()))),
+        made, lambda tool, query: asyncio.run(tool.run_json({"query": query}, CancellationToken()))
     )
 
 
 def openai_agents_tool() -> Asked:
     made = adapter("openai_agents").recall_tool
-    from adapters.agent_tools import call
-
     return Asked(made, lambda tool, query: call(tool, "nobody", query))
 
 
 def pydantic_ai_tool() -> Asked:
-    made = adapter("pydantic_ai").recall_tool
-    from adapters.agent_tools import run
+    def ask(tool: Any, query: str) -> object:
+        return [one["text"] for one in json.loads(run(tool, {"query": query}))]
 
-    return Asked(
-        made,
-        lambda tool, query: str([one["text"] for one in json.loads(run(tool, {"query": query}))]),
-    )
+    return Asked(adapter("pydantic_ai").recall_tool, ask)
 
 
 def crewai_tool() -> Asked:
-    made = adapter("crewai").HyrecallRecallTool
-    return Asked(
-        lambda memory, **options: made(memory=memory, **options),
-        lambda tool, query: str(tool.run(query=query)),
-    )
+    return Asked(adapter("crewai").HyrecallRecallTool, lambda tool, query: tool.run(query=query))
 
 
 def crewai_external() -> Asked:
-    made = adapter("crewai").HyrecallExternalStorage
-    return Asked(
-        lambda memory, **options: made(memory=memory, **options),
-        lambda storage, query: str([one["content"] for one in storage.search(query, 5, 0.0)]),
-    )
+    def ask(storage: Any, query: str) -> object:
+        return [one["content"] for one in storage.search(query, 5, 0.0)]
+
+    return Asked(adapter("crewai").HyrecallExternalStorage, ask)
 
 
 def llama_index_block() -> Asked:
     made = adapter("llama_index").HyrecallMemoryBlock
     from llama_index.core.base.llms.types import ChatMessage
 
-    return Asked(
-        lambda memory, **options: made(memory=memory, **options),
-        lambda block, query: str(asyncio.run(block.aget([ChatMessage(content=query)]))),
-    )
+    return Asked(made, lambda block, query: asyncio.run(block.aget([ChatMessage(content=query)])))
 
 
 RECALLING = {
@@ -95,7 +79,7 @@ RECALLING = {
     )
 }
 recalling = pytest.mark.parametrize("name", RECALLING)
-NOTHING = ("", "[]", "No memories were found.")
+NOTHING: tuple[object, ...] = ("", [], "No memories were found.")
 
 
 @pytest.fixture
@@ -112,17 +96,17 @@ def memory() -> Iterator[Any]:
 @recalling
 def test_a_user_s_memories_are_recalled_and_no_other_s(name: str, memory: Any) -> None:
     make, ask = RECALLING[name]()
-    told = ask(make(memory, user_id="ann"), "build")
+    told = str(ask(make(memory=memory, user_id="ann"), "build"))
     assert "Debian 12" in told
     assert "Fedora" not in told
-    assert ask(make(memory, user_id="eve"), "build") in NOTHING
+    assert ask(make(memory=memory, user_id="eve"), "build") in NOTHING
 
 
 @recalling
 def test_what_only_fills_a_list_is_not_recalled(name: str, memory: Any) -> None:
     make, ask = RECALLING[name]()
     assert memory.search("zebra", user_id="ann")[0].is_fill
-    assert ask(make(memory, user_id="ann"), "zebra") in NOTHING
+    assert ask(make(memory=memory, user_id="ann"), "zebra") in NOTHING
 
 
 @recalling
@@ -130,25 +114,29 @@ def test_what_only_fills_a_list_is_not_recalled(name: str, memory: Any) -> None:
 def test_what_has_no_user_is_not_made(name: str, user: Any, memory: Any) -> None:
     make, _ = RECALLING[name]()
     with pytest.raises(ScopeError, match=r"user_id: expected the id of the user .* not blank"):
-        make(memory, user_id=user)
+        make(memory=memory, user_id=user)
     with pytest.raises(TypeError, match="user_id"):
-        make(memory)
+        make(memory=memory)
 
 
 @recalling
-def test_what_has_no_store_or_takes_no_limit_is_not_made(name: str, memory: Any) -> None:
+def test_what_no_search_could_follow_is_not_made(name: str, memory: Any) -> None:
     make, _ = RECALLING[name]()
     with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.Memory"):
-        make(object(), user_id="ann")
+        make(memory=object(), user_id="ann")
     if name != "crewai_external":
         with pytest.raises(ValueError, match="limit"):
-            make(memory, user_id="ann", limit=0)
+            make(memory=memory, user_id="ann", limit=0)
+    if not name.startswith(("crewai", "llama_index")):
+        for kind, told in (("", "1 to 512 bytes"), (" ", "1 to 512 bytes"), (5, "a str")):
+            with pytest.raises(hr.HyrecallError, match=f"kind: expected {told}"):
+                make(memory=memory, user_id="ann", kind=kind)
 
 
 @recalling
 def test_a_degraded_recall_warns(name: str) -> None:
     make, ask = RECALLING[name]()
     with degraded_store() as store:
-        made = make(store, user_id="ann")
+        made = make(memory=store, user_id="ann")
         with pytest.warns(DegradedWarning, match="embed_unavailable"):
-            assert "green tea" in ask(made, "tea")
+            assert "green tea" in str(ask(made, "tea"))

@@ -138,13 +138,6 @@ def ids(found: dict[str, Any]) -> list[str]:
     return [one.id for one in found["documents"]]
 
 
-def test_stores_of_two_cells_share_an_index_and_no_document(pets: Pets) -> None:
-    everything = {"field": "id", "operator": "!=", "value": "none"}
-    assert (pets.ann.count_documents(), pets.bob.count_documents()) == (3, 1)
-    assert pets.ann.delete_by_filter(everything) == 3
-    assert (pets.ann.count_documents(), pets.bob.count_documents()) == (0, 1)
-
-
 def test_an_undeclared_field_is_refused_by_the_line_that_declares_it(pets: Pets) -> None:
     asked = {"field": "meta.color", "operator": "==", "value": "grey"}
     for call in (

@@ -138,7 +138,6 @@ def test_a_store_may_read_more_than_it_writes_and_a_call_may_read_less() -> None
     ann.add_texts(["hot tea, mine"], ids=["x"])
     assert ids(ann.similarity_search("hot tea", k=2)) == ["a", "x"]
     assert ids(ann.similarity_search("hot tea", k=2, scope="ann")) == ["x"]
-    assert ids(shared.get_by_ids(["x"])) == []
     retriever = ann.as_retriever(search_kwargs={"k": 1, "scope": "ann"})
     assert ids(retriever.invoke("hot tea")) == ["x"]
 
@@ -350,11 +349,7 @@ def test_texts_may_be_a_generator_and_counts_have_to_agree() -> None:
         ours.add_texts(["x"], [{"x": object()}])
 
 
-def test_a_saved_store_opens_again(tmp_path: Path) -> None:
-    store().documents.save(tmp_path / "d")
-    documents = DocumentIndex.open(tmp_path / "d")
-    again = HyrecallVectorStore(OneHot(), documents=documents, cell="ann")
-    assert again.similarity_search("hot tea") == store().similarity_search("hot tea")
+def test_a_store_is_made_of_texts() -> None:
     made = HyrecallVectorStore.from_texts(["hot tea"], OneHot(), cell="ann", ids=["a"])
     assert ids(made.similarity_search("tea")) == ["a"]
 

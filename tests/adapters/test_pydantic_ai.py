@@ -142,25 +142,14 @@ def test_a_tool_without_a_user_or_a_scope_is_not_made(memory: MemorySync) -> Non
         remember_tool(memory, user_id=None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="user_id"):
         remember_tool(memory)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match="kind: expected 1 to 512 bytes"):
+        remember_tool(memory, user_id="ann", kind="")
     with pytest.raises(ScopeError, match=r"scope: expected a scope: a cell"):
         search_tool(index, scope=None)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match=r"index: expected an hr\.Index"):
         search_tool(memory, scope="ann")  # type: ignore[arg-type]
     with pytest.raises(UnknownOptionError, match="did you mean limit"):
         recall_tool(memory, user_id="ann", top_k=3)  # type: ignore[call-arg]
-
-
-def test_a_limit_or_a_kind_that_no_search_takes_makes_no_tool(memory: MemorySync) -> None:
-    faults: list[tuple[dict[str, Any], str]] = [
-        ({"limit": "5"}, "limit: expected an int >= 1, got '5'"),
-        ({"kind": " "}, "kind: expected 1 to 512 bytes"),
-        ({"kind": 5}, "kind: expected a str"),
-    ]
-    for options, message in faults:
-        with pytest.raises((OptionError, DTypeError), match=message):
-            recall_tool(memory, user_id="ann", **options)
-    with pytest.raises(OptionError, match="kind: expected 1 to 512 bytes"):
-        remember_tool(memory, user_id="ann", kind="")
 
 
 def hybrid_index(**schema: Any) -> hr.Index:
