@@ -13,10 +13,7 @@ MODULES = {
     "haystack_filters": "hyrecall.adapters.haystack",
     "items": "hyrecall.adapters.items",
     "json_filters": "hyrecall.adapters.items",
-    "namespaces": "hyrecall.adapters.items",
     "langgraph_embedding": "hyrecall.adapters.langgraph",
-    "llama_index_filters": "hyrecall.adapters.llama_index",
-    "llama_index_store": "hyrecall.adapters.llama_index",
     "scope": "hyrecall.ask.scope",
     "known_options": "hyrecall.recall.known",
     "disk": "hyrecall.base.disk",
@@ -132,7 +129,7 @@ MODULES = {
 }
 NAMES = {
     "hyrecall.adapters.extras": "needs_extra",
-    "hyrecall.adapters.items": "Items Namespaces check_filter narrowing passes user_of",
+    "hyrecall.adapters.items": "Items check_filter narrowing passes user_of",
     "hyrecall.adapters.memories": "UserMemories",
     "hyrecall.arm.arm": "ArmQueries Batch FoundDocs",
     "hyrecall.arm.kinds": "EdgeLexical Edges Newest Regex Tags ask_Listed=Listed",

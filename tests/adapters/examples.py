@@ -1,12 +1,26 @@
-"""Runs an example of a framework as a process of its own, in an empty folder."""
+"""Loads an adapter, and runs an example of a framework as a process in an empty folder."""
 
 import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frameworks import FRAMEWORKS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "frameworks"
+
+
+def adapter(name: str, module: str = "") -> Any:
+    """Return the module of an adapter; skip what is not installed, or not in this release."""
+    pytest.importorskip(FRAMEWORKS[name], reason=f"not installed: .ci/frameworks {name}")
+    try:
+        return importlib.import_module(f"hyrecall.adapters.{module or name}")
+    except ModuleNotFoundError as fault:
+        pytest.skip(f"this release of {name} has no {fault.name}")
 
 
 def run_example(name: str, folder: Path) -> str:

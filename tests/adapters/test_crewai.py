@@ -4,12 +4,11 @@ import asyncio
 import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,11 @@ os.environ.setdefault("OTEL_SDK_DISABLED", "true")
 pytest.importorskip("crewai")  # ignores what the import warns of, such as ImportWarning of 1.6
 
 import hyrecall as hr
-from adapters.degraded_world import degraded_store
 from hyrecall.adapters.crewai import (
     HyrecallExternalStorage,
     HyrecallRecallTool,
     HyrecallRememberTool,
 )
-from hyrecall.adapters.degraded import DegradedWarning
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.errors import DTypeError, OptionError, ScopeError
 from hyrecall.memory import Memory, MemorySync
@@ -53,7 +50,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own
 @pytest.fixture
 def memory() -> Iterator[MemorySync]:
     with MemorySync.in_memory(embedder=None) as store:
-        text = "The build runs on Debian 12"
+        text = "The build\nruns on Debian 12"
         store.remember(text, id="a", user_id="ann", occurred_at=DAY)
         store.remember("The build of bob runs on Fedora", id="b", user_id="bob")
         yield store
@@ -74,16 +71,6 @@ def test_a_tool_sees_the_memories_of_its_user_alone(memory: MemorySync) -> None:
     assert memory.get(key, user_id="bob") is None
 
 
-def test_what_only_fills_a_list_is_not_recalled() -> None:
-    with MemorySync.in_memory(recipe=hr.recipes.loom, embedder=None) as store:
-        store.remember("green tea", user_id="ann")
-        assert len(store.search("coffee", user_id="ann")) == 1
-        tool = HyrecallRecallTool(memory=store, user_id="ann")
-        assert tool.run(query="coffee") == "No memories were found."
-        storage = HyrecallExternalStorage(memory=store, user_id="ann")
-        assert storage.search("coffee", 3, 0.0) == []
-
-
 def test_the_model_is_offered_no_user(memory: MemorySync) -> None:
     for tool, name in (
         (HyrecallRecallTool(memory=memory, user_id="ann"), "query"),
@@ -93,14 +80,10 @@ def test_the_model_is_offered_no_user(memory: MemorySync) -> None:
 
 
 def test_what_has_no_user_or_no_store_is_not_made(memory: MemorySync) -> None:
-    made: Any
-    for made in (HyrecallRecallTool, HyrecallRememberTool, HyrecallExternalStorage):
-        with pytest.raises(ScopeError, match="user_id"):
-            made(memory=memory, user_id=None)
-        with pytest.raises(TypeError, match="user_id"):
-            made(memory=memory)
-        with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.MemorySync"):
-            made(memory=object(), user_id="ann")
+    with pytest.raises(TypeError, match="user_id"):
+        HyrecallRememberTool(memory=memory)  # type: ignore[call-arg]
+    with pytest.raises(DTypeError, match=r"memory: expected a hyrecall\.memory\.MemorySync"):
+        HyrecallRememberTool(memory=object(), user_id="ann")  # type: ignore[arg-type]
 
     async def refuse_an_async_store() -> None:
         async with Memory.in_memory(embedder=None) as store:
@@ -110,15 +93,6 @@ def test_what_has_no_user_or_no_store_is_not_made(memory: MemorySync) -> None:
     asyncio.run(refuse_an_async_store())
     with pytest.raises(ScopeError, match="a str that is not blank, got ''"):
         HyrecallRememberTool(memory=memory, user_id="")
-    with pytest.raises(OptionError, match="limit: expected an int >= 1, got 0"):
-        HyrecallRecallTool(memory=memory, user_id="ann", limit=0)
-
-
-def test_a_degraded_recall_warns() -> None:
-    with degraded_store() as store:
-        tool = HyrecallRecallTool(memory=store, user_id="ann")
-        with pytest.warns(DegradedWarning, match="embed_unavailable"):
-            assert "green tea" in tool.run(query="tea")
 
 
 # ---- external memory ----
@@ -213,7 +187,8 @@ def test_searches_find_what_the_contract_says() -> None:
 
 @unified
 def test_a_planted_wrong_path_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hyrecall.adapters.crewai_storage.NoneOf", lambda *_: ["/a/b/c"])
+    orders = "hyrecall.adapters.documents.ORDERS"
+    monkeypatch.setitem(resolve_name(orders), "<", lambda value: [hr.NoneOf(value)])
     assert search_faults()
 
 
@@ -279,14 +254,10 @@ def test_a_path_ends_where_its_name_ends() -> None:
 
 
 @unified
-def test_storages_of_two_cells_share_an_index_and_no_record() -> None:
+def test_an_undeclared_key_and_no_criterion_are_refused() -> None:
     attributes: Any = {"scope": str, "categories": list[str], "created_at": datetime}
     documents = DocumentIndex(attributes=attributes, keep_vectors=True)
-    ann, bob = (HyrecallStorage(cell=name, documents=documents) for name in ("ann", "bob"))
-    for storage in (ann, bob):
-        storage.save([MemoryRecord(id="1", content="tea", embedding=[1.0, 0.0])])
-    ann.reset()
-    assert (ann.count(), bob.count(), ann.search([1.0, 0.0])) == (0, 1, [])
+    bob = HyrecallStorage(cell="bob", documents=documents)
     for storage, name in ((bob, "metadata.level"), (HyrecallStorage(cell="ann"), "level")):
         told = re.escape(f"got 'level'; declare it: attributes={{{name!r}: str}}")
         with pytest.raises(OptionError, match=f"metadata_filter: expected declared keys, {told}"):
@@ -297,9 +268,6 @@ def test_storages_of_two_cells_share_an_index_and_no_record() -> None:
         bob.delete()
     with pytest.raises(OptionError, match="declare it"):
         HyrecallStorage(cell="ann", documents=DocumentIndex())
-    for cell in (None, ""):
-        with pytest.raises(ScopeError, match="cell"):
-            HyrecallStorage(cell=cell)  # type: ignore[arg-type]
 
 
 @unified
@@ -325,24 +293,3 @@ def test_crewai_s_memory_remembers_recalls_and_forgets_in_it(tmp_path: Path) -> 
 
 class NoModel:
     """A model that nothing asks: every field is given, and recalls are shallow."""
-
-
-@unified
-def test_awaited_calls_do_what_the_others_do() -> None:
-    storage = HyrecallStorage(cell="ann")
-
-    async def main() -> None:
-        await storage.asave([MemoryRecord(id="1", content="tea", embedding=[1.0, 0.0])])
-        assert [one.id for one, _ in await storage.asearch([1.0, 0.0], limit=1)] == ["1"]
-        assert await storage.adelete(record_ids=["1"]) == 1
-
-    asyncio.run(main())
-    assert storage.count() == 0
-
-
-def test_the_example_runs(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLE], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "oolong" in done.stdout

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from operator import ge, gt, le, lt
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.adapters.documents import Document, DocumentIndex
+from hyrecall.adapters.documents import Collection, Document, DocumentIndex
 from small_index import refused
 
 # ---- what it writes, finds and refuses ----
@@ -372,6 +373,33 @@ def test_an_undeclared_attribute_is_refused_with_the_type_of_the_value(
 ) -> None:
     with pytest.raises(hr.OptionError, match=rf"declare it: attributes=\{{'a': {kind}\}}"):
         DocumentIndex().value("a", value)
+
+
+# ---- comparisons, as the stores of frameworks ask for them ----
+
+
+def test_a_comparison_finds_what_python_finds() -> None:
+    documents = DocumentIndex(attributes={"n": int, "many": list[int]})
+    values = [None, 1, 2, 2, 3]
+    documents.write([Document(text="x", metadata={"n": one}) for one in values], cell="ann")
+    held = Collection("ann", documents=documents)
+    for sign in (">", ">=", "<", "<="):
+        found = [one.metadata["n"] for one in held.find(held.ordered("n", sign, 2))]
+        test = {">": gt, ">=": ge, "<": lt, "<=": le}[sign]
+        assert found == [one for one in values if one is not None and test(one, 2)]
+    for finds_null, n_found in ((False, 1), (True, 2)):
+        assert held.count(held.equal("n", [None, 3], finds_null=finds_null)) == n_found
+        assert held.count(~held.equal("n", [None, 3], finds_null=finds_null)) == 5 - n_found
+
+
+def test_a_strict_comparison_of_a_list_is_refused() -> None:
+    # Of two elements one may be in the range, and the other be the value that is excluded.
+    held = Collection("ann", attributes={"n": list[int]})
+    held.write([Document(text="x", metadata={"n": [2, 5]})])
+    for sign, value in ((">", 2), ("<", 5)):
+        assert held.count(held.ordered("n", f"{sign}=", value)) == 1
+        with pytest.raises(hr.OptionError, match=f"expected '{sign}=' for the list 'n'"):
+            held.ordered("n", sign, value)
 
 
 # ---- beside a model of dicts, over random histories of several cells ----

@@ -10,7 +10,7 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
 import hyrecall as hr
 from hyrecall.memory import EVERYONE, MemorySync
-from seams import Items, Namespaces, check_filter, json_filters, narrowing, passes, user_of
+from seams import Items, check_filter, json_filters, narrowing, passes, user_of
 
 SCALARS = (0, 1, 2.5, -3, True, False, None, "x", "y", "2")
 
@@ -164,8 +164,9 @@ def test_what_is_no_namespace_is_refused(namespace: Any) -> None:
 
 
 def test_namespaces_are_found_under_each_of_their_prefixes(memory: MemorySync) -> None:
-    made = Namespaces(memory, EVERYONE, "acme", "lab")
-    elsewhere = Namespaces(memory, EVERYONE, "acme", "other")
+    made, elsewhere = (
+        Items(memory=memory, scope=EVERYONE, org="acme", workspace=one) for one in ("lab", "other")
+    )
     for one in (("a", "b"), ("ab",), ("a",), ("a", "b", "c"), ("a", "b")):
         made.add(one)
     elsewhere.add(("a", "z"))

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import runpy
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,20 +14,50 @@ pytest.importorskip("langchain_core", reason="LangChain is not installed: .ci/fr
 pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
 
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField
-from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from langchain_tests.integration_tests import (
     RetrieversIntegrationTests,
     VectorStoreIntegrationTests,
 )
 
 import hyrecall as hr
-from adapters.langchain_world import TEXTS, OneHot, ids, store
+from adapters.degraded_world import degraded_index
+from hyrecall.adapters.degraded import DegradedWarning
+from hyrecall.adapters.documents import Document as Row
 from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.adapters.langchain import HyrecallRetriever, HyrecallVectorStore
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "frameworks" / "langchain.py"
+
+
+TEXTS = ["hot tea", "iced tea with milk", "coffee", "a cold brew of coffee", "milk"]
+
+
+class OneHot(DeterministicFakeEmbedding):
+    """Counts the words of the texts above, so that nearness has a meaning."""
+
+    size: int = 6
+
+    def embed_query(self, text: str) -> list[float]:
+        words = ("hot", "iced", "tea", "milk", "coffee", "cold")
+        return [float(text.split().count(one)) for one in words]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(one) for one in texts]
+
+
+def store(cell: str = "ann", **options: Any) -> HyrecallVectorStore:
+    made = HyrecallVectorStore(OneHot(), cell=cell, attributes={"n": int}, **options)
+    made.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
+    return made
+
+
+def ids(found: list[Document]) -> list[str | None]:
+    return [one.id for one in found]
 
 
 class TestVectorStore(VectorStoreIntegrationTests):
@@ -84,22 +113,11 @@ def own_index() -> hr.Index:
     return hr.Index.build(table, schema)
 
 
-def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(EXAMPLE), run_name="__main__")
-    told = "scope: expected a scope: a cell or hr.Scope([...]), got none\n"
-    assert capsys.readouterr().out == told
-
-
 # ---- scopes ----
 
 
-def test_no_scope_or_cell_is_refused() -> None:
+def test_no_scope_is_refused() -> None:
     documents = store().documents
-    for wrong in (None, "", ["ann"], hr.Scope(["ann"])):
-        with pytest.raises(hr.ScopeError, match=r"^cell: expected one cell"):
-            HyrecallVectorStore(OneHot(), cell=wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="cell"):
-        HyrecallVectorStore(OneHot())  # type: ignore[call-arg]
     with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope: a cell or hr.Scope"):
         HyrecallRetriever(index=documents)  # type: ignore[call-arg]
     with pytest.raises(hr.ScopeError, match=r"^scope: expected a scope"):
@@ -113,18 +131,6 @@ def test_no_scope_or_cell_is_refused() -> None:
             call()
 
 
-def test_users_share_an_index_and_see_their_own() -> None:
-    ann = store()
-    bob = HyrecallVectorStore(OneHot(), documents=ann.documents, cell="bob")
-    bob.add_texts(["hot tea of bob"], ids=["a"])
-    assert ids(bob.similarity_search("hot tea")) == ["a"]
-    assert bob.get_by_ids(["a", "b"])[0].page_content == "hot tea of bob"
-    assert len(bob.get_by_ids(["a", "b"])) == 1
-    bob.delete(["a", "b"])
-    assert bob.similarity_search("hot tea") == []
-    assert ids(ann.get_by_ids(["b", "a"])) == ["b", "a"]
-
-
 def test_a_store_may_read_more_than_it_writes_and_a_call_may_read_less() -> None:
     shared = store("shared")
     scope = hr.Scope(["ann", "shared"])
@@ -132,7 +138,6 @@ def test_a_store_may_read_more_than_it_writes_and_a_call_may_read_less() -> None
     ann.add_texts(["hot tea, mine"], ids=["x"])
     assert ids(ann.similarity_search("hot tea", k=2)) == ["a", "x"]
     assert ids(ann.similarity_search("hot tea", k=2, scope="ann")) == ["x"]
-    assert ids(shared.get_by_ids(["x"])) == []
     retriever = ann.as_retriever(search_kwargs={"k": 1, "scope": "ann"})
     assert ids(retriever.invoke("hot tea")) == ["x"]
 
@@ -342,17 +347,9 @@ def test_texts_may_be_a_generator_and_counts_have_to_agree() -> None:
         ours.add_texts(["x", "y"], ids=["1", "1"], on_duplicate="fail")
     with pytest.raises(hr.DTypeError, match=r"metadata\['x'\]: expected a JSON value"):
         ours.add_texts(["x"], [{"x": object()}])
-    with pytest.raises(hr.OptionError, match=r"^attributes: expected None beside documents="):
-        HyrecallVectorStore(OneHot(), cell="a", documents=ours.documents, attributes={"n": int})
-    with pytest.raises(hr.DTypeError, match=r"^documents: expected a DocumentIndex, got Index"):
-        HyrecallVectorStore(OneHot(), cell="a", documents=ours.documents.index)  # type: ignore[arg-type]
 
 
-def test_a_saved_store_opens_again(tmp_path: Path) -> None:
-    store().documents.save(tmp_path / "d")
-    documents = DocumentIndex.open(tmp_path / "d")
-    again = HyrecallVectorStore(OneHot(), documents=documents, cell="ann")
-    assert again.similarity_search("hot tea") == store().similarity_search("hot tea")
+def test_a_store_is_made_of_texts() -> None:
     made = HyrecallVectorStore.from_texts(["hot tea"], OneHot(), cell="ann", ids=["a"])
     assert ids(made.similarity_search("tea")) == ["a"]
 
@@ -394,3 +391,117 @@ class OnlyAsync(OneHot):
 
     async def aembed_query(self, text: str) -> list[float]:
         return super().embed_query(text)
+
+
+# ---- cells and degraded replies ----
+
+
+def test_documents_of_several_cells_say_their_cell() -> None:
+    documents = DocumentIndex(cell_columns=("tenant", "user"))
+    cells = [("acme", "ann"), ("acme", "shared"), ("other", "ann")]
+    for cell in cells:
+        documents.write([Row(id="1", text="tea")], cell=cell)
+    retriever = HyrecallRetriever(index=documents, scope=hr.Scope(cells[:2]))
+    found = [one.metadata["hyrecall"]["cell"] for one in retriever.invoke("tea")]
+    assert sorted(found) == [["acme", "ann"], ["acme", "shared"]]
+
+
+def test_a_degraded_retrieval_warns() -> None:
+    retriever = HyrecallRetriever(index=degraded_index(), scope="ann")
+    with pytest.warns(DegradedWarning, match=r"vector did not run: crashed \(RuntimeError\)"):
+        (found,) = retriever.invoke("tea")
+    assert (found.id, found.metadata["hyrecall"]["vector"]) == ("1", None)
+
+
+# ---- beside LangChain's own store in memory, and under LangChain's indexing ----
+
+
+def by_score(found: list[tuple[Document, float]]) -> list[tuple[float, str, str]]:
+    return sorted((-round(score, 5), str(one.id), one.page_content) for one, score in found)
+
+
+def check_replies(ours: HyrecallVectorStore) -> None:
+    theirs = InMemoryVectorStore(OneHot())
+    theirs.add_texts(TEXTS, [{"n": n} for n in range(5)], ids=list("abcde"))
+    for query in ("hot tea", "milk coffee", "iced cold milk"):
+        expected = theirs.similarity_search_with_score(query, k=9)
+        found = ours.similarity_search_with_score(query, k=9)
+        assert [score for _, score in found] == pytest.approx([score for _, score in expected])
+        # Equal scores have no order there.
+        assert by_score(found) == by_score(expected)
+
+
+def test_replies_are_those_of_the_store_in_memory() -> None:
+    check_replies(store())
+
+
+class Positive(DeterministicFakeEmbedding):
+    """No two scores are equal, and no cosine is negative: our MMR counts a negative one as 0."""
+
+    def embed_query(self, text: str) -> list[float]:
+        return [abs(one) for one in super().embed_query(text)]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(one) for one in texts]
+
+
+@pytest.mark.parametrize(("k", "fetch_k", "lambda_mult"), [(2, 5, 0.3), (4, 20, 0.5), (3, 10, 0.6)])
+def test_mmr_chooses_as_the_store_in_memory(k: int, fetch_k: int, lambda_mult: float) -> None:
+    check_mmr(HyrecallVectorStore, k, fetch_k, lambda_mult)
+
+
+def check_mmr(kind: type[HyrecallVectorStore], k: int, fetch_k: int, lambda_mult: float) -> None:
+    texts = [f"text {n}" for n in range(40)]
+    embeddings = Positive(size=8)
+    ours, theirs = kind(embeddings, cell="ann"), InMemoryVectorStore(embeddings)
+    for one in (ours, theirs):
+        one.add_texts(texts, ids=texts)
+    asked: dict[str, Any] = {"k": k, "fetch_k": fetch_k, "lambda_mult": lambda_mult}
+    found, expected = (
+        one.max_marginal_relevance_search("query", **asked) for one in (ours, theirs)
+    )
+    assert ids(found) == ids(expected)
+    assert ids(found) != ids(ours.similarity_search("query", k=k))
+
+
+class LambdaTurnedRound(HyrecallVectorStore):
+    """Planted: lambda weighs diversity."""
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        return super().max_marginal_relevance_search(query, k, fetch_k, 1 - lambda_mult, **kwargs)
+
+
+class AllAreFetched(HyrecallVectorStore):
+    """Planted: MMR chooses among all documents."""
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        return super().max_marginal_relevance_search(query, k, 100, lambda_mult, **kwargs)
+
+
+@pytest.mark.parametrize("bug", [LambdaTurnedRound, AllAreFetched], ids=lambda bug: bug.__name__)
+def test_a_planted_bug_of_mmr_is_caught(bug: type[HyrecallVectorStore]) -> None:
+    with pytest.raises(AssertionError):
+        check_mmr(bug, 2, 5, 0.3)
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "text"])
+def test_scores_of_another_mode_are_caught(mode: Any) -> None:
+    with pytest.raises(AssertionError):
+        check_replies(store(mode=mode))
+
+
+def test_langchains_indexing_adds_skips_and_cleans_up() -> None:
+    ours, records = store(), InMemoryRecordManager("hyrecall")
+    records.create_schema()
+    ours.delete(everything=True)
+    docs = [Document(text, metadata={"source": text}) for text in TEXTS]
+    options: dict[str, Any] = {"cleanup": "full", "source_id_key": "source"}
+    options["key_encoder"] = "sha256"
+    assert index(docs, records, ours, **options)["num_added"] == 5
+    told = index(docs[:2], records, ours, **options)
+    assert (told["num_skipped"], told["num_deleted"]) == (2, 3)
+    assert ours.documents.count(scope="ann") == 2

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,12 @@ from langchain_core.embeddings import Embeddings  # noqa: E402
 from langgraph.store.memory import InMemoryStore  # noqa: E402
 
 import hyrecall as hr  # noqa: E402
-from adapters.examples import run_example  # noqa: E402
 from adapters.published import outcomes, sources, told  # noqa: E402
-from adapters.store_programs import EMBEDDED, Program, embed, play  # noqa: E402
 from hyrecall.adapters.degraded import DegradedWarning  # noqa: E402
 from hyrecall.adapters.langgraph import HyrecallStore  # noqa: E402
-from hyrecall.memory import EVERYONE  # noqa: E402
+from hyrecall.memory import EVERYONE, MemorySync  # noqa: E402
 from memory.stores import HOUR, Clock  # noqa: E402
-from seams import items, langgraph_embedding, namespaces  # noqa: E402
+from seams import items, langgraph_embedding  # noqa: E402
 
 ANN, BOB = ("users", "ann"), ("users", "bob")
 
@@ -34,6 +33,170 @@ REFUSED = {"test_vector_store_initialization", "test_embed_with_path"}
 def store() -> Iterator[HyrecallStore]:
     with HyrecallStore.open(":memory:", scope=EVERYONE, embedder=None) as made:
         yield made
+
+
+# ---- random calls to a store, and the comparison of two stores' replies to them ----
+
+DIM = 12
+WORDS = ("green", "tea", "black", "coffee", "größe", "INV-7", "straße", "tea.time")
+LABELS = ("a", "b", "ab", "a b", "ä", "*x")
+KEYS = ("k1", "k2", "k 3", "κ")
+MOST = 10_000
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Return unit vectors that depend on the text alone."""
+    rows = []
+    for text in texts:
+        row = np.random.default_rng(list(text.encode())).standard_normal(DIM).astype(np.float32)
+        rows.append((row / np.linalg.norm(row)).tolist())
+    return rows
+
+
+EMBEDDED: Any = {"dims": DIM, "embed": embed, "fields": ["$"]}
+
+
+class Program:
+    """Calls that a seed draws."""
+
+    def __init__(self, seed: int, length: int = 120) -> None:
+        """Draw nothing yet."""
+        self.rng, self.length = np.random.default_rng(seed), length
+
+    def one(self, of: Any) -> Any:
+        """Draw one of several values, as it is."""
+        return of[int(self.rng.integers(len(of)))]
+
+    def namespace(self, least: int = 1) -> tuple[str, ...]:
+        """Draw labels."""
+        return tuple(self.one(LABELS) for _ in range(self.rng.integers(least, 4)))
+
+    def scalar(self) -> Any:
+        """Draw neither 0 nor 1, which equal bools in Python and not in JSON."""
+        return self.one((2, 2.5, -3, True, False, None, "x", "y", "2"))
+
+    def value(self, number: int) -> dict[str, Any]:
+        """Draw a value, which has its number: no two texts are equal."""
+        made = {"number": number, "text": " ".join(self.one(WORDS) for _ in range(3))}
+        if self.rng.random() < 0.8:
+            made["size"] = float(self.rng.integers(0, 6))
+        if self.rng.random() < 0.6:
+            made["kind"] = self.scalar()
+        if self.rng.random() < 0.5:
+            made["tags"] = [self.one(("x", "y", 1)) for _ in range(self.rng.integers(0, 3))]
+        if self.rng.random() < 0.5:
+            made["in"] = {"kind": self.scalar(), "a.b": 1}
+        return made
+
+    def filter(self) -> dict[str, Any] | None:
+        """Draw a filter; ordered ones ask for a field that is a number or is not there."""
+        drawn: dict[str, Any] = self.one(
+            (
+                {},
+                {"kind": self.one((True, 2, 2.5, None, "x", "2"))},
+                {"kind": {"$ne": self.one((2, None, "x"))}},
+                {"kind": {"$eq": self.one((2.5, "y"))}},
+                {"tags": [self.one(("x", "y"))]},
+                {"tags": "x"},
+                {"tags": {"$ne": "x"}},
+                {"in": {"kind": self.one((2, "x", None))}},
+                {"in": {}},
+                {"in": {"a.b": 1}},
+                {"number": {"$gte": int(self.rng.integers(60)), "$lt": 90}},
+                {"number": {"$gt": 10.5, "$lte": 40}, "kind": self.one((-3, "x"))},
+            )
+        )
+        return drawn or None
+
+    def calls(self) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+        """Draw names of methods with their arguments."""
+        for number in range(self.length):
+            kind = self.rng.choice(["put", "delete", "get", "search", "list"], p=[0.4, 0.05, 0.1, 0.35, 0.1])  # fmt: skip # noqa: E501
+            if kind == "put":
+                options = {"index": False} if self.rng.random() < 0.1 else {}
+                yield "put", (self.namespace(), self.one(KEYS), self.value(number)), options
+            elif kind in ("get", "delete"):
+                yield str(kind), (self.namespace(), self.one(KEYS)), {}
+            elif kind == "search":
+                asked = {"query": " ".join(self.one(WORDS) for _ in range(2))}
+                page = {"limit": self.one((1, 3, 10, 200)), "offset": self.one((0, 0, 2))}
+                options = asked if self.rng.random() < 0.6 else {}
+                yield "search", (self.namespace(0)[:2],), options | page | {"filter": self.filter()}
+            else:
+                ends: dict[str, Any] = {}
+                for end in ("prefix", "suffix"):
+                    if self.rng.random() < 0.4:
+                        ends[end] = tuple(self.one((*LABELS, "*")) for _ in range(2))
+                depth = {"max_depth": self.one((None, 1, 2)), "limit": self.one((2, 100))}
+                yield "list_namespaces", (), ends | depth | {"offset": self.one((0, 1))}
+
+
+def play(program: Program, ours: Any, theirs: InMemoryStore) -> int:
+    """Call both stores; return how many replies were compared.
+
+    Raises
+    ------
+    AssertionError
+        A reply differs; the message names the call.
+    """
+    n_compared = 0
+    for name, args, options in program.calls():
+        reply = getattr(ours, name)(*args, **options)
+        if name == "put" and options:  # without this, theirs goes on to find the value before
+            theirs.delete(*args[:2])
+        if name == "list_namespaces":
+            expected = only_with_items(theirs).list_namespaces(**options)
+        else:
+            expected = getattr(theirs, name)(*args, **options)
+        told = f"{name}{args} {options}"
+        if name == "get":
+            assert shown(reply) == shown(expected), told
+        elif name == "search" and "query" in options:
+            compare_ranked(reply, ranked(theirs, args, options), told)
+        elif name == "search":
+            every = theirs.search(*args, **options | {"limit": MOST, "offset": 0})
+            assert len(reply) == len(expected), told
+            assert {place(one) for one in reply} <= {place(one) for one in every}, told
+            assert all(one.score is None for one in reply), told
+            times = [one.updated_at for one in reply]
+            assert times == sorted(times, reverse=True), told
+        else:
+            assert reply == expected, told
+        n_compared += name not in ("put", "delete")
+    return n_compared
+
+
+def ranked(theirs: InMemoryStore, args: Any, options: dict[str, Any]) -> list[Any]:
+    """Return their page of items that have a score; unindexed ones only fill it."""
+    every = theirs.search(*args, **options | {"limit": MOST, "offset": 0})
+    with_score = [one for one in every if one.score is not None]
+    return with_score[options["offset"] : options["offset"] + options["limit"]]
+
+
+def compare_ranked(reply: list[Any], expected: list[Any], told: str) -> None:
+    """Compare order, values and cosines."""
+    assert [place(one) for one in reply] == [place(one) for one in expected], told
+    assert [one.value for one in reply] == [one.value for one in expected], told
+    scores = np.array([one.score for one in reply]) - np.array([one.score for one in expected])
+    assert (np.abs(scores) < 1e-5).all(), told
+
+
+def only_with_items(theirs: InMemoryStore) -> InMemoryStore:
+    """Return a store that has seen no namespace but those of its items."""
+    made = InMemoryStore()
+    for one in theirs.search((), limit=MOST):
+        made.put(one.namespace, one.key, one.value)
+    return made
+
+
+def place(item: Any) -> tuple[tuple[str, ...], str]:
+    """Return where an item is."""
+    return item.namespace, item.key
+
+
+def shown(item: Any) -> Any:
+    """Return an item without its times."""
+    return None if item is None else (item.namespace, item.key, item.value)
 
 
 # ---- beside LangGraph's store ----
@@ -66,7 +229,7 @@ def _a_first_page_is_enough(read: Any, wanted: int, test: Callable[[Any], bool])
     [
         (items, "passes", lambda *_: True),
         (items, "_enough", _a_first_page_is_enough),
-        (namespaces.Namespaces, "under", _every_prefix_is_text),
+        (items.Items, "under", _every_prefix_is_text),
     ],
     ids=["filters let all through", "a page ends early", "a prefix is that of a text"],
 )
@@ -365,5 +528,96 @@ def test_scores_of_vectors_alone_are_cosines() -> None:
     assert item.score == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
-    assert "green tea" in run_example("langgraph_store", tmp_path)
+# ---- the time to live of items, and settings that would be ignored ----
+
+
+@pytest.fixture
+def timed(store: HyrecallStore) -> tuple[HyrecallStore, Clock, MemorySync]:
+    clock, memory = Clock(), store._items.memory
+    ttl: Any = {"default_ttl": 60.0, "refresh_on_read": True, "omit_expired": True}
+    return HyrecallStore(memory, scope=("users",), ttl=ttl, clock=clock), clock, memory
+
+
+def test_an_item_expires_after_it_was_last_read(timed: Any) -> None:
+    made, clock, memory = timed
+    made.put(ANN, "read", {"text": "tea"})
+    made.put(ANN, "found", {"text": "tea"})
+    made.put(ANN, "left", {"text": "tea"})
+    made.put(ANN, "kept", {"text": "tea"}, ttl=None)
+    clock.now += 0.75 * HOUR
+    assert made.get(ANN, "read") is not None
+    assert made.get(ANN, "left", refresh_ttl=False) is not None
+    assert len(made.search(ANN, query="tea", filter={"text": "tea"}, limit=2)) == 2
+    renewed = {one.key for one in made.search(ANN, refresh_ttl=False, limit=9)}
+    assert renewed == {"read", "found", "left", "kept"}
+    clock.now += 0.75 * HOUR
+    alive = {one.key for one in made.search(ANN, query="tea", refresh_ttl=False)}
+    assert "read" in alive
+    assert "kept" in alive
+    assert alive == {one.key for one in made.search(ANN, refresh_ttl=False)}
+    clock.now += 2 * HOUR
+    assert [one.key for one in made.search(ANN)] == ["kept"]
+    assert made.get(ANN, "read") is None
+    assert made.sweep_ttl() == 3
+    assert len(memory.list(user_id="users.ann")) == 1
+
+
+def test_an_expired_namespace_is_not_listed(timed: Any) -> None:
+    made, clock, _ = timed
+    made.put(ANN, "tea", {"text": "tea"}, ttl=1)
+    made.put(BOB, "tea", {"text": "tea"}, ttl=None)
+    assert made.list_namespaces() == [ANN, BOB]
+    clock.now += timedelta(minutes=1)
+    assert made.list_namespaces() == [BOB]
+
+
+def test_reading_an_item_keeps_its_value_and_its_times(timed: Any) -> None:
+    made, clock, _ = timed
+    made.put(ANN, "tea", {"text": "tea"})
+    first = made.get(ANN, "tea")
+    clock.now += 0.5 * HOUR
+    assert made.get(ANN, "tea") == first
+    assert made.search(ANN)[0].updated_at == first.updated_at
+
+
+def test_a_sweep_leaves_what_was_renewed_meanwhile(
+    timed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, clock, memory = timed
+    made.put(ANN, "tea", {"v": 1})
+    clock.now += 2 * HOUR
+    forget = memory.forget
+
+    def late(*args: Any, **options: Any) -> Any:
+        made.put(ANN, "tea", {"v": 2})
+        return forget(*args, **options)
+
+    monkeypatch.setattr(type(memory), "forget", lambda self, *a, **o: late(*a, **o))
+    assert made.sweep_ttl() == 0
+    assert made.get(ANN, "tea").value == {"v": 2}
+
+
+@pytest.mark.parametrize(
+    ("ttl", "told"),
+    [({"omit_expired": False}, "omit_expired"), ({"sweep_interval_minutes": 5}, "sweep_ttl")],
+)
+def test_options_of_ttl_that_would_be_ignored_are_refused(
+    store: HyrecallStore, ttl: Any, told: str
+) -> None:
+    with pytest.raises(hr.OptionError, match=told):
+        HyrecallStore(store._items.memory, scope=ANN, ttl=ttl)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "told"),
+    [
+        ({"ttl": {"default": 5}}, hr.OptionError, "ttl: expected keys of .*'default_ttl'.*got 'de"),
+        ({"ttl": {"default_ttl": 1e12}}, hr.OptionError, "ttl: expected minutes"),
+        ({"ttl": 5}, hr.DTypeError, "ttl: expected a dict"),
+        ({"index": {"embedding": embed}}, hr.OptionError, "index: expected keys of .*'embed'"),
+        ({"index": {"dims": 12}}, hr.OptionError, "index: expected embed beside dims"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(options: Any, kind: type, told: str) -> None:
+    with pytest.raises(kind, match=told):
+        HyrecallStore.open(":memory:", scope=ANN, **options)

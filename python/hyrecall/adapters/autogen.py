@@ -59,10 +59,8 @@ class HyrecallMemory(Memory):
 
     Raises
     ------
-    ScopeError
-        No user, or a blank one.
-    OptionError, DTypeError
-        Not a store, or a limit or kind that no search takes.
+    ScopeError, OptionError, DTypeError
+        No user; not a store; a limit or kind that no search takes.
 
     Notes
     -----
@@ -86,15 +84,9 @@ class HyrecallMemory(Memory):
     """
 
     def __init__(
-        self,
-        memory: Store,
-        *,
-        user_id: str,
-        org: str | None = None,
-        workspace: str | None = None,
-        limit: int = 5,
-        kind: str = KIND,
-    ) -> None:
+        self, memory: Store, *, user_id: str, org: str | None = None,
+        workspace: str | None = None, limit: int = 5, kind: str = KIND,
+    ) -> None:  # fmt: skip
         """Check the arguments; nothing is read."""
         self._memories = UserMemories(memory, user_id, org, workspace)
         check_limit_and_kind(limit, kind)
@@ -103,19 +95,9 @@ class HyrecallMemory(Memory):
     async def add(
         self, content: MemoryContent, cancellation_token: CancellationToken | None = None
     ) -> None:
-        """Keep a content.
+        """Keep a content: a str or a dict of JSON, no bytes and no image.
 
-        Parameters
-        ----------
-        content : MemoryContent
-            A str or a dict of JSON.
-        cancellation_token : CancellationToken, optional
-            Drops the wait; the content may be kept all the same.
-
-        Raises
-        ------
-        DTypeError
-            Bytes or an image.
+        ``cancellation_token`` drops the wait; the content may be kept all the same.
         """
         mime_type = content.mime_type
         kept = {
@@ -134,27 +116,11 @@ class HyrecallMemory(Memory):
         cancellation_token: CancellationToken | None = None,
         **kwargs: Any,
     ) -> MemoryQueryResult:
-        """Search the memories of the user.
+        """Return the memories of the user that match, best first.
 
-        Parameters
-        ----------
-        query : str or MemoryContent
-        cancellation_token : CancellationToken, optional
-        **kwargs
-            Other options of :meth:`hyrecall.memory.MemorySync.search`, such as ``limit``; none that
-            says whose memories.
-
-        Returns
-        -------
-        MemoryQueryResult
-            Best first; the metadata of each has its ``id``, ``score`` and ``occurred_at`` too.
-
-        Raises
-        ------
-        ScopeError
-            An option that says whose memories.
-        OptionError, DTypeError
-            As of ``search``; a query that is neither text nor JSON.
+        ``kwargs`` are options of :meth:`hyrecall.memory.MemorySync.search`, such as ``limit``, but
+        none that says whose memories. The metadata of each memory has its ``id``, ``score`` and
+        ``occurred_at`` too.
         """
         for name in ("user_id", "org", "workspace", "partitions"):
             if name in kwargs:
@@ -166,17 +132,7 @@ class HyrecallMemory(Memory):
         return MemoryQueryResult(results=[_content(one) for one in matches])
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Add what is remembered of the last message of a context to it, as a system message.
-
-        Parameters
-        ----------
-        model_context : ChatCompletionContext
-
-        Returns
-        -------
-        UpdateContextResult
-            What was added.
-        """
+        """Add what is remembered of the last message of a context to it; return what was added."""
         messages = await model_context.get_messages()
         said = messages[-1].content if messages else None
         parts = said if isinstance(said, list) else [said]
@@ -202,28 +158,17 @@ class HyrecallMemory(Memory):
 
 @check_keywords
 def recall_tool(
-    memory: Store,
-    *,
-    user_id: str,
-    limit: int = 5,
-    name: str = "recall_memory",
-    org: str | None = None,
-    workspace: str | None = None,
-    kind: str | None = None,
-) -> FunctionTool:
+    memory: Store, *, user_id: str, limit: int = 5, name: str = "recall_memory",
+    org: str | None = None, workspace: str | None = None, kind: str | None = None,
+) -> FunctionTool:  # fmt: skip
     """Return a tool by which the model searches the memories of one user.
 
     Parameters
     ----------
-    memory : Memory or MemorySync of hyrecall
-    user_id : str
-        Whose memories; the model never chooses it.
-    limit : int, default 5
-        At most so many memories a call.
+    memory, user_id, limit, org, workspace
+        As of :class:`HyrecallMemory`, errors too. The model never chooses the user.
     name : str, default "recall_memory"
         What the model calls the tool.
-    org, workspace : str, optional
-        The partition around the user.
     kind : str, optional
         Only episodes of this kind; default any.
 
@@ -231,13 +176,6 @@ def recall_tool(
     -------
     autogen_core.tools.FunctionTool
         For ``AssistantAgent(tools=[...])``. It returns a line for each memory, best first.
-
-    Raises
-    ------
-    ScopeError
-        No user, or a blank one.
-    OptionError, DTypeError
-        Not a store, or a limit or kind that no search takes.
 
     Examples
     --------

@@ -6,33 +6,28 @@ or deny nobody access. For CrewAI since 1.10.
 
 from __future__ import annotations
 
-from asyncio import to_thread
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from functools import reduce
-from operator import and_
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
 from hyrecall.adapters.documents import (
     AttributeType,
+    Collection,
     Document,
     DocumentIndex,
-    open_documents,
-    read_cell,
-    saved,
+    all_of,
 )
-from hyrecall.adapters.items import check_page
-from hyrecall.ask.filters import Between, Filter, NoneOf
+from hyrecall.adapters.extras import awaiting, check_page
+from hyrecall.ask.filters import Filter
 from hyrecall.base.times import utc
 from hyrecall.errors import OptionError, error
 
 __all__ = ["HyrecallStorage"]
 
-T_ = TypeVar("T_")
 _ALWAYS: dict[str, Any] = {"scope": str, "categories": list[str], "created_at": datetime}
 
 
@@ -43,17 +38,9 @@ class HyrecallStorage:
     ----------
     cell : str or tuple of str
         Whose records. There is no default.
-    path : path-like, optional
-        A folder: opened if it holds records, and saved to after every write.
-    attributes : mapping of str to type, optional
-        The keys of the records' metadata that a ``metadata_filter`` may name.
-    documents : DocumentIndex, optional
-        An index to share with storages of other cells, in place of ``path`` and ``attributes``.
-
-    Raises
-    ------
-    ScopeError
-        No cell.
+    path, attributes, documents
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too; ``attributes`` are the
+        keys of the records' metadata that a ``metadata_filter`` may name.
 
     Examples
     --------
@@ -66,20 +53,18 @@ class HyrecallStorage:
 
     def __init__(
         self, *, cell: str | tuple[str, ...], path: str | Path | None = None,
-        attributes: Mapping[str, AttributeType | str] | None = None,
+        attributes: Mapping[str, AttributeType] | None = None,
         documents: DocumentIndex | None = None,
     ) -> None:  # fmt: skip
         """Open the records, or make an empty index for them."""
         keys = None if attributes is None else {f"metadata.{k}": v for k, v in attributes.items()}
-        self._documents = open_documents(documents, path, keys, keep_vectors=True, always=_ALWAYS)
-        for name in _ALWAYS:
-            self._documents.value(name, None)  # refuses an index without it
-        self._path, self._is_shared = path, documents is not None
-        self._cell = read_cell(cell, self._documents.cell_columns)
+        self._collection = Collection(
+            cell, path=path, attributes=keys, documents=documents, always=_ALWAYS, keep_vectors=True
+        )
 
     def save(self, records: list[MemoryRecord]) -> None:
         """Keep records; one whose id the cell holds is replaced."""
-        self._saved(self._documents.write(map(_document, records), cell=self._cell))
+        self._collection.write(map(_document, records))
 
     def update(self, record: MemoryRecord) -> None:
         """Replace the record of the same id."""
@@ -91,11 +76,10 @@ class HyrecallStorage:
         limit: int = 10, min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:  # fmt: skip
         """Return the nearest records with their cosines, of at least ``min_score``."""
-        found = self._documents.recall(
-            vector=query_embedding, scope=self._cell, limit=limit,
-            filter=self._filter(scope_prefix, categories, metadata_filter),
-            min_score={"vector": min_score},
-        )  # fmt: skip
+        chosen = self._filter(scope_prefix, categories, metadata_filter)
+        found = self._collection.recall(
+            vector=query_embedding, limit=limit, filter=chosen, min_score={"vector": min_score}
+        )
         return [(_record(one.document), one.score) for one in found]
 
     def delete(
@@ -107,18 +91,16 @@ class HyrecallStorage:
         chosen = self._filter(scope_prefix, categories, metadata_filter, older_than)
         if chosen is None and record_ids is None:
             raise error(OptionError, "delete", "a criterion", "none", "reset() deletes all records")
-        return self._saved(self._documents.delete(record_ids, cell=self._cell, filter=chosen))
+        return self._collection.delete(record_ids, filter=chosen)
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Delete all records at and below a path, or all of the cell."""
         chosen = self._filter(scope_prefix)
-        self._saved(
-            self._documents.delete(cell=self._cell, filter=chosen, everything=chosen is None)
-        )
+        self._collection.delete(filter=chosen, everything=chosen is None)
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return a record with its embedding, or None if the cell has none of this id."""
-        return next(map(_record, self._documents.get([record_id], scope=self._cell)), None)
+        return next(map(_record, self._collection.get([record_id])), None)
 
     def list_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
@@ -129,7 +111,7 @@ class HyrecallStorage:
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return how many records lie at and below a path."""
-        return self._documents.count(scope=self._cell, filter=self._filter(scope_prefix))
+        return self._collection.count(self._filter(scope_prefix))
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return how many records at and below a path each category has."""
@@ -152,21 +134,12 @@ class HyrecallStorage:
             child_scopes=self.list_scopes(path),
         )  # fmt: skip
 
-    async def asave(self, records: list[MemoryRecord]) -> None:
-        """Keep records, off the event loop."""
-        await to_thread(self.save, records)
-
-    async def asearch(self, *args: Any, **options: Any) -> list[tuple[MemoryRecord, float]]:
-        """Return the nearest records as ``search`` does, off the event loop."""
-        return await to_thread(self.search, *args, **options)
-
-    async def adelete(self, *args: Any, **options: Any) -> int:
-        """Delete records as ``delete`` does, off the event loop."""
-        return await to_thread(self.delete, *args, **options)
+    asave = awaiting(save)
+    asearch = awaiting(search)
+    adelete = awaiting(delete)
 
     def _below(self, scope_prefix: str | None) -> list[MemoryRecord]:
-        found = self._documents.find(scope=self._cell, filter=self._filter(scope_prefix))
-        records = map(_record, found[::-1])
+        records = map(_record, self._collection.find(self._filter(scope_prefix))[::-1])
         return sorted(records, key=lambda one: utc("created_at", one.created_at), reverse=True)
 
     def _filter(
@@ -174,25 +147,20 @@ class HyrecallStorage:
         metadata: dict[str, Any] | None = None, older_than: datetime | None = None,
     ) -> Filter | None:  # fmt: skip
         for key in metadata or {}:
-            if f"metadata.{key}" not in self._documents.attributes:
-                name = f"metadata.{key}" if self._is_shared else key
+            if f"metadata.{key}" not in self._collection.documents.attributes:
+                name = f"metadata.{key}" if self._collection.is_shared else key
                 how = f"declare it: attributes={{{name!r}: str}}"
                 raise error(OptionError, "metadata_filter", "declared keys", repr(key), how)
-        path, value = _path(prefix), self._documents.value
-        parts = [Filter(**{f"metadata.{k}": value(f"metadata.{k}", v)})
-                 for k, v in (metadata or {}).items()]  # fmt: skip
+        path, equal, ordered = _path(prefix), self._collection.equal, self._collection.ordered
+        parts = [equal(f"metadata.{key}", [value]) for key, value in (metadata or {}).items()]
         if path != "/":  # below it are the paths from "path/" up to "path0", which comes next
-            below = Filter(scope=Between(f"{path}/", f"{path}0")) & Filter(scope=NoneOf(f"{path}0"))
+            below = ordered("scope", ">=", f"{path}/") & ordered("scope", "<", f"{path}0")
             parts.append(Filter(scope=path) | below)
         if categories:
             parts.append(Filter(categories=categories))
         if older_than is not None:
-            before = Filter(created_at=(None, older_than))
-            parts.append(before & Filter(created_at=NoneOf(older_than)))
-        return reduce(and_, parts) if parts else None
-
-    def _saved(self, changed: T_) -> T_:
-        return saved(self._documents, self._path, changed)
+            parts.append(ordered("created_at", "<", older_than))
+        return all_of(*parts)
 
 
 def _path(scope: str | None) -> str:

@@ -9,11 +9,14 @@ import json
 import math
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import reduce
+from operator import and_
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +26,7 @@ from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.arms import Newest
 from hyrecall.ask import filter_program
 from hyrecall.ask.filter_json import FilterLike
-from hyrecall.ask.filters import Filter
+from hyrecall.ask.filters import Between, Filter, IsNull, NoneOf
 from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
 from hyrecall.ask.scoring import Above, Fusion
@@ -54,21 +57,14 @@ from hyrecall.text.bm25 import BM25
 
 __all__ = ["Document", "DocumentIndex", "FoundDocument"]
 
-AttributeType: TypeAlias = "pa.DataType | type[Any]"
-"""The type of an attribute: str, int, float, bool, datetime, date, a list of one, or Arrow's."""
+AttributeType: TypeAlias = "pa.DataType | type[Any] | str"
+"""The type of an attribute: str, int, float, bool, datetime, date, a list of one, the name of one
+of these (``"int"``, ``"list[str]"``), or Arrow's."""
 
 ARMS: Final = ("text", "vector")
 ROW_COLUMNS: Final = ("id", "text", "metadata", "position", "vector")
 MOST_LEVELS: Final = 64  # of metadata, as in a store
 MOST_INT_BITS: Final = 8192  # Python prints and reads ints of up to 4,300 digits
-_PLAIN: Final[dict[Any, pa.DataType]] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    datetime: pa.timestamp("us", "UTC"),
-    date: pa.date32(),
-}
 
 
 @check_keywords
@@ -124,24 +120,71 @@ class FoundDocument:
     scores: Mapping[str, float | None]
 
 
-def read_cell(cell: object, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return one cell as a tuple: a value for each cell column, each a non-empty str."""
-    parts = cell if isinstance(cell, tuple) else (cell,)
-    if len(parts) != len(columns) or not all(isinstance(part, str) and part for part in parts):
-        shape = "a non-empty str" if len(columns) == 1 else "a tuple of non-empty str"
-        raise error(ScopeError, "cell", f"one cell: {shape} for ({', '.join(columns)})", repr(cell))
-    return parts
+# ---- The types of attributes: by Python's type, by a name that a file can hold, or by Arrow's type
+
+
+class _Kind(NamedTuple):
+    """What holds the values of an attribute: in Python, in the index, and in Arrow at all."""
+
+    python: type
+    arrow: pa.DataType
+    tests: tuple[Callable[[pa.DataType], bool], ...]
+
+
+def _is_exact_time(kind: pa.DataType) -> bool:
+    """Return whether a type holds every datetime; seconds and milliseconds would cut it."""
+    return bool(pa.types.is_timestamp(kind)) and kind.unit in ("us", "ns")
+
+
+_KINDS: Final = {
+    "str": _Kind(str, pa.string(), (pa.types.is_string, pa.types.is_large_string)),
+    "int": _Kind(int, pa.int64(), (pa.types.is_integer,)),
+    "float": _Kind(float, pa.float64(), (pa.types.is_floating,)),
+    "bool": _Kind(bool, pa.bool_(), (pa.types.is_boolean,)),
+    "datetime": _Kind(datetime, pa.timestamp("us", "UTC"), (_is_exact_time,)),
+    "date": _Kind(date, pa.date32(), (pa.types.is_date32,)),
+}
+# Arrow's own name of float32 is that of our float64.
+_NAMES: Final = {one.arrow: name for name, one in _KINDS.items()} | {
+    pa.large_string(): "str",
+    pa.float32(): "float32",
+}
 
 
 def read_type(name: str, kind: object) -> pa.DataType:
     """Return the Arrow type of an attribute that can be filtered by."""
     if get_origin(kind) is list:
         return pa.list_(read_type(name, *get_args(kind)))
-    found = _PLAIN.get(kind, kind) if isinstance(kind, type) else kind
+    found = kind
+    if isinstance(kind, str | type):
+        if isinstance(kind, str) and kind.startswith("list["):
+            return pa.list_(read_type(name, kind[5:-1]))
+        found = next((one.arrow for key, one in _KINDS.items() if kind in (key, one.python)), kind)
+    if isinstance(found, str):
+        with suppress(ValueError):
+            found = pa.type_for_alias(found)
     if not isinstance(found, pa.DataType) or _reader_of(found) is None:
         wish = "str, int, float, bool, datetime, date, a list of one (list[str]), or its Arrow type"
         raise error(DTypeError, f"attributes[{name!r}]", wish, repr(kind))
     return found
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return the name of a type, as :func:`read_type` takes it."""
+    return f"list[{type_name(kind.value_type)}]" if is_list(kind) else _NAMES.get(kind, str(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _reader_of(kind: pa.DataType) -> Any:
+    """Return the Python type of an Arrow type's values; None: no type of an attribute."""
+    if is_list(kind):
+        return None if is_list(kind.value_type) else _reader_of(kind.value_type)
+    return next(
+        (one.python for one in _KINDS.values() if any(test(kind) for test in one.tests)), None
+    )
 
 
 def read_value(place: str, value: object, kind: pa.DataType) -> Any:
@@ -169,28 +212,7 @@ def read_value(place: str, value: object, kind: pa.DataType) -> Any:
         raise error(DTypeError, place, str(kind), repr(value)) from None
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    """Return whether a type holds every datetime; seconds and milliseconds would cut it."""
-    return bool(pa.types.is_timestamp(kind)) and kind.unit in ("us", "ns")
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _reader_of(kind: pa.DataType) -> Any:
-    """Return the Python type of an Arrow type's values; None: no type of an attribute."""
-    if is_list(kind):
-        return None if is_list(kind.value_type) else _reader_of(kind.value_type)
-    tests = {
-        bool: pa.types.is_boolean,
-        int: pa.types.is_integer,
-        float: pa.types.is_floating,
-        datetime: _is_time,
-        date: pa.types.is_date32,
-    }
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return str if is_text else next((type_ for type_, test in tests.items() if test(kind)), None)
+# ---- Documents as the rows of an index, and rows as documents ----
 
 
 def read_documents(documents: Iterable[Document]) -> list[Document]:
@@ -364,13 +386,6 @@ def _columns(filter: Filter) -> Iterator[str]:  # noqa: A002
         yield from _columns(part)
 
 
-def filter_value(name: str, value: object, attributes: Mapping[str, pa.DataType]) -> Any:
-    """Convert a value of a framework's filter to the type of an attribute."""
-    _check_declared(name, attributes, type(value))
-    kind = attributes.get(name, pa.string())  # string: of the id
-    return read_value(f"filter: {name}", value, kind.value_type if is_list(kind) else kind)
-
-
 def _check_declared(
     name: str, attributes: Mapping[str, pa.DataType], kind: type[object] = str
 ) -> None:
@@ -404,21 +419,6 @@ def check_names(cell_columns: Sequence[str], attributes: Iterable[str]) -> None:
 # The arm is there from the start, so that the first vector of one cell changes no reply of another.
 UNKNOWN_DIM: Final = 1
 _ALL_ROWS: Final = 2**31 - 1  # the largest limit
-
-
-def schema_of(
-    table: pa.Table, cell_columns: tuple[str, ...], text: Text, *, keep_vectors: bool
-) -> Schema:
-    """Return the schema of a table of documents."""
-    own = {*ROW_COLUMNS, *cell_columns}
-    return Schema(
-        key="id",
-        cell=cell_columns,
-        text={"text": text},
-        vector="vector",
-        attributes=("id", "position", *(name for name in table.column_names if name not in own)),
-        stored=("text", "metadata", *(("vector",) if keep_vectors else ())),
-    )
 
 
 def everyone(index: Index) -> ScopePattern:
@@ -469,8 +469,8 @@ class DocumentIndex:
     ----------
     attributes : mapping of str to type, optional
         Fields of the metadata to filter by: str, int, float, bool, datetime, date, a list of one
-        (``list[str]``), or an Arrow type. A name with dots reaches into nested objects. Times are
-        ISO 8601 strings in the metadata.
+        (``list[str]``), the name of one (``"list[str]"``), or an Arrow type. A name with dots
+        reaches into nested objects. Times are ISO 8601 strings in the metadata.
     cell_columns : sequence of str, default ("cell",)
         What a cell consists of, each a string. A cell is a str, or a tuple if there are several.
     dim : int, optional
@@ -570,7 +570,13 @@ class DocumentIndex:
         ScopeError
             Anything else: None, a list, a Scope, an empty str, or another number of values.
         """
-        return read_cell(cell, self._cell_columns)
+        columns = self._cell_columns
+        parts = cell if isinstance(cell, tuple) else (cell,)
+        if len(parts) != len(columns) or not all(isinstance(one, str) and one for one in parts):
+            shape = "a non-empty str" if len(columns) == 1 else "a tuple of non-empty str"
+            wish = f"one cell: {shape} for ({', '.join(columns)})"
+            raise error(ScopeError, "cell", wish, repr(cell))
+        return parts
 
     def value(self, name: str, value: object) -> Any:
         """Convert a value of a framework's filter to the type of an attribute.
@@ -593,17 +599,16 @@ class DocumentIndex:
             The attribute is not declared (the message has the line that declares it), or the value
             has another type.
         """
-        return filter_value(name, value, self._attributes)
+        _check_declared(name, self._attributes, type(value))
+        kind = self._attributes.get(name, pa.string())  # string: of the id
+        return read_value(f"filter: {name}", value, kind.value_type if is_list(kind) else kind)
 
     # ---- writing ----
 
     def write(
-        self,
-        documents: Iterable[Document],
-        *,
-        cell: str | tuple[str, ...],
+        self, documents: Iterable[Document], *, cell: str | tuple[str, ...],
         on_duplicate: Literal["overwrite", "skip", "fail"] = "overwrite",
-    ) -> list[str]:
+    ) -> list[str]:  # fmt: skip
         """Write documents into one cell: all of them, or none if one is refused.
 
         Parameters
@@ -627,7 +632,7 @@ class DocumentIndex:
             index cannot hold; it is named.
         """
         one_of("on_duplicate", on_duplicate, ("overwrite", "skip", "fail"))
-        place = read_cell(cell, self._cell_columns)
+        place = self.cell(cell)
         given = read_documents(documents)
         with self._writing:
             if on_duplicate == "skip":
@@ -661,13 +666,9 @@ class DocumentIndex:
         return [cast("str", document.id) for document in given]
 
     def delete(
-        self,
-        ids: Sequence[str] | None = None,
-        *,
-        cell: str | tuple[str, ...],
-        filter: FilterLike | None = None,  # noqa: A002
-        everything: bool = False,
-    ) -> int:
+        self, ids: Sequence[str] | None = None, *, cell: str | tuple[str, ...],
+        filter: FilterLike | None = None, everything: bool = False,  # noqa: A002
+    ) -> int:  # fmt: skip
         """Delete documents of one cell by id, by filter, or all of them, as :meth:`Index.delete`.
 
         An id that the cell does not hold is no error. Without ids and filter, ``everything=True``
@@ -684,7 +685,7 @@ class DocumentIndex:
         ScopeError, OptionError, DTypeError
             A cell that is not one, nothing that says what is meant, or an undeclared attribute.
         """
-        place = read_cell(cell, self._cell_columns)
+        place = self.cell(cell)
         narrowed = read_filter(filter, self._attributes)
         if ids is None and narrowed is None and not everything:
             wish = "ids, a filter, or everything=True for the whole cell"
@@ -693,12 +694,9 @@ class DocumentIndex:
             return self._index.delete(ids, scope=place, filter=narrowed, everything=everything)
 
     def update(
-        self,
-        metadata: Mapping[str, Any],
-        *,
-        cell: str | tuple[str, ...],
+        self, metadata: Mapping[str, Any], *, cell: str | tuple[str, ...],
         filter: FilterLike,  # noqa: A002
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Set fields of the metadata of the documents that pass a filter; return their number.
 
         No other write comes between the read and the write. Updated documents count as new: they
@@ -727,7 +725,7 @@ class DocumentIndex:
         if not isinstance(metadata, Mapping):
             raise error(DTypeError, "metadata", "a mapping", repr(metadata))
         with self._writing:
-            found = self.find(scope=read_cell(cell, self._cell_columns), filter=filter)
+            found = self.find(scope=self.cell(cell), filter=filter)
             if found and self.dim is not None and not self._keep_vectors:
                 wish = "True to update documents, whose vectors would be lost"
                 raise error(OptionError, "keep_vectors", wish, "False")
@@ -759,12 +757,9 @@ class DocumentIndex:
         return [document_of(row, self._cell_columns) for row in rows.to_pylist()]
 
     def find(
-        self,
-        *,
-        scope: object,
-        filter: FilterLike | None = None,  # noqa: A002
+        self, *, scope: object, filter: FilterLike | None = None,  # noqa: A002
         limit: int | None = None,
-    ) -> list[Document]:
+    ) -> list[Document]:  # fmt: skip
         """Return the documents that pass a filter, in the order in which they were written.
 
         Parameters
@@ -855,15 +850,9 @@ class DocumentIndex:
 
     @classmethod
     def open(
-        cls,
-        path: str | Path,
-        *,
-        analyzer: Analyzer | None = None,
-        memory: str = "mmap",
-        verify: str | None = None,
-        device: str = "auto",
-        threads: int | None = None,
-    ) -> DocumentIndex:
+        cls, path: str | Path, *, analyzer: Analyzer | None = None, memory: str = "mmap",
+        verify: str | None = None, device: str = "auto", threads: int | None = None,
+    ) -> DocumentIndex:  # fmt: skip
         """Open a saved folder, as :meth:`Index.open`; attributes and cell columns are those saved.
 
         Parameters
@@ -909,7 +898,15 @@ class DocumentIndex:
         return ("text", "metadata", "vector") if has_vectors else ("text", "metadata")
 
     def _build(self, table: pa.Table) -> Index:
-        schema = schema_of(table, self._cell_columns, self._text, keep_vectors=self._keep_vectors)
+        own = {*ROW_COLUMNS, *self._cell_columns}
+        schema = Schema(
+            key="id",
+            cell=self._cell_columns,
+            text={"text": self._text},
+            vector="vector",
+            attributes=("id", "position", *(one for one in table.column_names if one not in own)),
+            stored=("text", "metadata", *(("vector",) if self._keep_vectors else ())),
+        )
         return Index.build(table, schema, device=self._device, threads=self._threads)
 
     def __len__(self) -> int:
@@ -921,88 +918,162 @@ class DocumentIndex:
         return f"<DocumentIndex: {len(self)} documents, attributes {list(self._attributes)}>"
 
 
-# ---- The index of a store: shared, of a folder it is saved to, or empty; types by their names ----
-# A pipeline that is written to a file names types: ``"int"``, ``"list[str]"``.
+# ---- What the stores of frameworks stand on: the documents of one cell, a folder, filters
+# A framework's module translates its words alone: its types to documents and back, and its language
+# of filters to ``Collection.equal`` and ``Collection.ordered``.
 
 T_ = TypeVar("T_")
 
-_TYPES: Final[dict[str, Any]] = {
-    "str": str, "int": int, "float": float, "bool": bool, "datetime": datetime, "date": date,
-}  # fmt: skip
-_NAMES: Final = {
-    pa.string(): "str", pa.large_string(): "str", pa.int64(): "int", pa.float64(): "float",
-    pa.float32(): "float32",  # Arrow's own name of it is that of our float64
-    pa.bool_(): "bool", pa.timestamp("us", "UTC"): "datetime", pa.date32(): "date",
-}  # fmt: skip
+# An end of a range is included, so that a strict comparison also excludes its value.
+ORDERS: Final[dict[str, Callable[[Any], list[Any]]]] = {
+    ">": lambda value: [Between(value, None), NoneOf(value)],
+    ">=": lambda value: [Between(value, None)],
+    "<": lambda value: [Between(None, value), NoneOf(value)],
+    "<=": lambda value: [Between(None, value)],
+}
 
 
-def open_documents(
-    documents: DocumentIndex | None,
+def all_of(*filters: Filter | None) -> Filter | None:
+    """Return a filter that passes what passes each; None for none."""
+    given = [one for one in filters if one is not None]
+    return reduce(and_, given) if given else None
+
+
+class Collection:
+    """The documents of one cell, in an index that other cells may share; saved after every change.
+
+    Parameters
+    ----------
+    cell : str or tuple of str
+        Where documents are written.
+    scope : cell or Scope, optional
+        What is read; default: the cell.
+    path : path-like, optional
+        A folder: opened if it holds documents, and saved to after every change. One store writes to
+        it: those of several cells share ``documents``.
+    attributes : mapping of str to type, optional
+        Fields of the metadata that filters may name, as of :class:`DocumentIndex`; needed where
+        ``path`` holds nothing yet, and otherwise those of the folder.
+    documents : DocumentIndex, optional
+        An index to share with other cells, in place of ``path`` and ``attributes``.
+    always : mapping of str to type, optional
+        Attributes that an adapter declares itself.
+    keep_vectors : bool, default False
+        As of :class:`DocumentIndex`, where none is given.
+    """
+
+    def __init__(
+        self, cell: object, *, scope: Any = None, path: str | Path | None = None,
+        attributes: Mapping[str, AttributeType] | None = None,
+        documents: DocumentIndex | None = None,
+        always: Mapping[str, AttributeType] | None = None, keep_vectors: bool = False,
+    ) -> None:  # fmt: skip
+        """Open the documents, or make an empty index for them."""
+        self.path, self.is_shared = path, documents is not None
+        if documents is None:
+            documents = _opened(path, attributes, dict(always or {}), keep_vectors=keep_vectors)
+        elif not isinstance(documents, DocumentIndex):
+            raise error(DTypeError, "documents", "a DocumentIndex", type(documents).__name__)
+        else:
+            for name, value in (("path", path), ("attributes", attributes)):
+                if value is not None:
+                    raise error(OptionError, name, "None beside documents=", repr(value))
+        self.documents: DocumentIndex = documents
+        for name, kind in (always or {}).items():
+            documents.value(name, None)  # refuses an index without it
+            wish, got = (
+                type_name(one) for one in (read_type(name, kind), documents.attributes[name])
+            )
+            if got != wish:
+                raise error(DTypeError, f"attributes[{name!r}]", wish, got)
+        self.cell = documents.cell(cell)
+        self.scope: Any = self.cell if scope is None else scope
+        self.count()  # refuses what is no scope of these cells
+
+    def write(
+        self,
+        rows: Iterable[Document],
+        on_duplicate: Literal["overwrite", "skip", "fail"] = "overwrite",
+    ) -> list[str]:
+        return self._saved(self.documents.write(rows, cell=self.cell, on_duplicate=on_duplicate))
+
+    def delete(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: Any = None,  # noqa: A002
+        everything: bool = False,
+    ) -> int:
+        return self._saved(
+            self.documents.delete(ids, cell=self.cell, filter=filter, everything=everything)
+        )
+
+    def update(self, metadata: Mapping[str, Any], filter: Any) -> int:  # noqa: A002
+        return self._saved(self.documents.update(metadata, cell=self.cell, filter=filter))
+
+    def get(self, ids: Sequence[str]) -> list[Document]:
+        return self.documents.get(ids, scope=self.scope)
+
+    def find(self, filter: Any = None) -> list[Document]:  # noqa: A002
+        return self.documents.find(scope=self.scope, filter=filter)
+
+    def count(self, filter: Any = None) -> int:  # noqa: A002
+        return self.documents.count(scope=self.scope, filter=filter)
+
+    def recall(self, *, scope: Any = None, **options: Any) -> list[FoundDocument]:
+        """Return what is found in the scope of a call, or where it names none in that of reads."""
+        return self.documents.recall(scope=self.scope if scope is None else scope, **options)
+
+    def _saved(self, changed: T_) -> T_:
+        """Save the documents if there is a folder and something changed; return what changed."""
+        if self.path is not None and changed:
+            self.documents.save(self.path)
+        return changed
+
+    # ---- filters: comparisons of declared fields ----
+
+    def holds_lists(self, name: str) -> bool:
+        """Return whether a field is declared as a list."""
+        return is_list(self.documents.attributes.get(name, pa.string()))
+
+    def equal(self, name: str, values: Iterable[object], *, finds_null: bool = False) -> Filter:
+        """Return the filter of what equals one of some values; None equals nothing, or is null."""
+        read = [self.documents.value(name, one) for one in values]
+        found = Filter(**{name: [one for one in read if one is not None]})
+        return found | Filter(**{name: IsNull()}) if finds_null and None in read else found
+
+    def ordered(self, name: str, operator: str, value: object) -> Filter:
+        """Return the filter of a comparison by one of ``ORDERS``."""
+        read = self.documents.value(name, value)
+        if operator in (">", "<") and self.holds_lists(name):
+            # Of two elements one may be in the range, and the other be the value that is excluded.
+            wish = f"'{operator}=' for the list {name!r}"
+            raise error(OptionError, "filter", wish, repr(operator))
+        return reduce(and_, [Filter(**{name: one}) for one in ORDERS[operator](read)])
+
+
+def _opened(
     path: str | Path | None,
-    attributes: Mapping[str, AttributeType | str] | None,
+    attributes: Mapping[str, AttributeType] | None,
+    always: dict[str, AttributeType],
     *,
     keep_vectors: bool,
-    always: Mapping[str, AttributeType] | None = None,
 ) -> DocumentIndex:
-    """Return the given index, or what a folder holds, or an empty index.
-
-    ``always`` are attributes that an adapter declares itself.
-
-    Raises
-    ------
-    OptionError
-        A path or attributes beside a given index; attributes other than those of the folder.
-    DTypeError
-        Another kind of index, or a type of an attribute that no filter reads.
-    """
-    if documents is not None:
-        if not isinstance(documents, DocumentIndex):
-            raise error(DTypeError, "documents", "a DocumentIndex", type(documents).__name__)
-        for name, value in (("path", path), ("attributes", attributes)):
-            if value is not None:
-                raise error(OptionError, name, "None beside documents=", repr(value))
-        return documents
-    kinds = read_types({**(always or {}), **(attributes or {})})
-    made = DocumentIndex(attributes=kinds, keep_vectors=keep_vectors)
-    try:
-        found = made if path is None else DocumentIndex.open(path)
-    except IndexNotFoundError:
-        found = made
+    """Return what a folder holds, or an empty index; refuse attributes other than the folder's."""
+    found = made = DocumentIndex(
+        attributes={**always, **(attributes or {})}, keep_vectors=keep_vectors
+    )
+    if path is not None:
+        try:
+            found = DocumentIndex.open(path)
+        except IndexNotFoundError:
+            return made
     if attributes is not None and type_names(found) != type_names(made):
         wish = f"those of the saved documents ({type_names(found)}), or none"
         raise error(OptionError, "attributes", wish, type_names(made))
     return found
 
 
-def saved(documents: DocumentIndex, path: str | Path | None, changed: T_) -> T_:
-    """Save the documents if there is a folder and something changed; return what changed."""
-    if path is not None and changed:
-        documents.save(path)
-    return changed
-
-
 def type_names(documents: DocumentIndex) -> dict[str, str]:
     """Return the types of the declared fields, as ``attributes`` takes them."""
-    return {name: _name_of(kind) for name, kind in documents.attributes.items()}
-
-
-def read_types(attributes: Mapping[str, AttributeType | str]) -> dict[str, AttributeType]:
-    """Return the types of attributes, of which some may be names."""
-    return {name: _read_type(kind) for name, kind in attributes.items()}
-
-
-def _read_type(kind: AttributeType | str) -> Any:
-    if not isinstance(kind, str):
-        return kind
-    if kind.startswith("list["):
-        return list[_read_type(kind[5:-1])]  # type: ignore[misc]
-    try:
-        return _TYPES.get(kind) or pa.type_for_alias(kind)
-    except ValueError:
-        return kind  # no type, which the index of documents refuses by the attribute's name
-
-
-def _name_of(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list[{_name_of(kind.value_type)}]"
-    return _NAMES.get(kind, str(kind))
+    return {name: type_name(kind) for name, kind in documents.attributes.items()}

@@ -8,7 +8,8 @@ for ``ttl_minutes`` from then.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -16,8 +17,9 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from hyrecall import Between, recipes
 from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.extras import check_page
 from hyrecall.adapters.memories import ALL
-from hyrecall.base.arguments import as_int, number
+from hyrecall.base.arguments import number
 from hyrecall.errors import (
     DTypeError,
     KeyConflictError,
@@ -30,52 +32,33 @@ from hyrecall.memory import EVERYONE, Episode, EpisodeMatch, MemorySync, Partiti
 from hyrecall.memory.data.types import check_id
 from hyrecall.recipe import Fill, Recipe
 
-# ---- Filters on JSON values, as frameworks write them: ``{"kind": "note", "year":
-# {"$gte": 2024}}``
+# ---- Filters on JSON values, as frameworks write them: {"kind": "note", "year": {"$gte": 2024}}
 # A store narrows its search with what an index can compare (:func:`narrowing`), which may let too
 # much through, and then checks each value that was found (:func:`passes`).
 
 JsonFilter: TypeAlias = Mapping[str, Any]
 
 _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+    "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le,
+}  # fmt: skip
 _OPERATORS: Final = ("$eq", "$ne", *_ORDER)
 
 
 def check_filter(wish: object, name: str = "filter") -> None:
-    """Check the form of a filter.
-
-    Parameters
-    ----------
-    wish : mapping of str to object
-    name : str
-        Of the argument, for errors.
-
-    Raises
-    ------
-    DTypeError
-        Not a mapping with names as keys; or a bound that is no number and no string.
-    OptionError
-        An unknown operator, or operators beside names.
-    """
+    """Refuse what is no filter: no mapping of names, or an operator that no value can answer."""
     if not isinstance(wish, Mapping) or not all(isinstance(key, str) for key in wish):
         raise error(DTypeError, name, "a mapping with names as keys", type(wish).__name__)
     for key, value in wish.items():
         place = f"{name}[{key!r}]"
         if key.startswith("$"):
             raise error(OptionError, place, "the name of a field", "an operator without a field")
-        if isinstance(value, Mapping):
-            _check_object(value, place)
+        if isinstance(value, Mapping) and not _has_operators(value):
+            check_filter(value, place)
+        elif isinstance(value, Mapping):
+            _check_operators(value, place)
 
 
-def _check_object(value: Mapping[Any, Any], place: str) -> None:
-    if not _has_operators(value):
-        check_filter(value, place)
-        return
+def _check_operators(value: Mapping[Any, Any], place: str) -> None:
     for key, bound in value.items():
         if key not in _OPERATORS:
             raise error(OptionError, place, f"operators ({', '.join(_OPERATORS)})", repr(key))
@@ -85,65 +68,30 @@ def _check_object(value: Mapping[Any, Any], place: str) -> None:
 
 
 def narrowing(wish: JsonFilter, path: str) -> dict[str, Any]:
-    """Return what an index can ask of metadata: every value that passes the filter passes this.
-
-    Parameters
-    ----------
-    wish : mapping
-        A checked filter.
-    path : str
-        Key of the metadata under which the values lie.
-
-    Returns
-    -------
-    dict
-        For ``metadata=`` of :meth:`hyrecall.memory.MemorySync.search`.
-
-    Examples
-    --------
-    >>> narrowing({"kind": "note", "year": {"$gte": 2024}, "tags": ["a"]}, "value")
-    {'value.kind': 'note', 'value.year': (2024, None)}
-    """
-    return dict(_narrow(wish, path))
-
-
-def _narrow(wish: JsonFilter, path: str) -> Iterator[tuple[str, Any]]:
+    """Return what the index can ask of values that lie under a path: all that pass pass this."""
+    found: dict[str, Any] = {}
     for key, value in wish.items():
         place = f"{path}.{key}"
-        if isinstance(value, Mapping):
-            if not _has_operators(value):
-                yield from _narrow(value, place)
-                continue
+        if not isinstance(value, Mapping):
+            found |= {place: value} if _is_scalar(value) else {}
+        elif not _has_operators(value):
+            found |= narrowing(value, place)
+        elif _is_scalar(value.get("$eq")):
+            found[place] = value["$eq"]
+        else:
             low = next((value[one] for one in ("$gt", "$gte") if one in value), None)
             high = next((value[one] for one in ("$lt", "$lte") if one in value), None)
             kinds = {_order_kind(one) for one in (low, high) if one is not None}
-            if _is_scalar(value.get("$eq")):
-                yield place, value["$eq"]
-            elif len(kinds) == 1:  # a number and a string have no value between them
-                yield place, Between(low, high)
-        elif _is_scalar(value):
-            yield place, value
+            if len(kinds) == 1:  # a number and a string have no value between them
+                found[place] = Between(low, high)
+    return found
 
 
 def passes(value: object, wish: object) -> bool:
-    """Return whether a JSON value is what a filter asks for.
+    """Return whether a JSON value is what a checked filter, or one of its values, asks for.
 
-    Parameters
-    ----------
-    value : object
-    wish : object
-        A checked filter, or one of its values: an object asks for its own fields, with or without
-        others beside them; a list asks for a list of the same length; a missing field is null.
-
-    Returns
-    -------
-    bool
-        JSON's values compare: true is not 1, and a string that looks like a number is none.
-
-    Examples
-    --------
-    >>> passes({"kind": "note", "at": {"year": 2024}}, {"at": {"year": {"$lt": 2025}}})
-    True
+    An object asks for its own fields, with or without others beside them; a list asks for a list of
+    the same length; a missing field is null. True is not 1, and "1" is no number.
     """
     if isinstance(wish, Mapping):
         if _has_operators(wish):
@@ -200,37 +148,21 @@ def _order_kind(value: object) -> type | None:
 
 Namespace = tuple[str, ...]
 
-_KIND = "namespace"
-_MOST_BYTES = 511  # of a user, less the period before the name of a prefix
+_NAMESPACE: Final = "namespace"  # the kind of what is listed
+_MOST_BYTES: Final = 511  # of a user, less the period before the name of a prefix
 
 
-class _User(TypedDict):
-    user_id: str
+class _Owner(TypedDict):
     org: str | None
     workspace: str | None
 
 
+class _User(_Owner):
+    user_id: str
+
+
 def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
-    """Return the user that a namespace is.
-
-    Parameters
-    ----------
-    namespace : sequence of str
-    name : str
-        Of the argument, for errors.
-
-    Raises
-    ------
-    DTypeError
-        Not a sequence of str.
-    OptionError
-        A label that is empty, or has a period or a NUL.
-
-    Examples
-    --------
-    >>> user_of(("users", "ann"))
-    'users.ann'
-    """
+    """Return the user that a namespace is; refuse labels that are none."""
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
         raise error(DTypeError, name, "a tuple of labels", repr(namespace))
     for label in namespace:
@@ -242,22 +174,47 @@ def user_of(namespace: Sequence[str], name: str = "namespace") -> str:
     return ".".join(namespace)
 
 
-@dataclass(frozen=True)
-class Namespaces:
-    """The namespaces of a store that lie in a scope, in one org and workspace.
+# ---- Items: JSON values under keys in namespaces
 
-    Attributes
-    ----------
-    memory : MemorySync
-    scope : tuple of str or EVERYONE
-        The first labels of every namespace.
-    org, workspace : str or None
+_Found: TypeAlias = tuple[Episode, float | None]
+
+KIND: Final = "item"
+_TRIES: Final = 5  # of a put, while others put and delete the same key
+_MOST_MINUTES: Final = 1_000_000_000.0  # about 1,900 years: a later time may be no date
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item as it was read; its score is None where no query was asked.
+
+    The score is the cosine where vectors rank alone, the BM25 score where words do, else that of
+    the recipe. ``updated_at`` is when the key was last put.
+    """
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    score: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """The items of the namespaces that begin with the labels of a scope, in one org and workspace.
+
+    ``embed_query`` returns the vector of a query, or None if it cannot: words alone then rank.
     """
 
     memory: MemorySync
     scope: Namespace | Enum
     org: str | None = None
     workspace: str | None = None
+    recipe: Recipe = recipes.default
+    alpha: float | None = None
+    embed_query: Callable[[str], Sequence[float] | None] | None = None
+    erase: bool = False
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def __post_init__(self) -> None:
         """Check the store and the scope."""
@@ -290,94 +247,26 @@ class Namespaces:
         """Return whose the items of a namespace are, as options of a call."""
         return {"user_id": user_of(namespace), "org": self.org, "workspace": self.workspace}
 
-    def partition(self, namespace: Namespace) -> Partition:
-        """Return where the items of a namespace are, for a search of several."""
-        return Partition(user_of(namespace), org=self.org, workspace=self.workspace)
-
     def add(self, namespace: Namespace) -> None:
         """List a namespace under each of its prefixes, unless it is listed."""
         user = user_of(namespace)
-        if self.memory.get(user, user_id=".", org=self.org, workspace=self.workspace) is not None:
+        owner: _Owner = {"org": self.org, "workspace": self.workspace}
+        if self.memory.get(user, user_id=".", **owner) is not None:
             return
         listed = (
-            Episode(
-                id=user,
-                user_id=f".{'.'.join(namespace[:depth])}",
-                org=self.org,
-                workspace=self.workspace,
-                kind=_KIND,
-            )
+            Episode(id=user, user_id=f".{'.'.join(namespace[:depth])}", kind=_NAMESPACE, **owner)
             for depth in range(len(namespace) + 1)
         )
-        try:
+        with suppress(KeyConflictError):  # all or none are written: another thread was faster
             self.memory.remember_batch(listed)
-        except KeyConflictError:  # all or none are written: another thread has listed it meanwhile
-            return
 
     def under(self, prefix: Namespace) -> list[Namespace]:
         """Return the namespaces that begin with a prefix, and that something was ever put into."""
         user = f".{user_of(prefix, 'namespace_prefix')}"
         listed = self.memory.list(
-            user_id=user, org=self.org, workspace=self.workspace, kind=_KIND, limit=ALL
+            user_id=user, org=self.org, workspace=self.workspace, kind=_NAMESPACE, limit=ALL
         )
         return sorted(tuple(one.id.split(".")) for one in listed)
-
-
-# ---- JSON values under keys in namespaces of a store, with a time to live, found by
-# query or filter
-
-_Found: TypeAlias = tuple[Episode, float | None]
-
-KIND: Final = "item"
-_TRIES: Final = 5  # of a put, while others put and delete the same key
-_MOST_MINUTES: Final = 1_000_000_000.0  # about 1,900 years: a later time may be no date
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item as it was read.
-
-    Attributes
-    ----------
-    namespace : tuple of str
-    key : str
-    value : dict
-    created_at, updated_at : datetime
-        In UTC: when the key was first put, and when it was last put.
-    score : float or None
-        The cosine where vectors rank alone, the BM25 score where words do, else the score of the
-        recipe; None where no query was asked.
-    """
-
-    namespace: Namespace
-    key: str
-    value: dict[str, Any]
-    created_at: datetime
-    updated_at: datetime
-    score: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Items(Namespaces):
-    """The items of the namespaces in a scope.
-
-    Attributes
-    ----------
-    memory, scope, org, workspace
-        As of :class:`hyrecall.adapters.items.Namespaces`.
-    recipe : Recipe
-    alpha : float or None
-    embed_query : callable or None
-        Returns the vector of a query, or None if it cannot: words alone then rank.
-    erase : bool
-    clock : callable
-    """
-
-    recipe: Recipe = recipes.default
-    alpha: float | None = None
-    embed_query: Callable[[str], Sequence[float] | None] | None = None
-    erase: bool = False
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def check_ttl(self, ttl: object) -> None:
         """Refuse an invalid time to live; an item with one could not be read again."""
@@ -433,15 +322,9 @@ class Items(Namespaces):
             self.memory.forget(key, erase=self.erase, **user)
 
     def search(
-        self,
-        prefix: Namespace,
-        *,
-        query: str | None,
-        filter: JsonFilter | None,  # noqa: A002
-        limit: int,
-        offset: int,
-        renew: bool,
-    ) -> list[Item]:
+        self, prefix: Namespace, *, query: str | None, filter: JsonFilter | None,  # noqa: A002
+        limit: int, offset: int, renew: bool,
+    ) -> list[Item]:  # fmt: skip
         """Return the items under a prefix, best first; without a query, newest first."""
         check_page(limit, offset)
         check_filter(filter or {})
@@ -477,10 +360,8 @@ class Items(Namespaces):
         if "ttl_minutes" not in episode.metadata:
             return
         user = self.user(_namespace(episode))
-        try:  # changes the time alone: another value may have been put meanwhile
+        with suppress(NotFoundError):  # changes the time alone: another value may have been put
             self.memory.update(episode.id, occurred_at=now, **user)
-        except NotFoundError:
-            return
 
     def _found(
         self, namespaces: list[Namespace], query: str, wish: JsonFilter, wanted: int, now: datetime
@@ -492,7 +373,7 @@ class Items(Namespaces):
         elif self.embed_query is not None and (vector := self.embed_query(query)) is None:
             warn_if_degraded(["embed_query gave no vector, words alone rank"])
             alpha = 0.0
-        partitions = [self.partition(one) for one in namespaces]
+        partitions = [Partition(**self.user(one)) for one in namespaces]
         narrowed = narrowing(wish, "value") or None
 
         def read(n: int) -> list[_Found]:
@@ -520,14 +401,6 @@ class Items(Namespaces):
         parts = {0.0: match.bm25_score, 1.0: match.vector_score}
         alone = None if self.alpha is None else parts.get(self.alpha)
         return match.score if alone is None else alone
-
-
-def check_page(limit: object, offset: object) -> None:
-    """Refuse a limit or an offset that is not an int of at least 0."""
-    for name, value in (("limit", limit), ("offset", offset)):
-        count = as_int(value)
-        if count is None or count < 0:
-            raise error(OptionError, name, "an int >= 0", repr(value))
 
 
 def _enough(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-import pyarrow as pa
-
-from hyrecall.adapters.degraded import warn_if_degraded
+from hyrecall.adapters.documents import Collection, DocumentIndex, FoundDocument
 from hyrecall.adapters.documents import Document as Row
-from hyrecall.adapters.documents import DocumentIndex, FoundDocument, open_documents
-from hyrecall.adapters.extras import check_arms, needs_extra, text_of
+from hyrecall.adapters.extras import check_arms, column_types, needs_extra, search, text_of
 from hyrecall.ask.filter_json import filter_from_json
-from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import as_int, check_keywords, one_of
 from hyrecall.errors import DTypeError, OptionError, ScopeError, ShapeError, error
 from hyrecall.hits.hits import Hit
@@ -46,13 +42,6 @@ def refuse(options: Mapping[str, Any], **reasons: str) -> None:
             raise error(OptionError, name, f"none ({reason})", repr(options[name]))
 
 
-def column_types(index: Index, names: Sequence[str]) -> dict[str, pa.DataType]:
-    """Return the types of columns of an index; refuse names that it does not have."""
-    scope = Scope([]) if index.schema.cell_columns else None
-    kinds = index.get([], scope=scope, columns=names).schema
-    return {name: kinds.field(name).type for name in names}
-
-
 def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
     """Return a filter, or None; a dict has the form of the service's JSON, an empty one is none."""
     if not isinstance(asked, dict):
@@ -61,7 +50,8 @@ def read_filter(index: Index | DocumentIndex, asked: Any) -> Any:
         return None
     if isinstance(index, DocumentIndex):
         return filter_from_json(asked, index.attributes, "filter")
-    return filter_from_json(asked, column_types(index, index.schema.attributes or ()), "filter")
+    kinds = column_types(index, index.schema.attributes or ())
+    return filter_from_json(asked, {one.name: one.type for one in kinds}, "filter")
 
 
 def texts_of(documents: list[Document], batch_size: int | None) -> Iterator[list[str]]:
@@ -112,8 +102,7 @@ def of_hit(hit: Hit, columns: Sequence[str], index: Index) -> Document:
     return Document(id=str(hit.key), page_content=text_of(hit, index), metadata=metadata)
 
 
-# ---- LangChain: a retriever over an index, with a scope ----
-
+# ---- LangChain's retriever over an index, with a scope ----
 
 _OWN: Final = {
     "text": "the query is the text", "vector": "embeddings= makes it", "limit": "k is the limit",
@@ -198,7 +187,7 @@ class HyrecallRetriever(BaseRetriever):
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
         vector = await self.embeddings.aembed_query(query) if self.embeddings else None
-        return await asyncio.to_thread(partial(self._recall, query, vector, **options))
+        return await to_thread(partial(self._recall, query, vector, **options))
 
     def _recall(
         self, query: str, vector: list[float] | None, /, *, k: int | None = None, **options: Any
@@ -209,17 +198,12 @@ class HyrecallRetriever(BaseRetriever):
         asked |= {"text": query, "vector": vector, "limit": self.k if k is None else k}
         if isinstance(self.index, DocumentIndex):
             return [with_scores(one) for one in self.index.recall(**asked)]
-        schema = self.index.schema
-        if not schema.text_arms:
-            asked["text"] = None
-        columns = (*(schema.attributes or ()), *self.columns)
-        hits = self.index.recall_one(**asked, columns=columns)
-        warn_if_degraded(hits.trace.degraded)
+        columns = (*(self.index.schema.attributes or ()), *self.columns)
+        hits = search(self.index, asked.pop("text"), asked.pop("vector"), **asked, columns=columns)
         return [of_hit(hit, columns, self.index) for hit in hits]
 
 
-# ---- LangChain: a retriever over an index, and a vector store, each with a scope ----
-
+# ---- LangChain's vector store: documents of one cell ----
 
 Mode: TypeAlias = Literal["vector", "hybrid", "text"]
 
@@ -235,38 +219,22 @@ class HyrecallVectorStore(VectorStore):
     embedding : Embeddings
     cell : str or tuple of str
         Where documents are written to and deleted from: the user or tenant.
-    scope : cell or Scope, optional
-        What reads see; default: the cell.
-    documents : DocumentIndex, optional
-        Several stores may share one, each with its own cell; default: a new one.
-    attributes : mapping of str to type, optional
-        Of the new one: the fields of the metadata to filter by, as ``{"year": int}``.
+    scope, documents, attributes
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too.
     mode : {"vector", "hybrid", "text"}, default "vector"
         How texts are searched: by cosine, by cosine and BM25, or by BM25 alone.
-
-    Raises
-    ------
-    ScopeError
-        A cell or scope that the documents cannot have.
     """
 
     def __init__(
-        self,
-        embedding: Embeddings,
-        *,
-        cell: str | tuple[str, ...],
-        scope: object = None,
-        documents: DocumentIndex | None = None,
-        attributes: dict[str, Any] | None = None,
+        self, embedding: Embeddings, *, cell: str | tuple[str, ...], scope: object = None,
+        documents: DocumentIndex | None = None, attributes: dict[str, Any] | None = None,
         mode: Mode = "vector",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make a store over new documents, or over those of other stores."""
         one_of("mode", mode, get_args(Mode))
         self.embedding, self.mode = embedding, mode
-        self.documents = open_documents(documents, None, attributes, keep_vectors=False)
-        self.cell = self.documents.cell(cell)
-        self.scope = self.cell if scope is None else scope
-        self.documents.count(scope=self.scope)
+        opened = Collection(cell, scope=scope, attributes=attributes, documents=documents)
+        self.documents, self.cell, self.scope = opened.documents, opened.cell, opened.scope
 
     @property
     def embeddings(self) -> Embeddings:
@@ -275,11 +243,8 @@ class HyrecallVectorStore(VectorStore):
 
     @classmethod
     def from_texts(
-        cls,
-        texts: list[str], embedding: Embeddings,
-        metadatas: list[dict[str, Any]] | None = None,
-        *,
-        ids: list[str] | None = None, **kwargs: Any,
+        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None,
+        *, ids: list[str] | None = None, **kwargs: Any,
     ) -> HyrecallVectorStore:  # fmt: skip
         """Make a store of texts; ``cell=`` and the other options are those of the class."""
         made = cls(embedding, **kwargs)
@@ -320,7 +285,7 @@ class HyrecallVectorStore(VectorStore):
         batches = texts_of(documents, kwargs.pop("batch_size", None))
         vectors = [one for some in batches for one in await self.embedding.aembed_documents(some)]
         rows = rows_of(documents, ids, vectors)
-        return await asyncio.to_thread(self.documents.write, rows, cell=self.cell, **kwargs)
+        return await to_thread(self.documents.write, rows, cell=self.cell, **kwargs)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete documents of the cell by id or ``filter=``; all of them by ``everything=True``."""
@@ -345,7 +310,7 @@ class HyrecallVectorStore(VectorStore):
         """Search as :meth:`similarity_search_with_score` does, off the event loop."""
         is_text = self._mode(kwargs) == "text"
         vector = None if is_text else await self.embedding.aembed_query(query)
-        return await asyncio.to_thread(self._search, query, vector, k, **kwargs)
+        return await to_thread(self._search, query, vector, k, **kwargs)
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the best documents, as :meth:`similarity_search_with_score`."""
@@ -384,7 +349,7 @@ class HyrecallVectorStore(VectorStore):
         """Search as :meth:`max_marginal_relevance_search` does, off the event loop."""
         vector = await self.embedding.aembed_query(query)
         search = self.max_marginal_relevance_search_by_vector
-        return await asyncio.to_thread(search, vector, k, fetch_k, lambda_mult, **kwargs)
+        return await to_thread(search, vector, k, fetch_k, lambda_mult, **kwargs)
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any

@@ -1,8 +1,8 @@
 """LangGraph's long-term memory over a durable store: ``HyrecallStore``, a ``BaseStore``.
 
-A namespace is a user of the store, and so a cell (:mod:`hyrecall.adapters.items`); a key is
-the id of a memory (:mod:`hyrecall.adapters.items`). The indexed fields of a value are its text,
-which a query searches by words and by vectors.
+A namespace is a user of the store, and so a cell; a key is the id of a memory
+(:mod:`hyrecall.adapters.items`). The indexed fields of a value are its text, which a query searches
+by words and by vectors.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from hyrecall import recipes
 from hyrecall.adapters.documents import check_json
-from hyrecall.adapters.extras import needs_extra
-from hyrecall.adapters.items import Item, Items, Namespace, check_filter, check_page
+from hyrecall.adapters.extras import awaiting, check_page, needs_extra
+from hyrecall.adapters.items import Item, Items, Namespace, check_filter
 from hyrecall.adapters.memories import OwnsStore
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.embed import AUTO, Guard, NoVectors, from_async
@@ -56,39 +56,8 @@ class _Embedder:
         return np.asarray(self._embed(list(texts)), np.float32)
 
 
-class QueryVectors:
-    """Embeds a query; returns None if the function fails or takes too long."""
-
-    def __init__(self, embed_query: EmbedQuery) -> None:
-        """Hold the function; nothing is called yet."""
-        each = _Embedder(lambda texts: [embed_query(text) for text in texts], "embed_query")
-        self._guard = Guard(each)
-
-    def __call__(self, query: str) -> Sequence[float] | None:
-        """Return the vector of a query."""
-        found = self._guard.embed([query], budget=QUERY_TIMEOUT, waits=True)
-        return None if isinstance(found, NoVectors) else list(found[0])
-
-    def close(self) -> None:
-        """Refuse further calls."""
-        self._guard.close()
-
-
 def read_embedder(config: Mapping[str, Any], embedder: Any) -> tuple[Any, EmbedQuery | None]:
-    """Return what embeds items, and what embeds queries if that is another function.
-
-    Parameters
-    ----------
-    config : mapping
-        The ``embed`` and ``dims`` of an ``IndexConfig``.
-    embedder : object
-        What was given beside it, for a configuration without ``embed``.
-
-    Raises
-    ------
-    OptionError
-        ``dims`` without ``embed``, or both ``embed`` and an embedder.
-    """
+    """Return what embeds items, and what embeds queries if a configuration has another function."""
     if "embed" not in config:
         if "dims" in config:
             raise error(OptionError, "index", "embed beside dims", "dims alone")
@@ -162,25 +131,21 @@ class HyrecallStore(OwnsStore, base.BaseStore):
     supports_ttl = True
 
     def __init__(
-        self,
-        memory: MemorySync,
-        *,
-        scope: Namespace | Enum,
-        org: str | None = None,
-        workspace: str | None = None,
-        fields: Sequence[str] = ("$",),
-        embed_query: EmbedQuery | None = None,
-        recipe: Recipe = recipes.default,
-        alpha: float | None = None,
-        ttl: base.TTLConfig | None = None,
-        erase: bool = False,
+        self, memory: MemorySync, *, scope: Namespace | Enum, org: str | None = None,
+        workspace: str | None = None, fields: Sequence[str] = ("$",),
+        embed_query: EmbedQuery | None = None, recipe: Recipe = recipes.default,
+        alpha: float | None = None, ttl: base.TTLConfig | None = None, erase: bool = False,
         clock: Callable[[], datetime] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Check the options."""
-        self._queries = None if embed_query is None else QueryVectors(embed_query)
+        self._queries: Guard | None = None
+        if embed_query is not None:
+            each = embed_query
+            self._queries = Guard(_Embedder(lambda texts: [each(one) for one in texts], "queries"))
         self._items = Items(
             memory=memory, scope=scope, org=org, workspace=workspace, recipe=recipe, alpha=alpha,
-            embed_query=self._queries, erase=erase, clock=clock or (lambda: datetime.now(UTC)),
+            embed_query=None if embed_query is None else self._query_vector, erase=erase,
+            clock=clock or (lambda: datetime.now(UTC)),
         )  # fmt: skip
         self._fields = _paths("fields", fields)
         self.ttl_config = _checked_ttl(ttl)
@@ -188,19 +153,12 @@ class HyrecallStore(OwnsStore, base.BaseStore):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        scope: Namespace | Enum,
-        index: base.IndexConfig | None = None,
-        embedder: Any = AUTO,
-        recipe: Recipe = recipes.default,
-        alpha: float | None = None,
-        ttl: base.TTLConfig | None = None,
-        erase: bool = False,
-        org: str | None = None,
+        cls, path: str | os.PathLike[str], *, scope: Namespace | Enum,
+        index: base.IndexConfig | None = None, embedder: Any = AUTO,
+        recipe: Recipe = recipes.default, alpha: float | None = None,
+        ttl: base.TTLConfig | None = None, erase: bool = False, org: str | None = None,
         workspace: str | None = None,
-    ) -> HyrecallStore:
+    ) -> HyrecallStore:  # fmt: skip
         """Open a store, which :meth:`close` closes; it is made if there is none.
 
         Parameters
@@ -214,10 +172,6 @@ class HyrecallStore(OwnsStore, base.BaseStore):
             length ``dims``.
         embedder : Embedder or Off or str or None, optional
             As of :meth:`hyrecall.memory.MemorySync.open`.
-
-        Returns
-        -------
-        HyrecallStore
 
         Raises
         ------
@@ -248,27 +202,16 @@ class HyrecallStore(OwnsStore, base.BaseStore):
         super().close()
 
     def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
-        """Run operations: those that read, and then those that write.
+        """Run operations, those that read first; return the reply to each.
 
-        Parameters
-        ----------
-        ops : iterable of GetOp, SearchOp, ListNamespacesOp or PutOp
-
-        Returns
-        -------
-        list
-            The reply to each: an item or None, items, namespaces; None to one that writes.
+        Nothing is written if one is refused. Each put is a transaction; of several with one key the
+        last one counts.
 
         Raises
         ------
-        ScopeError
-            A namespace outside the scope; nothing has been written then.
-        OptionError, DTypeError
-            An operation, namespace, key, filter, time to live or value that is not allowed.
-
-        Notes
-        -----
-        Each put is a transaction; of several with one key the last one counts.
+        ScopeError, OptionError, DTypeError
+            A namespace outside the scope; an operation, namespace, key, filter, time to live or
+            value that is not allowed.
         """
         asked = list(ops)
         for op in asked:
@@ -279,29 +222,15 @@ class HyrecallStore(OwnsStore, base.BaseStore):
             self._write(put)
         return replies
 
-    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
-        """Run operations as :meth:`batch` does, on a thread.
-
-        Parameters
-        ----------
-        ops : iterable of GetOp, SearchOp, ListNamespacesOp or PutOp
-
-        Returns
-        -------
-        list
-            As of :meth:`batch`.
-        """
-        return await asyncio.to_thread(self.batch, list(ops))
+    abatch = awaiting(batch)
 
     def sweep_ttl(self) -> int:
-        """Delete the expired items of the scope.
-
-        Returns
-        -------
-        int
-            How many were deleted.
-        """
+        """Delete the expired items of the scope; return how many there were."""
         return self._items.sweep()
+
+    def _query_vector(self, query: str) -> Sequence[float] | None:
+        found = self._queries.embed([query], budget=QUERY_TIMEOUT, waits=True)  # type: ignore[union-attr]
+        return None if isinstance(found, NoVectors) else list(found[0])
 
     def _check(self, op: base.Op) -> None:
         if isinstance(op, base.SearchOp):

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
 from asyncio import to_thread
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import pyarrow as pa
-
-from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.documents import (
+    ORDERS,
     AttributeType,
+    Collection,
     Document,
     DocumentIndex,
-    is_list,
-    open_documents,
-    read_cell,
-    saved,
+    all_of,
 )
-from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
+from hyrecall.adapters.extras import (
+    at_least_1,
+    awaiting,
+    check_arms,
+    check_index,
+    check_limit,
+    column_types,
+    needs_extra,
+    search,
+    text_of,
+)
 from hyrecall.adapters.memories import Store, UserMemories
 from hyrecall.ask.filter_json import FilterLike
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf
+from hyrecall.ask.filters import AllOf, Between, Filter, IsNull
 from hyrecall.ask.scope import Scope
 from hyrecall.ask.scoring import RRF, Fusion
-from hyrecall.base.arguments import as_int
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import OptionError, error
 from hyrecall.hits.hits import Hit
 from hyrecall.index import Index
 from hyrecall.stages.choice import MMR
@@ -98,11 +102,9 @@ class HyrecallRetriever(BaseRetriever):
         verbose: bool = False,
     ) -> None:  # fmt: skip
         """Check the index and the scope."""
-        if not isinstance(index, Index):
-            raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
-        check_arms(index, "embed_model", embed_model)
+        check_arms(check_index(index), "embed_model", embed_model)
         index.count(scope=scope, filter=filter)  # refuses what no recall would take
-        index.get([], scope=Scope([]) if index.schema.cell_columns else None, columns=columns)
+        column_types(index, columns)
         check_limit(limit, depth, index)
         super().__init__(callback_manager=callback_manager, verbose=verbose)
         self._index, self._embed_model, self._columns = index, embed_model, columns
@@ -121,14 +123,12 @@ class HyrecallRetriever(BaseRetriever):
         vector, model = query_bundle.embedding, self._embed_model
         if vector is None and model is not None:
             vector = await model.aget_agg_embedding_from_queries(query_bundle.embedding_strs)
-        return await asyncio.to_thread(self._recall, query_bundle.query_str, vector)
+        return await to_thread(self._recall, query_bundle.query_str, vector)
 
     def _recall(self, text: str, vector: list[float] | None) -> list[NodeWithScore]:
-        words = text if text and self._index.schema.text_arms else None
-        if words is None and vector is None:
+        if not text and vector is None:
             return []  # a query without words finds nothing
-        hits = self._index.recall_one(text=words, vector=vector, **self._options)
-        warn_if_degraded(hits.trace.degraded)
+        hits = search(self._index, text or None, vector, **self._options)
         return [NodeWithScore(node=self._node(hit), score=hit.score) for hit in hits]
 
     def _node(self, hit: Hit) -> TextNode:
@@ -203,20 +203,11 @@ def _text(message: ChatMessage) -> str:
 
 # ---- LlamaIndex's metadata filters as filters of an index: declared fields only, AND, OR and NOT
 
-_ORDERS: Final = {
-    FilterOperator.GT: lambda value: Between(value, None),
-    FilterOperator.GTE: lambda value: Between(value, None),
-    FilterOperator.LT: lambda value: Between(None, value),
-    FilterOperator.LTE: lambda value: Between(None, value),
-}
-_STRICT: Final = (FilterOperator.GT, FilterOperator.LT)
+_LISTS: Final = (FilterOperator.IN, FilterOperator.NIN, FilterOperator.ANY, FilterOperator.ALL)
 _OF_LISTS: Final = (FilterOperator.CONTAINS, FilterOperator.ANY, FilterOperator.ALL)
-
-
-def all_of(*filters: Filter | None) -> Filter | None:
-    """Return a filter that passes what passes each; None for none."""
-    given = [one for one in filters if one is not None]
-    return reduce(and_, given) if given else None
+_ANY_OF: Final = (
+    *(FilterOperator.EQ, FilterOperator.IN), *(FilterOperator.CONTAINS, FilterOperator.ANY),
+)  # fmt: skip
 
 
 def one_of(name: str, ids: list[str] | None) -> Filter | None:
@@ -224,76 +215,56 @@ def one_of(name: str, ids: list[str] | None) -> Filter | None:
     return None if ids is None else Filter(**{name: ids})
 
 
-def filter_of(given: MetadataFilters | None, documents: DocumentIndex) -> Filter | None:
-    """Return the filter that LlamaIndex's filters mean; None for none.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        An undeclared field, a value of another type, or an operator that no index answers.
-    """
-    if given is None or not given.filters:
-        return None
+def filter_of(given: MetadataFilters | None, collection: Collection) -> Filter | None:
+    """Return the filter that LlamaIndex's filters mean; None for none."""
     parts = [
-        filter_of(one, documents) if isinstance(one, MetadataFilters) else _read(one, documents)
-        for one in given.filters
+        filter_of(one, collection) if isinstance(one, MetadataFilters) else _read(one, collection)
+        for one in (given.filters if given is not None else ())
     ]
     known = [one for one in parts if one is not None]
-    if not known:
+    if given is None or not known:
         return None
     if given.condition == FilterCondition.NOT:  # none of them holds
         return ~reduce(or_, known)
     return reduce(or_ if given.condition == FilterCondition.OR else and_, known)
 
 
-def _read(given: MetadataFilter, documents: DocumentIndex) -> Filter:
-    name, operator = given.key, FilterOperator(given.operator)
-    holds_lists = is_list(documents.attributes.get(name, pa.string()))
+def _read(given: MetadataFilter, collection: Collection) -> Filter:
+    name, operator, value = given.key, FilterOperator(given.operator), given.value
     if operator == FilterOperator.IS_EMPTY:
-        documents.value(name, None)  # refuses a field that is not declared
-        some = Between(None, None) if holds_lists else NoneOf("")
-        is_text = str(documents.attributes.get(name, "string")).endswith("string")
-        empty = Filter(**{name: IsNull()})
-        return empty | ~Filter(**{name: some}) if holds_lists or is_text else empty
-    if operator in _OF_LISTS and not holds_lists:
+        return _is_empty(name, collection)
+    if operator in _OF_LISTS and not collection.holds_lists(name):
         wish = f"a field that is declared as a list, for {operator.value!r}"
         raise error(OptionError, "filter", wish, repr(name), "mode='text_search' searches texts")
-    if holds_lists and operator in _STRICT:
-        # Of two elements one may be in the range, and the other be the value that is excluded.
-        wish = f"'{operator.value}=' for the list {name!r}"
-        raise error(OptionError, "filter", wish, repr(operator.value))
-    values = given.value if isinstance(given.value, list) else [given.value]
-    read = [documents.value(name, one) for one in values]
-    if operator in (FilterOperator.IN, FilterOperator.ANY):
-        return Filter(**{name: read})
-    if operator == FilterOperator.NIN:
-        return Filter(**{name: NoneOf(*read)})
+    if isinstance(value, list) and operator not in _LISTS:
+        raise error(OptionError, "filter", f"one value for {operator.value!r}", repr(value))
+    values: list[Any] = value if isinstance(value, list) else [value]
+    if operator in _ANY_OF:
+        return collection.equal(name, values)
+    if operator in (FilterOperator.NE, FilterOperator.NIN):
+        return ~collection.equal(name, values)
     if operator == FilterOperator.ALL:
-        return Filter(**{name: AllOf(*read)})
-    if isinstance(given.value, list):
-        raise error(OptionError, "filter", f"one value for {operator.value!r}", repr(given.value))
-    return _compare(name, operator, read[0])
-
-
-def _compare(name: str, operator: FilterOperator, value: Any) -> Filter:
-    nothing = Filter(**{name: []})
-    if operator in (FilterOperator.EQ, FilterOperator.CONTAINS):  # null equals no value, nor null
-        return nothing if value is None else Filter(**{name: value})
-    if operator == FilterOperator.NE:
-        return ~nothing if value is None else Filter(**{name: NoneOf(value)})
-    if operator not in _ORDERS:
+        return Filter(**{name: AllOf(*(collection.documents.value(name, one) for one in values))})
+    if operator.value not in ORDERS:
         wish = "an operator that compares whole values"
         remedy = "mode='text_search' searches texts"
         raise error(OptionError, "filter", wish, repr(operator.value), remedy)
     if value is None:
         raise error(OptionError, "filter", f"a value for {operator.value!r}", "None")
-    # An end of a range is included, so that a strict comparison also excludes its value.
-    found = Filter(**{name: _ORDERS[operator](value)})
-    return found & Filter(**{name: NoneOf(value)}) if operator in _STRICT else found
+    return collection.ordered(name, operator.value, value)
+
+
+def _is_empty(name: str, collection: Collection) -> Filter:
+    """Return the filter of null, and of the text or list that holds nothing."""
+    if collection.holds_lists(name):
+        return Filter(**{name: IsNull()}) | ~Filter(**{name: Between(None, None)})
+    is_text = str(collection.documents.attributes.get(name, "string")).endswith("string")
+    return collection.equal(name, ["", None] if is_text else [None], finds_null=True)
 
 
 # ---- LlamaIndex's queries as recalls, and its nodes as documents of an index and back ----
 
+_NAME: Final = "HyrecallVectorStore"
 _DENSE: Final = (VectorStoreQueryMode.DEFAULT, VectorStoreQueryMode.MMR)
 _LEXICAL: Final = (VectorStoreQueryMode.TEXT_SEARCH, VectorStoreQueryMode.SPARSE)
 _HYBRID: Final = (VectorStoreQueryMode.HYBRID,)
@@ -305,27 +276,11 @@ _READ_BY: Final = {
 }  # fmt: skip
 
 
-def read_depth(depth: object) -> int:
-    """Return the depth of a store's queries."""
-    if (n := as_int(depth)) is None or n < 1:
-        raise error(OptionError, "depth", "an int >= 1", repr(depth))
-    return n
-
-
 def read_query(
-    query: VectorStoreQuery,
-    documents: DocumentIndex,
-    depth: int,
-    mmr_threshold: float | None,
+    query: VectorStoreQuery, collection: Collection, depth: int, mmr_threshold: float | None,
     more: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the options of the recall that a query means, all but its scope.
-
-    Raises
-    ------
-    OptionError
-        A mode or option that an index cannot follow, or a query without what its mode needs.
-    """
+) -> dict[str, Any]:  # fmt: skip
+    """Return the options of the recall that a query means, all but its scope."""
     mode, limit = VectorStoreQueryMode(query.mode), query.similarity_top_k
     _check(query, mode, more)
     if mmr_threshold is not None and mode != VectorStoreQueryMode.MMR:
@@ -342,14 +297,11 @@ def read_query(
     if mode not in (VectorStoreQueryMode.DEFAULT, *_LEXICAL):
         most = max(limit, query.sparse_top_k or 0)
         if most > depth:
-            wish, how = (
-                f"at most {depth} (depth of the store)",
-                f"HyrecallVectorStore(depth={most})",
-            )
+            wish, how = f"at most {depth} (depth of the store)", f"{_NAME}(depth={most})"
             raise error(OptionError, f"query of mode {mode.value!r}", wish, most, how)
     # LlamaIndex's own index passes an empty list where it restricts nothing.
     options["filter"] = all_of(
-        filter_of(query.filters, documents),
+        filter_of(query.filters, collection),
         one_of("id", query.node_ids or None),
         one_of("doc_id", query.doc_ids or None),
     )
@@ -396,8 +348,6 @@ def node_of(document: Document) -> BaseNode:
 
 # ---- LlamaIndex's vector store: nodes of one cell, by vector, by words, by both, or diverse ----
 
-T_ = TypeVar("T_")
-
 
 class HyrecallVectorStore(BasePydanticVectorStore):
     """Keeps LlamaIndex's nodes in one cell, such as a user or a tenant, and finds them there.
@@ -406,30 +356,14 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     ----------
     cell : str or tuple of str
         Where nodes are written. There is no default.
-    scope : str, tuple or Scope, optional
-        What is read; default: the cell. A query may name another one: ``query(..., scope=...)``,
-        or ``as_retriever(vector_store_kwargs={"scope": ...})``.
-    path : path-like, optional
-        A folder: opened if it holds nodes, and saved to after every write. One store writes to it:
-        stores of several cells share ``documents``.
-    attributes : mapping of str to type, optional
-        The fields of the metadata that filters may name, as in
-        :class:`hyrecall.adapters.documents.DocumentIndex`. ``doc_id``, the id of a node's source,
-        is one of them always.
-    documents : DocumentIndex, optional
-        An index to share with stores of other cells, in place of ``path`` and ``attributes``; it
-        needs the attribute ``doc_id``.
+    scope, path, attributes, documents
+        As of :class:`hyrecall.adapters.documents.Collection`, errors too. A query may name another
+        scope: ``query(..., scope=...)``, or ``as_retriever(vector_store_kwargs={"scope": ...})``.
+        ``doc_id``, the id of a node's source, is an attribute always; a shared index needs it.
     depth : int, default 100
         How many nodes each of the two lists of a hybrid query hands on, and MMR chooses from; a
         query may ask for so many at most. One depth for all queries, so that a smaller
         ``similarity_top_k`` gives the first nodes of a larger one.
-
-    Raises
-    ------
-    ScopeError
-        No cell.
-    OptionError
-        ``documents`` beside ``path`` or ``attributes``, or without ``doc_id``.
 
     Examples
     --------
@@ -443,47 +377,42 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     """
 
     stores_text: bool = True
-    _documents: DocumentIndex = PrivateAttr()
-    _cell: tuple[str, ...] = PrivateAttr()
-    _scope: Any = PrivateAttr()
-    _path: str | Path | None = PrivateAttr()
+    _collection: Collection = PrivateAttr()
     _depth: int = PrivateAttr()
 
     def __init__(
         self, *, cell: str | tuple[str, ...], scope: str | tuple[str, ...] | Scope | None = None,
         path: str | Path | None = None,
-        attributes: Mapping[str, AttributeType | str] | None = None,
+        attributes: Mapping[str, AttributeType] | None = None,
         documents: DocumentIndex | None = None, depth: int = 100,
     ) -> None:  # fmt: skip
         """Open the nodes, or make an empty index for them."""
         super().__init__(stores_text=True)
-        always = {"doc_id": str}
-        opened = open_documents(documents, path, attributes, keep_vectors=False, always=always)
-        opened.value("doc_id", "")  # refuses an index without it, or with another type of it
-        self._documents, self._path, self._depth = opened, path, read_depth(depth)
-        self._cell = read_cell(cell, opened.cell_columns)
-        self._scope = self._cell if scope is None else scope
-        opened.count(scope=self._scope)  # refuses what is no scope of these cells
+        self._depth = at_least_1("depth", depth)
+        self._collection = Collection(
+            cell, scope=scope, path=path, attributes=attributes, documents=documents,
+            always={"doc_id": str},
+        )  # fmt: skip
 
     @classmethod
     def class_name(cls) -> str:
         """Return the name of the class."""
-        return "HyrecallVectorStore"
+        return _NAME
 
     @property
     def client(self) -> DocumentIndex:
         """The index of the nodes."""
-        return self._documents
+        return self._collection.documents
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Write nodes; one whose id the cell holds is replaced. A node may lack an embedding."""
         _refuse("add", kwargs)
-        return self._saved(self._documents.write(map(document_of, nodes), cell=self._cell))
+        return self._collection.write(map(document_of, nodes))
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a source document."""
         _refuse("delete", delete_kwargs)
-        self._saved(self._documents.delete(cell=self._cell, filter=Filter(doc_id=ref_doc_id)))
+        self._collection.delete(filter=Filter(doc_id=ref_doc_id))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None,
@@ -491,25 +420,23 @@ class HyrecallVectorStore(BasePydanticVectorStore):
     ) -> None:  # fmt: skip
         """Delete nodes by id, by filter, or by both; without either use ``clear``."""
         _refuse("delete_nodes", delete_kwargs)
-        chosen = filter_of(filters, self._documents)
+        chosen = filter_of(filters, self._collection)
         if node_ids is None and chosen is None:
             raise error(OptionError, "node_ids", "ids or filters", "neither", "store.clear()")
-        self._saved(self._documents.delete(node_ids, cell=self._cell, filter=chosen))
+        self._collection.delete(node_ids, filter=chosen)
 
     def clear(self) -> None:
         """Delete all nodes of the cell."""
-        self._saved(self._documents.delete(cell=self._cell, everything=True))
+        self._collection.delete(everything=True)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
         """Return nodes of the scope: in the order of the ids, else in the order of writing."""
         if node_ids is not None and filters is None:
-            found = self._documents.get(node_ids, scope=self._scope)
-        else:
-            chosen = all_of(filter_of(filters, self._documents), one_of("id", node_ids))
-            found = self._documents.find(scope=self._scope, filter=chosen)
-        return [node_of(one) for one in found]
+            return [node_of(one) for one in self._collection.get(node_ids)]
+        chosen = all_of(filter_of(filters, self._collection), one_of("id", node_ids))
+        return [node_of(one) for one in self._collection.find(chosen)]
 
     def query(
         self, query: VectorStoreQuery, *, scope: object = None, mmr_threshold: float | None = None,
@@ -518,17 +445,11 @@ class HyrecallVectorStore(BasePydanticVectorStore):
         """Return the best nodes: by vector, by words, by both, or by vector and diverse.
 
         ``alpha`` weighs the vector in hybrid mode, by reciprocal ranks; without it, lists are
-        joined as ``hyrecall.recipes`` does. ``scope`` replaces the store's.
-
-        Raises
-        ------
-        OptionError
-            A mode or option that an index cannot follow, or a query without what its mode needs.
+        joined as ``hyrecall.recipes`` does. ``scope`` replaces the store's. A mode or option that
+        an index cannot follow is refused.
         """
-        found = self._documents.recall(
-            scope=self._scope if scope is None else scope,
-            **read_query(query, self._documents, self._depth, mmr_threshold, kwargs),
-        )
+        options = read_query(query, self._collection, self._depth, mmr_threshold, kwargs)
+        found = self._collection.recall(scope=scope, **options)
         nodes = [node_of(one.document) for one in found]
         return VectorStoreQueryResult(
             nodes=nodes,
@@ -536,43 +457,19 @@ class HyrecallVectorStore(BasePydanticVectorStore):
             ids=[node.node_id for node in nodes],
         )
 
-    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Write nodes, off the event loop."""
-        return await to_thread(self.add, nodes, **kwargs)
-
-    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Delete the nodes of a source document, off the event loop."""
-        await to_thread(self.delete, ref_doc_id, **delete_kwargs)
-
-    async def adelete_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None,
-        **delete_kwargs: Any,
-    ) -> None:  # fmt: skip
-        """Delete nodes by id or by filter, off the event loop."""
-        await to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
-
-    async def aclear(self) -> None:
-        """Delete all nodes of the cell, off the event loop."""
-        await to_thread(self.clear)
-
-    async def aget_nodes(
-        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
-    ) -> list[BaseNode]:
-        """Return nodes of the scope, off the event loop."""
-        return await to_thread(self.get_nodes, node_ids, filters)
-
-    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the best nodes, off the event loop; options as of ``query``."""
-        return await to_thread(self.query, query, **kwargs)
+    # mypy reads the base's methods as what is to be awaited, and misses their `self`.
+    async_add = awaiting(add)  # type: ignore[arg-type]
+    adelete = awaiting(delete)  # type: ignore[arg-type]
+    adelete_nodes = awaiting(delete_nodes)  # type: ignore[arg-type]
+    aclear = awaiting(clear)
+    aget_nodes = awaiting(get_nodes)
+    aquery = awaiting(query)  # type: ignore[arg-type]
 
     def persist(self, persist_path: str, fs: Any = None) -> None:
         """Write the nodes to a folder of this machine, which ``path=`` opens."""
         if fs is not None:
             raise error(OptionError, "fs", "None: a folder of this machine", type(fs).__name__)
-        self._documents.save(persist_path)
-
-    def _saved(self, changed: T_) -> T_:
-        return saved(self._documents, self._path, changed)
+        self._collection.documents.save(persist_path)
 
 
 def _refuse(method: str, options: dict[str, Any]) -> None:

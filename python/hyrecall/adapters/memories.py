@@ -7,7 +7,7 @@ A store is a :class:`hyrecall.memory.Memory`, whose methods are awaited, or a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
@@ -19,13 +19,11 @@ from hyrecall.memory.data.types import check_id
 
 Store: TypeAlias = Memory | MemorySync
 
-ALL: Final = 2**31 - 1
-"""The limit of a list that has no limit."""
+ALL: Final = 2**31 - 1  # the limit of a list that has no limit
 
 TOLD_OF_RECALL: Final = (
     "Search what is remembered of this user: facts, preferences, earlier conversations."
 )
-"""What a model is told of a tool that recalls."""
 
 
 class OwnsStore:
@@ -73,14 +71,7 @@ def check_limit_and_kind(limit: object, kind: object) -> None:
 
 @dataclass(frozen=True)
 class UserMemories:
-    """The memories of one user; each call runs off the event loop.
-
-    Attributes
-    ----------
-    memory : Memory or MemorySync
-    user_id : str
-    org, workspace : str or None
-    """
+    """The memories of one user, in an org and workspace; each call runs off the event loop."""
 
     memory: Store
     user_id: str
@@ -118,6 +109,17 @@ class UserMemories:
         return as_lines(await self.search(query, **options))
 
 
+def memories_of(
+    memory: object, user_id: Any, org: str | None, workspace: str | None
+) -> Callable[[Any], UserMemories]:
+    """Return whose memories a run of a tool sees: those of a user, or of what a function says."""
+    store = read_store(memory)
+    if callable(user_id):
+        return lambda run: UserMemories(store, user_id(run), org, workspace)
+    fixed = UserMemories(store, user_id, org, workspace)
+    return lambda run: fixed
+
+
 def without_fills(matches: Matches) -> list[EpisodeMatch]:
     """Return the matches of a query, without what a recipe such as Loom's fills its list with.
 
@@ -128,13 +130,7 @@ def without_fills(matches: Matches) -> list[EpisodeMatch]:
 
 
 def as_lines(matches: Iterable[EpisodeMatch]) -> str:
-    """Return what a model reads of matches: a line with the day for each, best first.
-
-    Examples
-    --------
-    >>> as_lines([])
-    'No memories were found.'
-    """
+    """Return what a model reads of matches: a line with the day for each, best first."""
     said = ((one.episode.occurred_at, " ".join(one.episode.full_text.split())) for one in matches)
     lines = [f"- {time.date().isoformat()}: {text}" for time, text in said if text]
     return "\n".join(lines) or "No memories were found."

@@ -19,8 +19,7 @@ from hyrecall.adapters.memories import (
     Store,
     UserMemories,
     check_limit_and_kind,
-    read_store,
-    read_user,
+    memories_of,
 )
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.errors import DTypeError, OptionError, error
@@ -84,15 +83,9 @@ class HyrecallSession:
     """
 
     def __init__(
-        self,
-        memory: Store,
-        *,
-        session_id: str,
-        user_id: str,
-        org: str | None = None,
-        workspace: str | None = None,
-        session_settings: SessionSettings | None = None,
-    ) -> None:
+        self, memory: Store, *, session_id: str, user_id: str, org: str | None = None,
+        workspace: str | None = None, session_settings: SessionSettings | None = None,
+    ) -> None:  # fmt: skip
         """Check the arguments; nothing is read."""
         if not isinstance(session_id, str) or not session_id.strip():
             raise error(OptionError, "session_id", "a str that is not blank", repr(session_id))
@@ -104,14 +97,7 @@ class HyrecallSession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items of the conversation, oldest first.
 
-        Parameters
-        ----------
-        limit : int, optional
-            Only so many of the newest; default: that of the settings, else all.
-
-        Returns
-        -------
-        list of dict
+        ``limit`` is how many of the newest; default: that of the settings, else all.
         """
         settings = self.session_settings
         most = limit if limit is not None or settings is None else settings.limit
@@ -119,25 +105,14 @@ class HyrecallSession:
         return [_item(one) for one in reversed(await self._newest(ALL if most is None else most))]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items to the end of the conversation: all or none.
-
-        Parameters
-        ----------
-        items : list of dict
-            JSON.
-        """
+        """Add items, which are dicts of JSON, to the end of the conversation: all or none."""
         # Of equal times the one written last is last. None is before the last one: clocks jump.
         times = [datetime.now(UTC), *(one.occurred_at for one in await self._newest(1))]
         kept = [self._episode(item, max(times)) for item in items]
         await self._memories.call_for_all("remember_batch", kept)
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove the last item of the conversation and return it; None if there is none.
-
-        Returns
-        -------
-        dict or None
-        """
+        """Remove the last item of the conversation and return it; None if there is none."""
         while last := await self._newest(1):
             if await self._memories.call("forget", last[0].id):  # 0: another caller was faster
                 return _item(last[0])
@@ -176,20 +151,15 @@ class HyrecallSession:
 
 @check_keywords
 def recall_tool(
-    memory: Store,
-    *,
-    user_id: Whose,
-    limit: int = 5,
-    name: str = "recall_memory",
-    org: str | None = None,
-    workspace: str | None = None,
-    kind: str | None = None,
-) -> FunctionTool:
+    memory: Store, *, user_id: Whose, limit: int = 5, name: str = "recall_memory",
+    org: str | None = None, workspace: str | None = None, kind: str | None = None,
+) -> FunctionTool:  # fmt: skip
     """Return a tool by which the model searches the memories of one user.
 
     Parameters
     ----------
-    memory : Memory or MemorySync
+    memory, org, workspace
+        As of :class:`HyrecallSession`.
     user_id : str or callable
         Whose memories, or a function of the :class:`agents.RunContextWrapper` that returns it. The
         model never chooses it.
@@ -197,8 +167,6 @@ def recall_tool(
         At most so many memories a call.
     name : str, default "recall_memory"
         What the model calls the tool.
-    org, workspace : str, optional
-        The partition around the user.
     kind : str, optional
         Only episodes of this kind, such as "message"; default any.
 
@@ -209,10 +177,9 @@ def recall_tool(
 
     Raises
     ------
-    ScopeError
-        Neither a user nor a function. A call of the tool raises it where the function returns none.
-    OptionError, DTypeError
-        Not a store, or a limit or kind that no search takes.
+    ScopeError, OptionError, DTypeError
+        No user, also at a call whose function returns none; not a store; a limit or kind that no
+        search takes.
 
     Examples
     --------
@@ -222,15 +189,11 @@ def recall_tool(
     ...     recall_tool(memory, user_id="ann").name
     'recall_memory'
     """
-    store = read_store(memory)
+    memories = memories_of(memory, user_id, org, workspace)
     check_limit_and_kind(limit, kind)
-    if not callable(user_id):
-        read_user(user_id)
 
     async def recall_memory(context: RunContextWrapper[Any], query: str) -> str:
-        user = user_id(context) if callable(user_id) else user_id
-        memories = UserMemories(store, user, org, workspace)
-        return await memories.recall(query, limit=limit, kind=kind)
+        return await memories(context).recall(query, limit=limit, kind=kind)
 
     return function_tool(
         recall_memory,

@@ -14,18 +14,24 @@ from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.adapters.extras import check_arms, check_limit, needs_extra, text_of
+from hyrecall.adapters.extras import (
+    check_arms,
+    check_index,
+    check_limit,
+    column_types,
+    needs_extra,
+    nowhere,
+    text_of,
+)
 from hyrecall.adapters.memories import (
     Store,
-    UserMemories,
     check_limit_and_kind,
-    read_store,
-    read_user,
+    memories_of,
 )
 from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.scope import Scope, ScopePattern
 from hyrecall.base.arguments import check_keywords
-from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.errors import OptionError
 from hyrecall.index import Index
 from hyrecall.memory import Remembered
 from hyrecall.memory.data.types import check_id
@@ -72,15 +78,10 @@ class FoundDocument:
 
 @check_keywords
 def search_tool(
-    index: Index,
-    *,
-    scope: Where[Deps],
-    embed: Callable[[str], object] | None = None,
-    limit: int = 5,
-    filter: FilterLike | None = None,  # noqa: A002
-    columns: tuple[str, ...] = (),
+    index: Index, *, scope: Where[Deps], embed: Callable[[str], object] | None = None,
+    limit: int = 5, filter: FilterLike | None = None, columns: tuple[str, ...] = (),  # noqa: A002
     name: str = "search_documents",
-) -> Tool[Deps]:
+) -> Tool[Deps]:  # fmt: skip
     """Return a tool by which the model searches the documents of a scope.
 
     Parameters
@@ -114,21 +115,17 @@ def search_tool(
     OptionError, DTypeError
         ``index`` is no index; an option that no call could follow.
     """
-    if not isinstance(index, Index):
-        raise error(DTypeError, "index", "an hr.Index", type(index).__name__)
-    check_limit(limit, 100, index)
+    check_limit(limit, 100, check_index(index))
     if embed is not None:
         check_arms(index, "embed", embed)
-    nowhere = Scope([]) if index.schema.cell_columns else None
-    if embed is None and not index.schema.text_arms:
+    elif not index.schema.text_arms:
         try:  # an index with an embedder takes words; it is not asked for a blank query
-            index.recall_one(text="", scope=nowhere)
+            index.recall_one(text="", scope=nowhere(index))
         except OptionError:
             check_arms(index, "embed", None)
             raise
-    index.get([], scope=nowhere, columns=columns)
-    index.count(scope=nowhere, filter=filter)
-    where = chosen(scope, lambda given: _read_scope(given, index))
+    column_types(index, columns)
+    index.count(scope=nowhere(index), filter=filter)
     if not callable(scope):
         index.count(scope=scope)
 
@@ -145,7 +142,12 @@ def search_tool(
             vector = await vector
         words = query if embed is None or index.schema.text_arms else None
         hits = await index.arecall_one(
-            text=words, vector=vector, scope=where(ctx), filter=filter, limit=limit, columns=columns
+            text=words,
+            vector=vector,
+            scope=scope(ctx) if callable(scope) else scope,
+            filter=filter,
+            limit=limit,
+            columns=columns,
         )
         warn_if_degraded(hits.trace.degraded)
         return [
@@ -156,20 +158,6 @@ def search_tool(
         ]
 
     return Tool(find, takes_ctx=True, name=name)
-
-
-def _read_scope(scope: object, index: Index) -> object:
-    if scope is None and index.schema.cell_columns:
-        raise error(ScopeError, "scope", "a cell, or hr.Scope([...])", "None")
-    return scope
-
-
-def chosen(given: Any, read: Callable[[object], Any]) -> Callable[[RunContext[Any]], Any]:
-    """Return the function that reads a user or a scope at each call; check a fixed one now."""
-    if callable(given):
-        return lambda ctx: read(given(ctx))
-    fixed = read(given)
-    return lambda ctx: fixed
 
 
 # ---- Tools for agents of Pydantic AI: recall and keep a user's memories, search an
@@ -200,15 +188,9 @@ class RecalledMemory:
 
 @check_keywords
 def recall_tool(
-    memory: Store,
-    *,
-    user_id: Whose[Deps],
-    limit: int = 5,
-    name: str = "recall_memory",
-    org: str | None = None,
-    workspace: str | None = None,
-    kind: str | None = None,
-) -> Tool[Deps]:
+    memory: Store, *, user_id: Whose[Deps], limit: int = 5, name: str = "recall_memory",
+    org: str | None = None, workspace: str | None = None, kind: str | None = None,
+) -> Tool[Deps]:  # fmt: skip
     """Return a tool by which the model searches the memories of one user.
 
     Parameters
@@ -245,7 +227,7 @@ def recall_tool(
     >>> recall_tool(memory, user_id="ann").name
     'recall_memory'
     """
-    store, whose = read_store(memory), chosen(user_id, read_user)
+    memories = memories_of(memory, user_id, org, workspace)
     check_limit_and_kind(limit, kind)
 
     async def recall(ctx: RunContext[Deps], query: str) -> list[RecalledMemory]:
@@ -256,8 +238,7 @@ def recall_tool(
         query
             What to look for, in plain words.
         """
-        memories = UserMemories(store, whose(ctx), org, workspace)
-        found = await memories.search(query, kind=kind, limit=limit)
+        found = await memories(ctx).search(query, kind=kind, limit=limit)
         return [
             RecalledMemory(
                 one.episode.id, one.episode.full_text, one.score, one.episode.occurred_at
@@ -270,14 +251,9 @@ def recall_tool(
 
 @check_keywords
 def remember_tool(
-    memory: Store,
-    *,
-    user_id: Whose[Deps],
-    name: str = "remember",
-    org: str | None = None,
-    workspace: str | None = None,
-    kind: str = "episodic",
-) -> Tool[Deps]:
+    memory: Store, *, user_id: Whose[Deps], name: str = "remember", org: str | None = None,
+    workspace: str | None = None, kind: str = "episodic",
+) -> Tool[Deps]:  # fmt: skip
     """Return a tool by which the model keeps a memory of one user.
 
     Parameters
@@ -299,7 +275,7 @@ def remember_tool(
     ScopeError, OptionError, DTypeError
         As :func:`recall_tool`.
     """
-    store, whose = read_store(memory), chosen(user_id, read_user)
+    memories = memories_of(memory, user_id, org, workspace)
     check_id("kind", kind)
 
     async def keep(ctx: RunContext[Deps], text: str) -> str:
@@ -310,8 +286,7 @@ def remember_tool(
         text
             One fact, as a full sentence.
         """
-        memories = UserMemories(store, whose(ctx), org, workspace)
-        kept: Remembered = await memories.call("remember", text, kind=kind)
+        kept: Remembered = await memories(ctx).call("remember", text, kind=kind)
         return kept.id
 
     return Tool(keep, takes_ctx=True, name=name)

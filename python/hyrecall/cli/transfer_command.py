@@ -59,17 +59,15 @@ class MigrateOptions:
                 raise error(OptionError, _option(name), "none with --into-index", got)
 
     def attributes(self) -> dict[str, AttributeType] | None:
-        """Return the types of the fields to filter by; None if none is named."""
-        from hyrecall.adapters.documents import read_types
-
-        named = {}
+        """Return the types of the fields to filter by, by name; None if none is named."""
+        named: dict[str, AttributeType] = {}
         for one in self.attribute or ():
             name, _, kind = one.partition("=")
             if not name or not kind:
                 wish = "NAME=TYPE, such as year=int"
                 raise error(OptionError, "--attribute", wish, repr(one))
             named[name] = kind
-        return read_types(named) or None
+        return named or None
 
 
 def migrate(
