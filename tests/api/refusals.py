@@ -177,10 +177,10 @@ ROWS: dict[str, list[Row]] = {
         option("predicate: expected 1 to 512 bytes, not blank, without NUL", ""),
         option("subject: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
-    "*.open *.save Index.build_in_parts held open_source plot_study promote pull push": [
+    "*.open *.save Index.build_in_parts held open_source promote pull push": [
         dtype("path: expected a path (str or os.PathLike)", -1, None),
     ],
-    "*.open *.save plot_study": [option("path: expected a path", "")],
+    "*.open *.save": [option("path: expected a path", "")],
     "*.open BatchRecall": [
         option("memory: expected one of ('mmap', 'ram')", "x", -1, "gpu"),
         option("pin: expected parts of ['plane', 'terms', 'documents'", "x", -1, ["plane", 3]),
@@ -305,14 +305,6 @@ ROWS: dict[str, list[Row]] = {
         option("All: expected at least one query", Several(), of="queries"),
         dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
-    ],
-    "alpha_grid": [
-        dtype("rank_constant: expected a float", "x", None),
-        dtype("alphas: expected a sequence of float", -1, "x", None, NAN),
-        option("alpha: expected a number in [0, 1]", [3], of="alphas"),
-    ],
-    "alpha_grid learn rank_constant_grid weight_grid": [
-        dtype("base: expected a Setting", -1, "x", NAN, [3]),
     ],
     "Analyzer": [
         option("name: expected a str", 7, -1, None, NAN, [3]),
@@ -441,9 +433,6 @@ ROWS: dict[str, list[Row]] = {
         option("factor: expected a number in [2^-20, 2^20]", 0, -1, NAN, '2', query='a'),
         dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="query"),
     ],
-    "bootstrap_interval randomisation_p": [
-        dtype("n_resamples: expected an int", "x", None, NAN, [3]),
-    ],
     "Browse.*": [
         option("limit: expected an int in [0, 2147483647]", "x", -1),
         dtype("pattern: expected a str", -1, 3),
@@ -567,8 +556,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("weight: expected a number in [0, 1e6]", "x", None),
         option("weight: expected a number in [0, 1e6]", -1, NAN),
     ],
-    "depth_grid": [dtype("depths: expected a sequence of int", -1, "x", None, NAN)],
-    "depth_grid fit_weights grid with_each without_each": [
+    "fit_weights grid with_each without_each": [
         dtype("base: expected a Setting", -1, "x", None, NAN),
     ],
     "difference_table": [
@@ -596,7 +584,7 @@ ROWS: dict[str, list[Row]] = {
     "Graph.topical Index.count Index.get Index.recall Index.recall_one ShardedIndex.*": [
         scope("scope: expected a cell (str, int, bool or tuple) or hr.Scope", object, NAN),
     ],
-    "DocumentIndex.* held open_source plot_study promote pull push": [
+    "DocumentIndex.* held open_source promote pull push": [
         option("path: expected a path of valid Unicode", LONE),
     ],
     "DocumentIndex.count DocumentIndex.find DocumentIndex.recall": [
@@ -974,7 +962,10 @@ ROWS: dict[str, list[Row]] = {
         shape("vectors: expected 3 values in every query", None, of="text", vector=[1.0]),
     ],
     "is_pattern": [dtype("text: expected a str", -1, None, NAN, [3])],
-    "learn": [option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x")],
+    "learn": [
+        dtype("base: expected a Setting", -1, "x", NAN, [3]),
+        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x"),
+    ],
     "learnt_text learnt_to_dict": [dtype("learnt: expected a Learnt", -1, "x", None, NAN)],
     "Lexical": [
         dtype("arms: expected a tuple of names", 5),
@@ -1209,7 +1200,6 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Placement.from_dict": [option("data: expected the data of a placement", "x", -1)],
     "Placement.shards_of_bytes": [dtype("cell: expected a bytes", -1, "x", None, NAN)],
-    "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
     "Prefix": [dtype("Prefix: expected a str", None, of="text")],
     "Prior": [
         dtype("values: expected a mapping of values", 7, "x", -1),
@@ -1226,7 +1216,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("url: expected a URL (str) or a store of obstore", -1, None),
         option("url: expected a URL such as file:///srv/notes or s3://bucket/notes", "x", LONE),
     ],
-    "rank_constant_grid": [dtype("constants: expected a sequence of float", -1, "x", None, NAN)],
     "read_measure": [
         option("measures: expected nDCG@k", "R", "P", "success", "nDCG@0", of="name"),
         option("measures: expected nDCG@k", "nDCG@-1", "ERR@5", "R@1e9", "x", LONE, "", of="name"),
@@ -1315,10 +1304,10 @@ ROWS: dict[str, list[Row]] = {
         option("alpha: expected weights or alpha, not both", 0.5, weights={'v': 1}),
         option("alpha_mode: expected 'weights', or with alpha= 'votes'", "x", -1),
         dtype("rank_constant: expected a number in [0, 1e6]", "x", None),
+        option("rank_constant: expected a number in [0, 1e6]", -1, NAN),
         option("weights: expected a mapping {arm: weight}", ['text'], {}),
         option("weights['v']: expected a number in [0, 1e6]", {'v': -1}, {'v': INF}),
     ],
-    "RRF alpha_grid": [option("rank_constant: expected a number in [0, 1e6]", -1, NAN)],
     "Schema": [
         option("key: expected a column name", ""),
         option("cell: expected cell columns, or None for a table with one audience", ()),
@@ -1483,10 +1472,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("filter: expected a mapping of metadata", "x", -1),
         option("k: expected an int >= 0", "x", None),
     ],
-    "weight_grid": [
-        option("kind: expected hr.WeightedSum or hr.Max", -1, "x", None, NAN),
-        option("weights['text']: expected a number in [0, 1e6]", [3]),
-    ],
     "WeightedSum": [
         dtype("balance: expected a number in [0, 2]", "x", [3]),
         option("balance: expected a number in [0, 2]", -1, 3),
@@ -1627,8 +1612,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
         "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
         "WeightedSum.scale_of arm; choose_embedder packaged; "
-        "learnt_text markdown; pull discard_changes; push overwrite; recall_dataset on_ray; "
-        "setting_code has_cells; study_text markdown; tuned_text markdown"
+        "pull discard_changes; push overwrite; recall_dataset on_ray; setting_code has_cells"
     ),
     "read only later, by a call that refuses it": (
         "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "

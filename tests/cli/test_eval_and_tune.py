@@ -135,17 +135,6 @@ def test_the_queries_that_moved_most_are_shown(run, small):
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
-def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
-    pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
-    path = tmp_path / name
-    reply = run("evaluate", small, "-r", "bm25", "--plot", path)
-    assert reply.code == 0
-    assert f"drawn in {path}" in reply.err
-    assert path.read_bytes().startswith(begin)
-
-
 def test_a_recipe_brings_the_analyzer_that_it_needs(run, tmp_path):
     rows = {"id": ["a", "b"], "text": ["running teas", "a cup of milk"], "embedding": [[1, 0]] * 2}
     columns = {"pinned": [0, 1], "updated_at": [1, 2]}
@@ -224,17 +213,6 @@ def test_of_a_set_without_tenants_the_printed_recall_names_no_scope(run, tmp_pat
     assert made["hits"].n_hits
 
 
-def test_markdown_is_asked_for_and_not_beside_json(run, small):
-    reply = run("evaluate", small, "--markdown", "--diff", 1)
-    assert reply.code == 0
-    assert "\n| setting | nDCG@10 |" in reply.out
-    assert "\n```python\nimport hyrecall as hr\n" in reply.out
-    for command in ("evaluate", "tune"):
-        refused = run(command, small, "--markdown", "--json")
-        assert refused.code == 1
-        assert refused.err == "error: --markdown: expected --json or --markdown, got both\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -267,7 +245,7 @@ def test_a_folder_that_holds_no_set_is_refused(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["evaluate", "tune"])
 def test_without_the_extra_nothing_is_begun_and_the_code_is_2(run, small, monkeypatch, command):
-    for package in ("ir_measures", "pytrec_eval", "scipy", "matplotlib"):
+    for package in ("ir_measures", "pytrec_eval", "scipy"):
         with monkeypatch.context() as without:
             without.setitem(sys.modules, package, None)
             reply = run(command, small)

@@ -1,6 +1,6 @@
 """Evaluates rankings: retrieval sets, measures, paired tests, ablation, baselines and tuning.
 
-Scores need the extra ``[evaluate]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib).
+Scores need the extra ``[evaluate]`` (ir-measures, pytrec-eval-terrier, scipy).
 docs/evaluation.md explains how to measure and what each figure means.
 """
 
@@ -10,15 +10,12 @@ from hyrecall.evaluate.compare import (
     Check,
     Comparison,
     Scores,
-    bootstrap_interval,
     check,
     compare,
     difference_table,
-    randomisation_p,
     read_baseline,
     read_measure,
     score_run,
-    student_p,
     write_baseline,
 )
 from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
@@ -26,7 +23,6 @@ from hyrecall.evaluate.learn import Learnt, fit_weights, learn, learn_from_feedb
 from hyrecall.evaluate.report import (
     learnt_text,
     learnt_to_dict,
-    plot_study,
     study_text,
     study_to_dict,
     tuned_text,
@@ -48,11 +44,7 @@ from hyrecall.evaluate.tune import (
     Study,
     Tuned,
     ablate,
-    alpha_grid,
-    depth_grid,
-    rank_constant_grid,
     tune,
-    weight_grid,
 )
 
 __all__ = [
@@ -69,11 +61,8 @@ __all__ = [
     "Study",
     "Tuned",
     "ablate",
-    "alpha_grid",
-    "bootstrap_interval",
     "check",
     "compare",
-    "depth_grid",
     "difference_table",
     "embed_dataset",
     "fit_weights",
@@ -83,9 +72,6 @@ __all__ = [
     "learnt_text",
     "learnt_to_dict",
     "load_dataset",
-    "plot_study",
-    "randomisation_p",
-    "rank_constant_grid",
     "read_baseline",
     "read_measure",
     "read_setting",
@@ -93,13 +79,11 @@ __all__ = [
     "score_run",
     "score_setting",
     "setting_code",
-    "student_p",
     "study_text",
     "study_to_dict",
     "tune",
     "tuned_text",
     "tuned_to_dict",
-    "weight_grid",
     "with_each",
     "without_each",
     "write_baseline",

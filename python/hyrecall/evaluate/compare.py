@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
@@ -22,30 +21,15 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 
-# ---- Scores runs per query and on average, with ir-measures and trec_eval ----
-
-_PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
+_PACKAGES = ("ir_measures", "pytrec_eval", "scipy")
 
 
 def require_extra() -> None:
     """Raise at once if a package of the extra is missing, before a long task."""
     for package in _PACKAGES:
         if find_spec(package) is None:
-            raise _missing(package)
-
-
-@contextmanager
-def needs_extra() -> Iterator[None]:
-    """Turn a failed import in the block into an error with the install command."""
-    try:
-        yield
-    except ModuleNotFoundError as fault:
-        raise _missing(fault.name) from None
-
-
-def _missing(package: str | None) -> MissingExtraError:
-    wish = "the extra [evaluate] (pip install 'hyrecall[evaluate]')"
-    return error(MissingExtraError, "evaluate", wish, f"no package {package}")
+            wish = "the extra [evaluate] (pip install 'hyrecall[evaluate]')"
+            raise error(MissingExtraError, "evaluate", wish, f"no package {package}")
 
 
 # ---- Scores runs per query and on average, with ir-measures and trec_eval ----
@@ -182,9 +166,9 @@ def score_run(
     >>> scores.means
     {'RR@10': 0.5, 'R@1': 0.0}
     """
-    with needs_extra():
-        import ir_measures
-        import pytrec_eval  # noqa: F401  used by ir_measures, whose own error is less clear
+    require_extra()
+    import ir_measures
+
     named = read_measures(measures)
     judged = {
         query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
@@ -250,8 +234,6 @@ class Comparison:
         95 % interval of the mean difference: percentiles of bootstrap means over queries.
     p_value : float
         Two-sided p of the paired randomisation test.
-    p_student : float or None
-        Two-sided p of the paired t-test, for reference; None with fewer than two queries.
     better, worse, n_queries : int
         Number of queries with a higher value after, with a lower value after, and in total.
     """
@@ -262,7 +244,6 @@ class Comparison:
     difference: float
     interval: tuple[float, float]
     p_value: float
-    p_student: float | None
     better: int
     worse: int
     n_queries: int
@@ -287,8 +268,6 @@ def compare(
     ------
     OptionError
         The queries differ, or a run lacks a measure.
-    MissingExtraError
-        The extra ``[evaluate]`` is not installed.
     """
     if before.queries != after.queries:
         wish = f"the {len(before.queries)} queries of {before.name!r}"
@@ -312,7 +291,6 @@ def compare(
                 difference=float(differences.mean()) if len(differences) else 0.0,
                 interval=bootstrap_interval(differences, seed=seed),
                 p_value=randomisation_p(differences, seed=seed),
-                p_student=student_p(differences),
                 better=int((differences > 0).sum()),
                 worse=int((differences < 0).sum()),
                 n_queries=len(differences),
@@ -321,33 +299,15 @@ def compare(
     return tuple(made)
 
 
-@check_objects
 def randomisation_p(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> float:
-    """Return the two-sided p of the paired randomisation test.
-
-    If the two runs were equally good, each query's difference could equally have the other sign. p
-    is the share of sign flips whose mean difference is at least as far from 0 as the observed one.
-    All flips are tried if there are at most ``n_resamples``. Otherwise ``n_resamples`` are drawn at
-    random and the observed one is added, so that p is never 0.
-
-    Parameters
-    ----------
-    differences : ndarray, shape (n_queries,), float64
-    n_resamples : int, default 10000
-    seed : int
-
-    Notes
-    -----
-    Queries without a difference do not count. Source: Smucker, Allan, Carterette, "A comparison of
-    statistical significance tests for information retrieval evaluation", CIKM 2007.
-
-    Examples
-    --------
-    >>> randomisation_p(np.array([0.5, 0.25, 0.0, 0.125]))
-    0.25
-    """
+    """Return the two-sided p of the paired randomisation test."""
+    # If the two runs were equally good, each query's difference could equally have the other sign.
+    # p is the share of sign flips whose mean is at least as far from 0 as the observed one. Of too
+    # many flips some are drawn, and the observed one is added, so that p is never 0. Smucker,
+    # Allan, Carterette, "A comparison of statistical significance tests for information retrieval
+    # evaluation", CIKM 2007.
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0
@@ -370,48 +330,17 @@ def _drawn_flips(n: int, n_resamples: int, seed: int) -> Iterator[Values]:
         yield np.where(random.integers(0, 2, (rows, n), np.int8), 1.0, -1.0)
 
 
-@check_objects
-def bootstrap_interval(
-    differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
-) -> tuple[float, float]:
-    """Return the 95 % interval of a mean: percentiles of means over queries drawn with replacement.
-
-    Parameters
-    ----------
-    differences : ndarray, shape (n_queries,), float64
-    n_resamples : int, default 10000
-    seed : int
-
-    Returns
-    -------
-    tuple of float
-        (0, 0) without queries.
-    """
+def bootstrap_interval(differences: Values, *, seed: int = SEED) -> tuple[float, float]:
+    """Return the 95 % interval of a mean: percentiles of means over queries drawn again."""
     if not len(differences):
         return 0.0, 0.0
     random = np.random.default_rng(seed)
     means = []
-    for first in range(0, n_resamples, _AT_ONCE):
-        shape = (min(_AT_ONCE, n_resamples - first), len(differences))
+    for first in range(0, N_RESAMPLES, _AT_ONCE):
+        shape = (min(_AT_ONCE, N_RESAMPLES - first), len(differences))
         means.append(differences[random.integers(0, len(differences), shape)].mean(axis=1))
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
     return float(low), float(high)
-
-
-@check_objects
-def student_p(differences: Values) -> float | None:
-    """Return the two-sided p of the paired t-test; None with fewer than two queries.
-
-    If all differences are equal, they have no variance: p is then 1 for a difference of 0,
-    otherwise 0.
-    """
-    with needs_extra():
-        from scipy import stats
-    if len(differences) < 2:
-        return None
-    if np.ptp(differences) <= 1e-12 * np.abs(differences).max():
-        return float(differences[0] == 0)
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 @check_objects

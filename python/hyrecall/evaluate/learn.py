@@ -22,7 +22,13 @@ from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import check_objects
 from hyrecall.embed import EmbedError, NoVectors
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Comparison, compare, needs_extra, read_measure, read_measures
+from hyrecall.evaluate.compare import (
+    Comparison,
+    compare,
+    read_measure,
+    read_measures,
+    require_extra,
+)
 from hyrecall.evaluate.data import CELL, VECTOR, Dataset
 from hyrecall.evaluate.run import Indexes, Setting, read_setting, what_is_asked
 from hyrecall.evaluate.tune import Study, ablate
@@ -204,6 +210,7 @@ def fit_weights(
     where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
     Weights have four digits and the base's scale.
     """
+    require_extra()
     start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]
     known = _weights(recipe)
@@ -215,7 +222,7 @@ def fit_weights(
     asked = recipe.replace(
         shaping=(*before, Linear(weights)), on_no_match=(), fill=None, on_empty="empty"
     )
-    pools = _pools(indexes, dataset, start._but(start.name, {"recipe": asked}))
+    pools = _pools(indexes, dataset, start.but(start.name, recipe=asked))
     n_queries = len(pools.fold)
     if n_queries < LEAST_QUERIES:
         wish = f"at least {LEAST_QUERIES} judged queries with a relevant candidate"
@@ -228,7 +235,7 @@ def fit_weights(
         name=f"{recipe.name} learnt",
         shaping=(*before, Linear(kept or {"fused": 1.0}), *rest),
     )
-    return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
+    return start.but(f"{start.name} learnt", recipe=learnt), n_queries
 
 
 def _weights(recipe: Recipe) -> dict[str, float]:
@@ -256,7 +263,7 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     ]
     named = [one for one in (*columns, *read) if one is not None and one != "id"]
     attributes = tuple(dict.fromkeys((*setting.attributes, *named)))
-    made = setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
+    made = setting.but(setting.name, recipe=recipe.replace(with_threads=None))
     return replace(made, attributes=attributes)
 
 
@@ -350,8 +357,8 @@ def _best_weights(pools: _Pools, own: Floats) -> Floats:
 
 def _steepness(pools: _Pools, own: Floats) -> float:
     """Return the factor of the base's scores that explains best what was right."""
-    with needs_extra():
-        from scipy.optimize import minimize_scalar
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda log: _cross_entropy(pools, np.exp(log) * own)[0],
         bounds=(-5.0, 7.0),
@@ -372,8 +379,7 @@ def _minimise(
     pools: _Pools, centre: Floats, spread: Floats, strength: float, begin: Floats
 ) -> Floats:
     """Return the weights of least loss with a penalty on the distance from a centre."""
-    with needs_extra():
-        from scipy.optimize import minimize
+    from scipy.optimize import minimize
 
     varies = spread > np.abs(pools.features).max(axis=0) * 1e-6  # or it is rounding
     scale = np.where(varies, spread, 1.0)
@@ -390,8 +396,8 @@ def _minimise(
 def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
     """Return the mean cross-entropy of the queries, and its gradient."""
     # Each relevant candidate competes with the candidates that are not relevant, not with others.
-    with needs_extra():
-        from scipy.special import xlogy
+    from scipy.special import xlogy
+
     begins, counts = pools.starts[:-1], np.diff(pools.starts)
     scores = pools.features @ weights
     scores -= np.repeat(np.maximum.reduceat(scores, begins), counts)
