@@ -568,8 +568,6 @@ ROWS: dict[str, list[Row]] = {
         option("dim: expected an int >= 2, or None", -1, "x", NAN, [3], 1),
         option("attributes: expected no name of the index's own columns", {"text": str}),
         option("attributes: expected no name of a cell column", {"a": str}, cell_columns="a"),
-    ],
-    "DocumentIndex into_index": [
         dtype("attributes: expected a mapping of name to type", -1, "x", NAN, [3]),
         dtype("attributes['x']: expected str, int, float, bool, dat", {"x": 1}, {"x": dict}),
     ],
@@ -813,7 +811,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("table: expected an Arrow table (pyarrow, polars, pandas, duckdb: anything", "x", -1),
     ],
     "Index.* MemorySync.import_ MemorySync.reembed MemorySync.remember_batch build_shards "
-    "embed_dataset into_index into_store pull push rebalance recall_dataset": [
+    "embed_dataset into_store pull push rebalance recall_dataset": [
         dtype("progress: expected a callable (done, total), or None", "x", -1),
     ],
     "Index.* merge": [dtype("request: expected a Request", "x", -1)],
@@ -895,12 +893,10 @@ ROWS: dict[str, list[Row]] = {
     ],
     "InProcessSessions.*": [dtype("name: expected a SessionName", -1, "x", None, NAN)],
     "InProcessSessions.record": [dtype("ids: expected a sequence of str", -1, "x", None, NAN)],
-    "into_index into_store": [
+    "into_store": [
         dtype("source: expected a Source, from open_source() in a with block", "x", -1),
         dtype("user: expected a str", -1, [3]),
         option("user: expected valid Unicode", LONE),
-    ],
-    "into_store": [
         dtype("time_from: expected a str", -1, [3]),
         option("time_from: expected valid Unicode", LONE),
         dtype("vector_model: expected a str", -1, [3]),
@@ -1415,7 +1411,7 @@ ROWS: dict[str, list[Row]] = {
     "ShardedIndex.open": [
         option("paths: expected a sequence of at least one path, or a path", -1, None),
     ],
-    "Shards.read into_index load_dataset rebalance": [
+    "Shards.read load_dataset rebalance": [
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="folder"),
         option("path: expected a path", LONE, "", of="folder"),
     ],

@@ -494,7 +494,6 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "read_measure": {"name": "R@5"},
     "write_baseline": {"dataset": "x", "scores": lambda w: w.scores},
     "read_setting": {"name": "rrf"},
-    "into_index": {"source": lambda _: Source("mem0", 0, ()), "user": "ann"},
     "into_store": {"source": lambda _: Source("mem0", 0, ()), "user": "ann"},
     "check_vectors": {},
     "push": {"path": lambda w: w.saved},
