@@ -178,7 +178,10 @@ NAMES = {
     "hyrecall.embed.transformer": "TransformerEmbedder",
     "hyrecall.evaluate.compare": "GATE Scores bootstrap_interval check randomisation_p score_run",
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
-    "hyrecall.evaluate.learn": "_Pools _cross_entropy",
+    "hyrecall.evaluate.learn": "_Pools _cross_entropy fit_weights",
+    "hyrecall.evaluate.report": (
+        "learnt_text learnt_to_dict study_to_dict tuned_text tuned_to_dict"
+    ),
     "hyrecall.evaluate.run": "Setting run_setting score_setting",
     "hyrecall.graph.graph": "BoundGraph",
     "hyrecall.hits.around": "Neighbour",

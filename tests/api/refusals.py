@@ -556,7 +556,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("weight: expected a number in [0, 1e6]", "x", None),
         option("weight: expected a number in [0, 1e6]", -1, NAN),
     ],
-    "fit_weights grid with_each without_each": [
+    "grid with_each without_each": [
         dtype("base: expected a Setting", -1, "x", None, NAN),
     ],
     "difference_table": [
@@ -702,9 +702,6 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Filter.expression": [
         option("expression: expected a pyarrow.compute.Expression", "x", -1, None, KIND_0),
-    ],
-    "fit_weights learn": [
-        option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
     ],
     "follow": [
         option("every: expected seconds in [0, 86400]", -1, NAN),
@@ -884,7 +881,7 @@ ROWS: dict[str, list[Row]] = {
         shape("filter: expected 1 entries, one per query", []),
     ],
     "Indexes": [dtype("device: expected a str", -1, None, NAN, [3])],
-    "Indexes ablate embed_dataset fit_weights learn run_setting score_setting tune": [
+    "Indexes ablate embed_dataset learn run_setting score_setting tune": [
         dtype("dataset: expected a Dataset", -1, "x", None, NAN),
     ],
     "Indexes learn_from_feedback": [dtype("threads: expected an int", "x", NAN, [3], LONE)],
@@ -959,10 +956,10 @@ ROWS: dict[str, list[Row]] = {
     ],
     "is_pattern": [dtype("text: expected a str", -1, None, NAN, [3])],
     "learn": [
+        option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
         dtype("base: expected a Setting", -1, "x", NAN, [3]),
         option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x"),
     ],
-    "learnt_text learnt_to_dict": [dtype("learnt: expected a Learnt", -1, "x", None, NAN)],
     "Lexical": [
         dtype("arms: expected a tuple of names", 5),
         option("max_terms: expected an int in [1, 2^31)", "x", -1),
@@ -1453,7 +1450,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("prefer: expected a tuple of values", 'xy', column='a'),
     ],
     "tune": [dtype("analyzer: expected an Analyzer", -1, "x", NAN, [3])],
-    "tuned_text tuned_to_dict": [dtype("tuned: expected a Tuned", -1, "x", None, NAN)],
     "Vector": [
         option("column: expected a column name", "", -1, 3),
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
@@ -1576,7 +1572,7 @@ ROWS: dict[str, list[Row]] = {
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (
-        "Agent; Check; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
+        "Agent; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
         "Explanation; Facts; FoundDocument; Held; Learnt; LeftOut; MatchParts; Matches; Migrated; "
         "NearRow; Neighbour; NoVectors; Note; NoteHit; NoteHits; Off; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "

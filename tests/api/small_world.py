@@ -408,7 +408,6 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Index.arecall": {"text": ["tea"], "scope": "ana"},
     "Linear": {"weights": {"fused": 1.0}},
     "Composite": {"time": "at"},
-    "fit_weights": {"base": lambda w: RRF.but("fitted", recipe=recipes.default.without_graphs())},
     "recall_dataset": {"queries": lambda w: w.folder / "queries.parquet"},
     "embed_dataset": {"dataset": lambda w: w.plain_dataset},
     "Graph.open": {"schema": lambda _: GRAPH, "path": lambda w: w.graph_saved},

@@ -39,9 +39,9 @@ def scored(data, lists) -> Scores:
 
 def test_a_run_equal_to_the_baseline_passes_without_a_difference(data, lists, baseline):
     checks = check(scored(data, lists), baseline)
-    assert [one.comparison.measure for one in checks] == list(GATE)
-    assert not any(one.failed for one in checks)
-    assert {one.comparison.difference for one in checks} == {0.0}
+    assert [one.measure for one in checks] == list(GATE)
+    assert not any(one.has_fallen for one in checks)
+    assert {one.difference for one in checks} == {0.0}
 
 
 def reversed_lists(lists):
@@ -70,7 +70,7 @@ def a_first_hit_lost(lists):
 )
 def test_G04_a_broken_ranker_fails(data, lists, baseline, broken):
     checks = check(scored(data, broken(lists)), baseline)
-    assert all(one.failed for one in checks)
+    assert all(one.has_fallen for one in checks)
 
 
 def fall(differences: np.ndarray) -> bool:
@@ -80,8 +80,8 @@ def fall(differences: np.ndarray) -> bool:
     before = Scores("s", queries, {measure: np.full(n, 0.5) for measure in GATE})
     now = {**before.values, "nDCG@10": before.values["nDCG@10"] + differences}
     checks = check(Scores("s", queries, now), {"s": before})
-    assert not any(one.failed for one in checks if one.comparison.measure != "nDCG@10")
-    return any(one.failed for one in checks)
+    assert not any(one.has_fallen for one in checks if one.measure != "nDCG@10")
+    return any(one.has_fallen for one in checks)
 
 
 def few(n: int, of: int, size: float) -> np.ndarray:

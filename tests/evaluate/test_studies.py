@@ -20,13 +20,11 @@ from hyrecall.evaluate import (
     score_run,
     score_setting,
     study_text,
-    study_to_dict,
     tune,
-    tuned_text,
-    tuned_to_dict,
     with_each,
     without_each,
 )
+from seams import study_to_dict, tuned_text, tuned_to_dict
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

@@ -23,7 +23,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.evaluate import (
     GATE,
     MEASURES,
-    Check,
+    Comparison,
     Dataset,
     Indexes,
     Learnt,
@@ -34,17 +34,11 @@ from hyrecall.evaluate import (
     difference_table,
     embed_dataset,
     learn_from_feedback,
-    learnt_text,
-    learnt_to_dict,
     load_dataset,
     read_baseline,
     read_measure,
     read_setting,
     setting_code,
-    study_text,
-    study_to_dict,
-    tuned_text,
-    tuned_to_dict,
     write_baseline,
 )
 from hyrecall.evaluate import learn as run_learn
@@ -54,6 +48,12 @@ from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.report import (
     checks_text,
     differences_text,
+    learnt_text,
+    learnt_to_dict,
+    study_text,
+    study_to_dict,
+    tuned_text,
+    tuned_to_dict,
     winner_text,
 )
 from hyrecall.evaluate.run import BUILT_IN
@@ -63,6 +63,9 @@ _FELL = 1  # the exit code if a measure fell below its baseline
 _MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
 ]
+
+Checks: TypeAlias = list[tuple[str, Comparison]]
+"""Measures of settings beside their baseline."""
 
 Data: TypeAlias = Annotated[
     Path,
@@ -191,7 +194,11 @@ def evaluate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
     )  # fmt: skip
-    checks = [] if baseline is None else [c for one in study.scores for c in check(one, baseline)]
+    checks = [
+        (one.name, measure)
+        for one in study.scores
+        for measure in (() if baseline is None else check(one, baseline))
+    ]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
     best = study.best(asked[0])
     code = setting_code(best, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells)
@@ -205,10 +212,9 @@ def evaluate(
     if write_to is not None:
         write_baseline(write_to, dataset.name, study.scores)
         say(f"baseline written to {write_to}")
-    fell = [one for one in checks if one.failed]
-    for one in fell:
-        measure = one.comparison
-        say(f"error: {one.setting}: {measure.measure} fell by {-measure.difference:.4f}")
+    fell = [(name, one) for name, one in checks if one.has_fallen]
+    for name, one in fell:
+        say(f"error: {name}: {one.measure} fell by {-one.difference:.4f}")
     if fell:
         raise typer.Exit(_FELL)
 
@@ -321,18 +327,17 @@ def _moved(
     ]
 
 
-def _as_data(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> dict[str, Any]:
+def _as_data(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **study_to_dict(study),
         "baseline": [
-            {"setting": one.setting, "failed": one.failed, **asdict(one.comparison)}
-            for one in checks
+            {"setting": name, "failed": one.has_fallen, **asdict(one)} for name, one in checks
         ],
         "queries_moved": [{**one, "table": one["table"].to_pylist()} for one in moved],
     }
 
 
-def _show(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> None:
+def _show(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> None:
     width = screen_width()
     print(study_text(study, width=width))
     if checks:

@@ -7,7 +7,6 @@ docs/evaluation.md explains how to measure and what each figure means.
 from hyrecall.evaluate.compare import (
     GATE,
     MEASURES,
-    Check,
     Comparison,
     Scores,
     check,
@@ -19,14 +18,9 @@ from hyrecall.evaluate.compare import (
     write_baseline,
 )
 from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
-from hyrecall.evaluate.learn import Learnt, fit_weights, learn, learn_from_feedback
+from hyrecall.evaluate.learn import Learnt, learn, learn_from_feedback
 from hyrecall.evaluate.report import (
-    learnt_text,
-    learnt_to_dict,
     study_text,
-    study_to_dict,
-    tuned_text,
-    tuned_to_dict,
 )
 from hyrecall.evaluate.run import (
     Indexes,
@@ -50,7 +44,6 @@ from hyrecall.evaluate.tune import (
 __all__ = [
     "GATE",
     "MEASURES",
-    "Check",
     "Comparison",
     "Dataset",
     "Indexes",
@@ -65,12 +58,9 @@ __all__ = [
     "compare",
     "difference_table",
     "embed_dataset",
-    "fit_weights",
     "grid",
     "learn",
     "learn_from_feedback",
-    "learnt_text",
-    "learnt_to_dict",
     "load_dataset",
     "read_baseline",
     "read_measure",
@@ -80,10 +70,7 @@ __all__ = [
     "score_setting",
     "setting_code",
     "study_text",
-    "study_to_dict",
     "tune",
-    "tuned_text",
-    "tuned_to_dict",
     "with_each",
     "without_each",
     "write_baseline",

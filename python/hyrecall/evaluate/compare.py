@@ -248,6 +248,12 @@ class Comparison:
     worse: int
     n_queries: int
 
+    @property
+    def has_fallen(self) -> bool:
+        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
+        fall = round(-self.difference, 9)
+        return fall > _FAR or (fall > _FALL and self.p_value < _P)
+
 
 @check_objects
 def compare(
@@ -396,27 +402,6 @@ _P = 0.01
 _FAR = 0.04  # a larger fall always fails
 
 
-@dataclass(frozen=True)
-class Check:
-    """One measure of a setting compared with its baseline.
-
-    Attributes
-    ----------
-    setting : str
-    comparison : Comparison
-        From the baseline (``before``) to the run (``after``).
-    """
-
-    setting: str
-    comparison: Comparison
-
-    @property
-    def failed(self) -> bool:
-        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
-        fall = round(-self.comparison.difference, 9)
-        return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
-
-
 @check_objects
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
     """Write the scores of settings per query to a file.
@@ -491,7 +476,7 @@ def _values(given: Mapping[str, Any]) -> Any:
 
 
 @check_objects
-def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
+def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Comparison, ...]:
     """Compare a run with the baseline of the same name.
 
     Parameters
@@ -503,8 +488,8 @@ def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
 
     Returns
     -------
-    tuple of Check
-        One per measure of ``GATE``; the run fails if ``failed`` is True for one of them.
+    tuple of Comparison
+        One per measure of ``GATE``; the run fails if one of them ``has_fallen``.
 
     Raises
     ------
@@ -516,7 +501,7 @@ def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
     >>> half = np.full(100, 0.5)
     >>> before = Scores("bm25", tuple(map(str, range(100))), dict.fromkeys(GATE, half))
     >>> after = Scores("bm25", before.queries, dict.fromkeys(GATE, half - 0.05))
-    >>> [one.failed for one in check(after, {"bm25": before})]
+    >>> [one.has_fallen for one in check(after, {"bm25": before})]
     [True, True, True]
     """
     if scores.name not in baseline:
@@ -524,5 +509,4 @@ def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
         raise error(OptionError, "baseline", wish, ", ".join(baseline) or "none")
     rounded = {measure: np.round(values, _DIGITS) for measure, values in scores.values.items()}
     now = Scores(scores.name, scores.queries, rounded)
-    compared = compare(baseline[scores.name], now, measures=GATE)
-    return tuple(Check(scores.name, one) for one in compared)
+    return compare(baseline[scores.name], now, measures=GATE)

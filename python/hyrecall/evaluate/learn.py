@@ -141,7 +141,7 @@ def learn(
         A setting with a recipe; default: ``recipes.default``, which hears threads where the setting
         names one.
     features : sequence of str
-        Features beside those of :func:`fit_weights`, such as ``role=user``.
+        Features beside those that docs/evaluation.md lists, such as ``role=user``.
     measure, measures
         As in :func:`hyrecall.evaluate.tune`; ``measure`` decides whether the weights are better.
     tell : callable, optional
@@ -150,7 +150,8 @@ def learn(
     Raises
     ------
     OptionError
-        Fewer than 10 queries of the even half have a relevant candidate; as :func:`fit_weights`.
+        Fewer than 10 queries of the even half have a relevant candidate, a setting without a
+        recipe, a recipe whose Prior names no column, or an unknown feature.
     MissingExtraError
         The extra ``[evaluate]`` is not installed.
     """
@@ -172,44 +173,20 @@ def learn(
     return Learnt(chosen_by, start, setting, weights, n_queries, report, against)
 
 
-@check_objects
 def fit_weights(
     indexes: Indexes, dataset: Dataset, base: Setting, *, features: Sequence[str] = ()
 ) -> tuple[Setting, int]:
-    """Return the setting with weights learnt on all queries of a set, and how many taught them.
-
-    The features are the fused score, the scaled score in each arm, their agreement, what
-    :class:`hyrecall.Prior` and :class:`hyrecall.Provenance` of the recipe do, and, with
-    :class:`hyrecall.Around`, each of its parts and the scores in each arm of the three candidates
-    before and behind a row in its thread.
-
-    Parameters
-    ----------
-    indexes : Indexes
-    dataset : Dataset
-    base : Setting
-        With a recipe; the learnt one has its arms, fusion, depth and stages.
-    features : sequence of str
-        Further features.
-
-    Raises
-    ------
-    OptionError
-        A setting without a recipe, a recipe whose Prior names no column, an unknown feature, or
-        fewer than 10 queries with a relevant candidate.
-    MissingExtraError
-        The extra ``[evaluate]`` is not installed.
-
-    Notes
-    -----
-    The candidates are the first of the base's list, as many as its depth. The loss is the mean
-    cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
-    that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
-    the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
-    each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
-    where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
-    Weights have four digits and the base's scale.
-    """
+    """Return the setting with weights learnt on all queries of a set, and how many taught them."""
+    # The features are the fused score, the scaled score in each arm, their agreement, what Prior
+    # and Provenance of the recipe do, and, with Around, each of its parts and the scores in each
+    # arm of the three candidates before and behind a row in its thread.
+    # The candidates are the first of the base's list, as many as its depth. The loss is the mean
+    # cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
+    # that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
+    # the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
+    # each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
+    # where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
+    # Weights have four digits and the base's scale.
     require_extra()
     start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]

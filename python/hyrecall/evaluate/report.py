@@ -12,7 +12,7 @@ import pyarrow as pa
 from hyrecall.base.arguments import check_objects
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
-from hyrecall.evaluate.compare import Check, Comparison
+from hyrecall.evaluate.compare import Comparison
 from hyrecall.evaluate.learn import Learnt
 from hyrecall.evaluate.run import Setting
 from hyrecall.evaluate.tune import Study, Tuned
@@ -78,7 +78,6 @@ def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
-@check_objects
 def study_to_dict(study: Study) -> dict[str, Any]:
     """Return a study as plain data: settings with their means, and all comparisons."""
     settings = [
@@ -98,16 +97,15 @@ def study_to_dict(study: Study) -> dict[str, Any]:
     }
 
 
-def checks_text(checks: Sequence[Check], *, width: int = 80) -> str:
-    """Show settings beside their baseline."""
+def checks_text(checks: Sequence[tuple[str, Comparison]], *, width: int = 80) -> str:
+    """Show measures of settings beside their baseline."""
     headings = ["setting", "measure", "baseline", "now", "change", "p", "", "95 % interval"]
     rows = []
-    for check in checks:
-        one = check.comparison
+    for setting, one in checks:
         change, interval, p = _difference(one)
         means = [f"{one.before:.4f}", f"{one.after:.4f}"]
-        verdict = "FELL" if check.failed else "ok"
-        rows.append([check.setting, one.measure, *means, change, p, verdict, interval])
+        verdict = "FELL" if one.has_fallen else "ok"
+        rows.append([setting, one.measure, *means, change, p, verdict, interval])
     return table_text(headings, rows, width=width)
 
 
@@ -122,16 +120,8 @@ def differences_text(differences: pa.Table, *, width: int = 80) -> str:
     return "\n".join(line.text for line in lines_of(columns, rows, width=width))
 
 
-@check_objects
 def tuned_text(tuned: Tuned, *, width: int = 80) -> str:
-    """Show the best settings that were tried, and the winner's results on the other half.
-
-    Parameters
-    ----------
-    tuned : Tuned
-    width
-        As in :func:`study_text`.
-    """
+    """Show the best settings that were tried, and the winner's results on the other half."""
     tried = [[one.name, f"{mean:.4f}"] for one, mean in tuned.tried[:_SHOWN_TRIED]]
     better = f"{tuned.winner.name} against {tuned.best_arm}, {_verdict(tuned.against_best_arm)}"
     searched = f"chosen on the even queries of {len(tuned.tried)} settings, the best ones:"
@@ -145,7 +135,6 @@ def tuned_text(tuned: Tuned, *, width: int = 80) -> str:
     )
 
 
-@check_objects
 def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     """Return a search as plain data."""
     return {
@@ -158,16 +147,8 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-@check_objects
 def learnt_text(learnt: Learnt, *, width: int = 80) -> str:
-    """Show learnt weights, their results on the other half, and whether they are better.
-
-    Parameters
-    ----------
-    learnt : Learnt
-    width
-        As in :func:`study_text`.
-    """
+    """Show learnt weights, their results on the other half, and whether they are better."""
     weights = [[name, f"{weight:.4g}"] for name, weight in learnt.weights.items()]
     verdict = "better" if learnt.is_better else "not better (p < 0.05 is needed)"
     told = f"{learnt.setting.name} is {verdict} than {learnt.base.name}, "
@@ -184,7 +165,6 @@ def learnt_text(learnt: Learnt, *, width: int = 80) -> str:
     )
 
 
-@check_objects
 def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
     """Return what was learnt as plain data."""
     return {
