@@ -259,14 +259,12 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected valid Unicode", LONE),
     ],
     "ablate": [
+        option("measures: expected a name, or a sequence of names", -1, None, NAN),
         dtype("settings: expected a sequence of Setting", -1, "x", None, NAN),
         option("settings: expected one or more settings with different names", [], [PLAIN, PLAIN]),
     ],
-    "ablate score_run score_setting": [
+    "ablate score_run": [
         option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x", LONE),
-    ],
-    "ablate score_setting": [
-        option("measures: expected a name, or a sequence of names", -1, None, NAN),
     ],
     "Above": [
         option("Above: expected a finite number", INF, of="value"),
@@ -475,16 +473,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="output"),
         option("path: expected a path", LONE, "", of="output"),
     ],
-    "check": [
-        dtype("baseline: expected a mapping to Scores", -1, "x", None, NAN),
-        dtype("scores: expected a Scores", -1, "x", None, NAN),
-    ],
-    "choose_embedder": [
-        dtype("environ: expected a mapping to str", -1, "x", NAN, [3]),
-        dtype('embedder: expected an embedder, "static", "minil', -1, NAN, [3], of="given"),
-        option('embedder: expected "static", "minilm", "off" or the UR', "x", LONE, "", of="given"),
-        dtype("settings: expected a mapping to Any", -1, "x", NAN, [3]),
-    ],
     "compare": [dtype("measures: expected a name, or a sequence of names", -1)],
     "compare difference_table": [
         dtype("after: expected a Scores", -1, "x", None, NAN),
@@ -519,7 +507,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("corpus: expected a Table", -1, "x", None, NAN),
         dtype("queries: expected a Table", -1, "x", None, NAN),
     ],
-    "Dataset Recipe Recipe.replace Setting Setting.but read_measure read_setting score_run": [
+    "Dataset Recipe Recipe.replace Setting Setting.but read_setting score_run": [
         dtype("name: expected a str", None),
     ],
     "Dataset score_run": [
@@ -568,6 +556,8 @@ ROWS: dict[str, list[Row]] = {
         option("dim: expected an int >= 2, or None", -1, "x", NAN, [3], 1),
         option("attributes: expected no name of the index's own columns", {"text": str}),
         option("attributes: expected no name of a cell column", {"a": str}, cell_columns="a"),
+    ],
+    "DocumentIndex into_index": [
         dtype("attributes: expected a mapping of name to type", -1, "x", NAN, [3]),
         dtype("attributes['x']: expected str, int, float, bool, dat", {"x": 1}, {"x": dict}),
     ],
@@ -708,10 +698,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("every: expected seconds in [0, 86400]", "x", None, [3], LONE),
         dtype("stop: expected a threading.Event", -1, "x", NAN, [3]),
     ],
-    "from_async": [
-        option("model: expected a name", " ", -1, None),
-        dtype("function: expected an async function", "x", -1),
-    ],
     "Gate": [
         dtype("min_score: expected a finite number", "x", None),
         option("min_score: expected a finite number", NAN),
@@ -765,11 +751,7 @@ ROWS: dict[str, list[Row]] = {
     "grid": [
         dtype("colour: expected a mapping of label to value", -1, "x", None, NAN, of="options"),
     ],
-    "Guard": [dtype("embedder: expected an object with model, dim and embed(texts)", "x", -1)],
     "HashEmbedder.embed VectorStore.add": [dtype("texts: expected a sequence of str", "x", LONE)],
-    "Guard.for_many": [option("failures: expected an int of at least 1", "x", -1)],
-    "Guard.learn_from": [dtype("other: expected a Guard", -1, "x", None, NAN)],
-    "Guard.wait_until_loaded": [dtype("timeout: expected a float", "x", None, [3], LONE)],
     "HashEmbedder MemorySync.*": [option("dim: expected an int from 1 to 65536", "x", -1)],
     "Hit.arm_rank Hit.arm_score Hits.*": [
         option("arm: expected an arm of ['text', 'embedding']", "x", -1),
@@ -808,7 +790,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("table: expected an Arrow table (pyarrow, polars, pandas, duckdb: anything", "x", -1),
     ],
     "Index.* MemorySync.import_ MemorySync.reembed MemorySync.remember_batch build_shards "
-    "embed_dataset into_store pull push rebalance recall_dataset": [
+    "embed_dataset into_index into_store pull push rebalance recall_dataset": [
         dtype("progress: expected a callable (done, total), or None", "x", -1),
     ],
     "Index.* merge": [dtype("request: expected a Request", "x", -1)],
@@ -881,19 +863,21 @@ ROWS: dict[str, list[Row]] = {
         shape("filter: expected 1 entries, one per query", []),
     ],
     "Indexes": [dtype("device: expected a str", -1, None, NAN, [3])],
-    "Indexes ablate embed_dataset learn run_setting score_setting tune": [
+    "Indexes ablate embed_dataset learn run_setting tune": [
         dtype("dataset: expected a Dataset", -1, "x", None, NAN),
     ],
     "Indexes learn_from_feedback": [dtype("threads: expected an int", "x", NAN, [3], LONE)],
-    "Indexes.get run_setting score_setting setting_code": [
+    "Indexes.get run_setting setting_code": [
         dtype("setting: expected a Setting", -1, "x", None, NAN),
     ],
     "InProcessSessions.*": [dtype("name: expected a SessionName", -1, "x", None, NAN)],
     "InProcessSessions.record": [dtype("ids: expected a sequence of str", -1, "x", None, NAN)],
-    "into_store": [
+    "into_index into_store": [
         dtype("source: expected a Source, from open_source() in a with block", "x", -1),
         dtype("user: expected a str", -1, [3]),
         option("user: expected valid Unicode", LONE),
+    ],
+    "into_store": [
         dtype("time_from: expected a str", -1, [3]),
         option("time_from: expected valid Unicode", LONE),
         dtype("vector_model: expected a str", -1, [3]),
@@ -1209,10 +1193,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("url: expected a URL (str) or a store of obstore", -1, None),
         option("url: expected a URL such as file:///srv/notes or s3://bucket/notes", "x", LONE),
     ],
-    "read_measure": [
-        option("measures: expected nDCG@k", "R", "P", "success", "nDCG@0", of="name"),
-        option("measures: expected nDCG@k", "nDCG@-1", "ERR@5", "R@1e9", "x", LONE, "", of="name"),
-    ],
     "read_setting": [
         option("setting: expected one of bm25, dense, rrf, minmax, conv", "x", LONE, "", of="name"),
     ],
@@ -1408,7 +1388,7 @@ ROWS: dict[str, list[Row]] = {
     "ShardedIndex.open": [
         option("paths: expected a sequence of at least one path, or a path", -1, None),
     ],
-    "Shards.read load_dataset rebalance": [
+    "Shards.read into_index load_dataset rebalance": [
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="folder"),
         option("path: expected a path", LONE, "", of="folder"),
     ],
@@ -1473,12 +1453,6 @@ ROWS: dict[str, list[Row]] = {
     "WithThreads": [
         dtype("around: expected an hr.Around", "x", -1),
         dtype("bm25: expected an hr.BM25, or None", "x", -1),
-    ],
-    "read_baseline": [dtype("-1: expected a baseline of format 1", -1, of="path")],
-    "write_baseline": [
-        dtype("path: expected a path (str or os.PathLike)", -1, None),
-        dtype("dataset: expected a str", -1, None, NAN, [3]),
-        dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
     ],
     "Index.recall": [
         dtype("recipe[1]: expected an hr.Recipe", [PLAINLY, "x"], [PLAINLY, None], text=["a"] * 2),
@@ -1574,7 +1548,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     "a value that the package makes: it keeps what it is given": (
         "Agent; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
         "Explanation; Facts; FoundDocument; Held; Learnt; LeftOut; MatchParts; Matches; Migrated; "
-        "NearRow; Neighbour; NoVectors; Note; NoteHit; NoteHits; Off; Part; Pruned; Pulled; "
+        "NearRow; Neighbour; Note; NoteHit; NoteHits; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
         "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; "
         "ThreadRow; Token; Trace; Tuned; Version"
@@ -1583,8 +1557,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "
         "Degradation.of_fault; EmbedError.of; EmbedError.of_reply; Graph.edge_scope; "
         "FusedLists*; Stage.*; StageCall*; StagePlan*; "
-        "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Guard.embed*; "
-        "Hits.cached; "
+        "Graph.flat_keys argument; Hits.cached; "
         "Hits.part_of; Matches.with_reasons; Memory; MemorySync; "
         "Request.read; Shards.from_bytes content path; StageTrace.plus; "
         "Trace.of_query; merge degraded; warn_if_degraded"
@@ -1603,21 +1576,21 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "graph; Graph.save overwrite; Hit.evidence arm; HttpEmbedder context; "
         "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
         "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
-        "WeightedSum.scale_of arm; choose_embedder packaged; "
-        "pull discard_changes; push overwrite; recall_dataset on_ray; setting_code has_cells"
+        "WeightedSum.scale_of arm; pull discard_changes; push overwrite; recall_dataset on_ray; "
+        "setting_code has_cells"
     ),
     "read only later, by a call that refuses it": (
         "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "
         "threads progress; MemorySync.in_memory threads; MemorySync.open threads progress; Newest "
         "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes; "
         "Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url path "
-        "progress; from_async dim; load_dataset qrels; tune measures"
+        "progress; load_dataset qrels; tune measures"
     ),
     "pydantic refuses it, with its own error": "Edge; Episode; Fact",
     "Browse refuses every change": (
         "Browse.append text; Browse.cp path; Browse.mv to; Browse.write text"
     ),
-    "a reply of an embedder: EmbedError tells of it": "VectorStore.add vectors; check_vectors",
+    "a reply of an embedder: EmbedError tells of it": "VectorStore.add vectors",
     "what another library takes": (
         "Hits.plot ax; default_recall_scored memory score; recall_dataset resume concurrency "
         "num_cpus num_gpus"

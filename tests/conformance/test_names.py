@@ -56,8 +56,8 @@ WORDS = {
         "from": "system", "source": "file, or a folder or a URL of another system",
         **dict.fromkeys(
             ("user_from", "org", "workspace", "collection", "id_field", "text_field", "time_from",
-             "vector_field", "vector_model"),
-            "of hyrecall.migrate.into_store",
+             "vector_field", "vector_model", "into_index", "attribute"),
+            "of hyrecall.migrate.into_store and into_index",
         ),
     },
     ("command line", "doctor"): {

@@ -12,9 +12,9 @@ import pytest
 
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
-from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, NoVectors, Off
+from hyrecall.embed import EmbedError, EmbedFault, HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
-from seams import Breaker
+from seams import Breaker, Guard, NoVectors, Off
 
 
 def test_vectors_come_through_as_they_are() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
-from hyrecall.embed import EmbedFault, Guard, NoVectors, from_async
+from hyrecall.embed import EmbedFault
 from hyrecall.errors import DTypeError, OptionError
-from seams import Breaker
+from seams import Breaker, Guard, NoVectors, from_async
 
 # ---- the threads ----
 

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.evaluate import (
-    GATE,
-    Scores,
-    check,
-    read_baseline,
-    read_setting,
-    run_setting,
-    score_run,
-    write_baseline,
-)
+from hyrecall.evaluate import Scores, read_setting, run_setting, score_run
+from seams import GATE, check, read_baseline, write_baseline
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

@@ -18,13 +18,12 @@ from hyrecall.evaluate import (
     read_setting,
     run_setting,
     score_run,
-    score_setting,
     study_text,
     tune,
     with_each,
     without_each,
 )
-from seams import study_to_dict, tuned_text, tuned_to_dict
+from seams import score_setting, study_to_dict, tuned_text, tuned_to_dict
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

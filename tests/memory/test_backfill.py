@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from embed.fakes import Fake
-from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder
+from hyrecall.embed import EmbedError, EmbedFault, HashEmbedder
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from memory.direct_writes import reembed
@@ -21,6 +21,7 @@ from seams import (
     Cell,
     Database,
     Episode,
+    Guard,
     NewVersion,
     Reembedded,
     Selection,

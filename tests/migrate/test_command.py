@@ -1,5 +1,6 @@
 """``hyrecall import --from SYSTEM`` moves records, and says what came and what did not."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,9 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+import hyrecall as hr
 from cli.conftest import runner
+from hyrecall.adapters.documents import DocumentIndex
 from hyrecall.memory import MemorySync
 from hyrecall.migrate import SYSTEMS
 from seams import _SYSTEMS
@@ -70,6 +73,37 @@ def test_json_has_the_whole_report(run: Run) -> None:
     assert (again.data["imported"], again.data["skipped"]) == (0, 4)
 
 
+def test_an_index_is_built_instead_of_a_store(run: Run, folder: Path, tmp_path: Path) -> None:
+    into = ("--into-index", tmp_path / "saved")
+    reply = run("import", *LANGCHAIN, "--user", "ann", *into)
+    assert reply.code == 0
+    assert "reembed" not in reply.err
+    assert not folder.exists()
+    row = json.loads(LANGCHAIN[0].read_text())["d2"]["vector"]
+    found = DocumentIndex.open(tmp_path / "saved").recall(vector=row, scope="ann", limit=1)
+    assert found[0].document.id == "d2"
+    again = run("import", *LANGCHAIN, "--user", "ann", *into)
+    assert again.out == "4 read, 0 imported (0 with vectors), 4 skipped, 0 left out\n"
+
+
+def test_a_new_index_may_declare_the_fields_to_filter_by(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "dump.json"
+    of_years = {f"d{year}": {"year": year, "tags": ["x"]} for year in (2024, 2026)}
+    dump = {key: {"id": key, "text": "tea", "metadata": one} for key, one in of_years.items()}
+    source.write_text(json.dumps(dump))
+    moved = ("import", source, "--from", "langchain", "--user", "ann")
+    declared = ("--attribute", "year=int", "--attribute", "tags=list[str]")
+    assert run(*moved, "--into-index", tmp_path / "saved", *declared).code == 0
+    index = DocumentIndex.open(tmp_path / "saved")
+    late = hr.Filter(year=(2025, None), tags="x")
+    assert [one.id for one in index.find(scope="ann", filter=late)] == ["d2026"]
+    reply = run(*moved, "--into-index", tmp_path / "saved", *declared)
+    assert reply.err.startswith("error: --attribute: expected none: the index is there")
+    reply = run(*moved, "--into-index", tmp_path / "new", "--attribute", "year=number")
+    assert reply.err.startswith("error: attributes['year']: expected str, int, float")
+    assert not (tmp_path / "new").exists()
+
+
 REFUSED = {
     "--from mem0": "--user: expected --user or --user-from, whose the records are, got neither",
     "--from mem0 --user a --user-from b":
@@ -80,6 +114,15 @@ REFUSED = {
         "got 'word'",
     "--user a": "--user: expected none with --from hyrecall, got 'a'",
     "--from l0 --collection x": "--collection: expected none with --from l0, got 'x'",
+    "--from mem0 --user a --into-index x --org o":
+        "--org: expected none with --into-index, got 'o'",
+    "--from mem0 --user a --into-index x --time-from at":
+        "--time-from: expected none with --into-index, got 'at'",
+    "--from mem0 --user a --attribute n=int":
+        "--attribute: expected none without --into-index, got 'n=int'",
+    "--from mem0 --user a --into-index x --attribute n":
+        "--attribute: expected NAME=TYPE, such as year=int, got 'n'",
+    "--from l0 --attribute n=int": "--attribute: expected none with --from l0, got ['n=int']",
     "--from mem0 --user a --time-from ' '":
         "--time-from: expected 1 to 512 bytes, not blank, without NUL, got ' '",
 }  # fmt: skip

@@ -55,7 +55,7 @@ REPLIES = {
         "Token",
         "Batch",
     ),
-    *("Candidates", "Around", "EmbedFault", "NoVectors", "Off", "Comparison", "Run"),
+    *("Candidates", "Around", "EmbedFault", "Comparison", "Run"),
     *(
         "Learnt",
         "Scores",
@@ -71,8 +71,8 @@ REPLIES = {
     *("LeftOut", "Migrated", "Record", "Source", "DatasetHits"),
 }
 PLAIN_FUNCTIONS = {
-    *("read_measure", "study_text"),
-    *("check_vectors", "is_pattern", "newest_rows", "check_stages"),
+    "study_text",
+    *("is_pattern", "newest_rows", "check_stages"),
 }
 # Replies with methods that take options: our own calls make them, once a query.
 MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}

@@ -9,7 +9,6 @@ import golden_run
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.evaluate import (
-    GATE,
     Dataset,
     Indexes,
     Setting,
@@ -20,6 +19,7 @@ from hyrecall.evaluate import (
     with_each,
     without_each,
 )
+from seams import GATE
 from spec.episodes import stores
 from spec.loom_by_definition import lexical_ranking, overlap, vector_ranking, voted
 

@@ -21,7 +21,6 @@ from hyrecall.embed.choose import embedder as choose
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate import (
-    GATE,
     MEASURES,
     Comparison,
     Dataset,
@@ -30,20 +29,23 @@ from hyrecall.evaluate import (
     Setting,
     Study,
     ablate,
-    check,
     difference_table,
     embed_dataset,
     learn_from_feedback,
     load_dataset,
-    read_baseline,
-    read_measure,
     read_setting,
     setting_code,
-    write_baseline,
 )
 from hyrecall.evaluate import learn as run_learn
 from hyrecall.evaluate import tune as run_tune
-from hyrecall.evaluate.compare import require_extra
+from hyrecall.evaluate.compare import (
+    GATE,
+    check,
+    read_baseline,
+    read_measure,
+    require_extra,
+    write_baseline,
+)
 from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.report import (
     checks_text,

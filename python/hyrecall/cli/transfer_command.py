@@ -17,6 +17,7 @@ from hyrecall.cli.show import print_json, say
 from hyrecall.errors import HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
+    from hyrecall.adapters.documents import AttributeType
     from hyrecall.migrate import Migrated
 
 
@@ -37,6 +38,8 @@ class MigrateOptions:
     vector_field: str | None
     time_from: str | None
     vector_model: str | None
+    into_index: Path | None
+    attribute: list[str] | None
 
     def refuse_all(self, system: str) -> None:
         """Refuse every option that is given: an export says these things itself."""
@@ -44,28 +47,65 @@ class MigrateOptions:
             if value is not None:
                 raise error(OptionError, _option(name), f"none with --from {system}", repr(value))
 
+    def refuse_for_an_index(self, path: Path | None) -> None:
+        """Refuse what concerns a store alone."""
+        of_stores = {
+            "path": path, "org": self.org, "workspace": self.workspace,
+            "time_from": self.time_from, "vector_model": self.vector_model,
+        }  # fmt: skip
+        for name, value in of_stores.items():
+            if value is not None:
+                got = repr(str(value))
+                raise error(OptionError, _option(name), "none with --into-index", got)
+
+    def attributes(self) -> dict[str, AttributeType] | None:
+        """Return the types of the fields to filter by; None if none is named."""
+        from hyrecall.adapters.documents import read_types
+
+        named = {}
+        for one in self.attribute or ():
+            name, _, kind = one.partition("=")
+            if not name or not kind:
+                wish = "NAME=TYPE, such as year=int"
+                raise error(OptionError, "--attribute", wish, repr(one))
+            named[name] = kind
+        return read_types(named) or None
+
 
 def migrate(
     system: str, source: str, path: Path | None, options: MigrateOptions, *, as_json: bool
 ) -> bool:
     """Move the records, show the report, and return whether all of them came."""
-    from hyrecall.migrate import into_store, open_source
+    from hyrecall.migrate import into_index, into_store, open_source
 
+    user, user_from = options.user, options.user_from
     fields = ("collection", "id_field", "text_field", "vector_field")
     with _as_options():
+        if options.into_index is not None:
+            options.refuse_for_an_index(path)
+        elif options.attribute:
+            got = repr(", ".join(options.attribute))
+            raise error(OptionError, "--attribute", "none without --into-index", got)
         opening = open_source(system, source, **{name: getattr(options, name) for name in fields})
         with opening as records, bar() as progress:  # opened before a store is made
-            _check_scope(options)
-            with opened(path, makes=True) as memory:
-                done = into_store(
-                    memory, records, user=options.user, user_from=options.user_from,
-                    org=options.org, workspace=options.workspace, time_from=options.time_from,
-                    vector_model=options.vector_model, progress=progress,
+            if options.into_index is not None:
+                done = into_index(
+                    options.into_index, records, user=user, user_from=user_from,
+                    attributes=options.attributes(), progress=progress,
                 )  # fmt: skip
+            else:
+                _check_scope(options)
+                with opened(path, makes=True) as memory:
+                    done = into_store(
+                        memory, records, user=user, user_from=user_from, org=options.org,
+                        workspace=options.workspace,
+                        time_from=options.time_from, vector_model=options.vector_model,
+                        progress=progress,
+                    )  # fmt: skip
     if as_json:
         print_json({**asdict(done), "needs_reembed": done.needs_reembed})
     else:
-        _show(done)
+        _show(done, is_index=options.into_index is not None)
     return not done.left_out
 
 
@@ -76,7 +116,7 @@ def _check_scope(options: MigrateOptions) -> None:
     Owners(options.user, options.user_from)
 
 
-def _show(done: Migrated) -> None:
+def _show(done: Migrated, *, is_index: bool) -> None:
     for one in done.left_out:
         say(f"left out: {one.count:,} ({one.reason}), such as {one.example!r}")
     for name, n in done.dropped.items():
@@ -85,7 +125,7 @@ def _show(done: Migrated) -> None:
         say(f"without vector: {one.count:,} ({one.reason}), such as {one.example!r}")
     if done.n_other_vectors:
         say(f"vectors of another model or length than the store's: {done.n_other_vectors:,}")
-    if done.needs_reembed:
+    if done.needs_reembed and not is_index:
         say("note: hyrecall reembed makes the vectors that are missing")
     n_out = sum(one.count for one in done.left_out)
     print(
@@ -102,6 +142,7 @@ def _option(name: str) -> str:
 def _as_options() -> Iterator[None]:
     """Name the options of the command in errors about arguments."""
     names = {name: _option(name) for name in MigrateOptions.__dataclass_fields__}
+    names |= {"folder": "--into-index", "attributes": "--attribute"}
     try:
         yield
     except HyrecallError as fault:
@@ -248,6 +289,24 @@ def import_(
             "Without it no vector comes along.",
         ),
     ] = None,
+    into_index: Annotated[
+        Path | None,
+        typer.Option(
+            "--into-index",
+            metavar="DIR",
+            help="Write into the index of documents in this folder, instead of a store; it is "
+            "made if there is none.",
+        ),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="NAME=TYPE",
+            help="A field of the records to filter by, of a new index: str, int, float, bool, "
+            "datetime, date, or list[str]. Repeat the option for several.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Merge an export, or the records of another system, into the store; memories there stay.
@@ -256,7 +315,7 @@ def import_(
     """
     options = MigrateOptions(
         user, user_from, org, workspace, collection, id_field, text_field, vector_field,
-        time_from, vector_model,
+        time_from, vector_model, into_index, attribute or None,
     )  # fmt: skip
     if source not in ("hyrecall", "l0"):
         if source not in _SYSTEMS:

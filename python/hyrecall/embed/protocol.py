@@ -24,10 +24,9 @@ _LEAST_NORM, _LARGEST_NORM = 2.0**-60, 2.0**60
 class Embedder(Protocol):
     """Turns texts into vectors; any object with these members is an embedder.
 
-    It may be slow, raise or return invalid data: the caller limits the time and checks the reply
-    (:func:`check_vectors`). It may be called from several threads at once. An exception with a
-    ``status_code`` is read as the status of an endpoint: 400 is the fault of a text, 401 of the
-    key, 503 of the endpoint.
+    It may be slow, raise or return invalid data: the caller limits the time and checks the reply.
+    It may be called from several threads at once. An exception with a ``status_code`` is read as
+    the status of an endpoint: 400 is the fault of a text, 401 of the key, 503 of the endpoint.
 
     Optional members are ``warm()``, which loads the model before the first call,
     ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
@@ -114,17 +113,7 @@ class EmbedError(HyrecallError, RuntimeError):
 
     @classmethod
     def of_reply(cls, reply: NoVectors, expected: str) -> EmbedError:
-        """Make the error for a guard's reply.
-
-        Parameters
-        ----------
-        reply : NoVectors
-        expected : str
-
-        Returns
-        -------
-        EmbedError
-        """
+        """Make the error for a guard's reply."""
         got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
         made = cls.of(reply.fault, expected, got)
         made.detail, made.said = reply.detail, reply.said
@@ -132,21 +121,7 @@ class EmbedError(HyrecallError, RuntimeError):
 
     @classmethod
     def of(cls, fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
-        """Make the error for a fault; the message must not contain a text to be embedded.
-
-        Parameters
-        ----------
-        fault : EmbedFault
-        expected : str
-        got : object
-            Converted to str.
-        said : str, default ""
-            What the endpoint itself said.
-
-        Returns
-        -------
-        EmbedError
-        """
+        """Make the error for a fault; the message must not contain a text to be embedded."""
         told = NoVectors(fault, str(got), said).told
         made = error(cls, "embedder", expected, told)
         made.fault, made.said = fault, said
@@ -156,20 +131,11 @@ class EmbedError(HyrecallError, RuntimeError):
 
 @dataclass(frozen=True)
 class NoVectors:
-    """A reply without vectors, and its reason.
-
-    Attributes
-    ----------
-    fault : EmbedFault
-    detail : str
-        Details; never a text that was to be embedded, so it may be logged.
-    said : str
-        The message of the endpoint itself, shortened. It is shown to whoever gave the text, and
-        never logged.
-    """
+    """A reply without vectors, and its reason."""
 
     fault: EmbedFault
-    detail: str = ""
+    detail: str = ""  # never a text that was to be embedded, so it may be logged
+    # The message of the endpoint itself, shortened: shown to whoever gave the text, never logged.
     said: str = field(default="", repr=False)
 
     @property
@@ -215,29 +181,10 @@ def composed(text: str) -> str:
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:
-    """Check an embedder's reply and convert it to float32.
-
-    Parameters
-    ----------
-    reply : object
-        An array or nested sequences of numbers.
-    n_texts : int
-        Expected number of rows.
-    dim : int or None
-        Expected length of a row; None allows any length except 0.
-
-    Returns
-    -------
-    ndarray, shape (n_texts, dim), float32
-        The rows, contiguous.
-
-    Raises
-    ------
-    EmbedError
-        MALFORMED for a reply that is not an array of this shape, holds NaN, infinity or a value
-        that float32 cannot hold, or has a row whose norm is neither 0 nor in [2^-60, 2^60].
-        WRONG_SIZE for rows of another length.
-    """
+    """Return an embedder's reply as contiguous float32 rows, or raise EmbedError."""
+    # MALFORMED is a reply that is not an array of this shape, holds NaN, infinity or a value that
+    # float32 cannot hold, or has a row whose norm is neither 0 nor in [2^-60, 2^60]; WRONG_SIZE one
+    # with rows of another length. ``dim`` None allows any length except 0.
     try:
         given = np.asarray(reply)
     except ValueError:  # rows of several lengths

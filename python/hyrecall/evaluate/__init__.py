@@ -5,17 +5,12 @@ docs/evaluation.md explains how to measure and what each figure means.
 """
 
 from hyrecall.evaluate.compare import (
-    GATE,
     MEASURES,
     Comparison,
     Scores,
-    check,
     compare,
     difference_table,
-    read_baseline,
-    read_measure,
     score_run,
-    write_baseline,
 )
 from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
 from hyrecall.evaluate.learn import Learnt, learn, learn_from_feedback
@@ -29,7 +24,6 @@ from hyrecall.evaluate.run import (
     grid,
     read_setting,
     run_setting,
-    score_setting,
     setting_code,
     with_each,
     without_each,
@@ -42,7 +36,6 @@ from hyrecall.evaluate.tune import (
 )
 
 __all__ = [
-    "GATE",
     "MEASURES",
     "Comparison",
     "Dataset",
@@ -54,7 +47,6 @@ __all__ = [
     "Study",
     "Tuned",
     "ablate",
-    "check",
     "compare",
     "difference_table",
     "embed_dataset",
@@ -62,16 +54,12 @@ __all__ = [
     "learn",
     "learn_from_feedback",
     "load_dataset",
-    "read_baseline",
-    "read_measure",
     "read_setting",
     "run_setting",
     "score_run",
-    "score_setting",
     "setting_code",
     "study_text",
     "tune",
     "with_each",
     "without_each",
-    "write_baseline",
 ]

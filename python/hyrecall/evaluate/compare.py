@@ -49,26 +49,8 @@ _NEED_CUTOFF = ("R", "Success", "P")
 _MAX_CUTOFF = 100_000
 
 
-@check_objects
 def read_measure(name: str) -> str:
-    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
-
-    Parameters
-    ----------
-    name : str
-        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
-        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
-
-    Raises
-    ------
-    OptionError
-        Another name.
-
-    Examples
-    --------
-    >>> read_measure("recall@5"), read_measure("map")
-    ('R@5', 'AP')
-    """
+    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``."""
     found = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]*))?", name.strip().lower())
     kind = _KINDS.get(found[1]) if found else None
     cutoff = found[2] if found else None
@@ -148,7 +130,8 @@ def score_run(
         The class of each document with duplicates. A class counts once, at the rank of its first
         member and with its largest grade; its other members do not take up ranks.
     measures : str or sequence of str
-        In any form that :func:`read_measure` accepts.
+        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
+        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
     name : str, default "run"
 
     Raises
@@ -402,24 +385,8 @@ _P = 0.01
 _FAR = 0.04  # a larger fall always fails
 
 
-@check_objects
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
-    """Write the scores of settings per query to a file.
-
-    Parameters
-    ----------
-    path : path-like
-        A JSON file; an existing file is overwritten.
-    dataset : str
-        The name of the set.
-    scores : sequence of Scores
-        Scores over the same queries, with the measures of ``GATE``.
-
-    Raises
-    ------
-    OptionError
-        The queries differ, or a measure is missing.
-    """
+    """Write the scores of settings per query to a file, with the measures of ``GATE``."""
     for one in scores:
         missing = [measure for measure in GATE if measure not in one.values]
         if missing or one.queries != scores[0].queries:
@@ -445,15 +412,8 @@ def _entry(scores: Scores, measure: str) -> str:
     return json.dumps(entry, separators=(",", ":"))  # thousands of values: a sixth of the file
 
 
-@check_objects
 def read_baseline(path: str | Path) -> dict[str, Scores]:
-    """Read a baseline file; return the scores by setting.
-
-    Raises
-    ------
-    DTypeError
-        Not a file of :func:`write_baseline`; the message names it.
-    """
+    """Read a file of :func:`write_baseline`; return the scores by setting."""
     try:
         data = json.loads(read_path(path).read_text("utf-8"))
         if data["format"] != _FORMAT:
@@ -475,35 +435,8 @@ def _values(given: Mapping[str, Any]) -> Any:
     return values
 
 
-@check_objects
 def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Comparison, ...]:
-    """Compare a run with the baseline of the same name.
-
-    Parameters
-    ----------
-    scores : Scores
-        With the measures of ``GATE``.
-    baseline : mapping of str to Scores
-        As :func:`read_baseline` returns it.
-
-    Returns
-    -------
-    tuple of Comparison
-        One per measure of ``GATE``; the run fails if one of them ``has_fallen``.
-
-    Raises
-    ------
-    OptionError
-        The baseline lacks the setting or a measure, or has other queries.
-
-    Examples
-    --------
-    >>> half = np.full(100, 0.5)
-    >>> before = Scores("bm25", tuple(map(str, range(100))), dict.fromkeys(GATE, half))
-    >>> after = Scores("bm25", before.queries, dict.fromkeys(GATE, half - 0.05))
-    >>> [one.has_fallen for one in check(after, {"bm25": before})]
-    [True, True, True]
-    """
+    """Compare a run with the baseline of its name: one comparison per measure of ``GATE``."""
     if scores.name not in baseline:
         wish = f"a baseline with {scores.name!r}"
         raise error(OptionError, "baseline", wish, ", ".join(baseline) or "none")

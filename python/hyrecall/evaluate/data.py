@@ -18,8 +18,8 @@ import xxhash
 
 from hyrecall.base.arguments import check_objects, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.embed import Embedder, Guard
-from hyrecall.embed.guard import embed_texts
+from hyrecall.embed import Embedder
+from hyrecall.embed.guard import Guard, embed_texts
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Reads the files of a retrieval set: rows from Parquet or JSON lines, pairs from TSV ----

@@ -20,7 +20,7 @@ from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import check_objects
-from hyrecall.embed import EmbedError, NoVectors
+from hyrecall.embed.guard import embed_texts
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.compare import (
     Comparison,
@@ -393,8 +393,6 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
 # ---- Learns a recipe's weights from what one user of a store said that helped ----
 # Only the memories that the user may see are searched, and only the user's own feedback is read.
 
-_TEXTS_AT_ONCE = 64
-_SECONDS_PER_CALL = 60.0
 _THREAD, _PLACE = "session_id", "occurred_at"  # of every layout of a store
 
 
@@ -480,16 +478,9 @@ def _vectors(store: Store, texts: Sequence[str]) -> npt.NDArray[np.float32] | No
     """Embed the queries; None: the store has no embedder."""
     if store.guard.off is not None:
         return None
-    made = []
-    for begin in range(0, len(texts), _TEXTS_AT_ONCE):
-        part = store.guard.embed(
-            texts[begin : begin + _TEXTS_AT_ONCE], budget=_SECONDS_PER_CALL, waits=True
-        )
-        if isinstance(part, NoVectors):
-            raise EmbedError.of(part.fault, "vectors of the queries", part.detail)
-        made.append(part)
+    rows = embed_texts(store.guard, texts)
     store.settle()
-    return np.concatenate(made)
+    return rows
 
 
 def _dataset(

@@ -365,7 +365,6 @@ def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
     return asked
 
 
-@check_objects
 def score_setting(
     indexes: Indexes,
     dataset: Dataset,
@@ -373,20 +372,7 @@ def score_setting(
     *,
     measures: str | Sequence[str] = MEASURES,
 ) -> Scores:
-    """Recall the judged queries of a set and score the lists, as far as the measures read.
-
-    Parameters
-    ----------
-    indexes, dataset, setting
-        As in :func:`run_setting`.
-    measures : str or sequence of str
-        As in :func:`score_run`.
-
-    Raises
-    ------
-    OptionError
-        As in :func:`run_setting`, or the setting's own ``limit`` is less than a measure reads.
-    """
+    """Recall the judged queries of a set and score the lists, as far as the measures read."""
     named = read_measures(measures)
     longest = max(named, key=cutoff_of)
     own = setting.options.get("limit")

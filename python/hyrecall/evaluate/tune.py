@@ -53,7 +53,7 @@ class Study:
         Parameters
         ----------
         measure : str
-            A measure of the study, in any form that :func:`read_measure` accepts.
+            A measure of the study.
 
         Raises
         ------
@@ -95,7 +95,7 @@ def ablate(
     OptionError
         No setting, or two settings with the same name.
     HyrecallError
-        From :func:`score_setting`; a note names the setting.
+        From a recall; a note names the setting.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Moves records of Chroma, LanceDB, Qdrant, mem0 and LangChain into a store."""
+"""Moves records of Chroma, LanceDB, Qdrant, mem0 and LangChain into a store or an index."""
 
 from hyrecall.migrate.records import LeftOut, Migrated, Record, Source
 from hyrecall.migrate.sources import SYSTEMS, open_source
-from hyrecall.migrate.to_store import into_store
+from hyrecall.migrate.to_store import into_index, into_store
 
 __all__ = [
     "SYSTEMS",
@@ -10,6 +10,7 @@ __all__ = [
     "Migrated",
     "Record",
     "Source",
+    "into_index",
     "into_store",
     "open_source",
 ]

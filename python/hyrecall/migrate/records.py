@@ -16,8 +16,16 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed.protocol import norms
-from hyrecall.errors import HyrecallError, MissingExtraError, OptionError, ScopeError, error
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    MissingExtraError,
+    OptionError,
+    ScopeError,
+    error,
+)
 from hyrecall.memory.data.types import check_id, check_user, in_utc
 
 Vector: TypeAlias = npt.NDArray[np.float32]
@@ -104,7 +112,7 @@ def as_vector(given: object) -> Vector | None:
 
 
 def vector_fault(row: Vector) -> str | None:
-    """Return why no store takes a vector; None if it does."""
+    """Return why no store and no index takes a vector; None if they do."""
     if not np.isfinite(row).all():
         return "a vector with NaN or infinity"
     found, is_taken = norms(row[None])
@@ -236,7 +244,7 @@ class Migrated:
     n_vectors : int
         Imported records whose vectors came along.
     n_other_vectors : int
-        Those among them that the store cannot search: of another model or length than it has.
+        Those among them that the target cannot search: of another model or length than it has.
     without_vector : tuple of LeftOut
         Imported records whose vectors did not come.
     """
@@ -253,7 +261,7 @@ class Migrated:
 
     @property
     def needs_reembed(self) -> bool:
-        """Whether imported records have no vector that the store can search."""
+        """Whether imported records have no vector that the target can search."""
         return bool(self.n_other_vectors or self.without_vector)
 
 
@@ -396,7 +404,7 @@ def read_time(record: Record, time_from: str | None) -> datetime | None:
     raise Refused("time: neither ISO 8601 nor seconds from 1970 on")
 
 
-# ---- Turns a record into what a store keeps, or says why it is left out ----
+# ---- Turns a record into what a store or an index keeps, or says why it is left out ----
 
 
 @dataclass(frozen=True)
@@ -443,3 +451,24 @@ class Mapper:
             row = None
         dropped = (*record.dropped, *lost)
         return Mapped(key, user, text, metadata, at, session, row, fault, dropped)
+
+
+def check_source(source: object) -> None:
+    """Check that a caller passes an open source."""
+    if not isinstance(source, Source):
+        wish = "a Source, from open_source() in a with block"
+        raise error(DTypeError, "source", wish, type(source).__name__)
+
+
+def map_records(
+    source: Source, mapper: Mapper, tally: Tally, progress: ProgressFunction | None
+) -> Iterator[Mapped]:
+    """Map the records of a source; those that cannot be kept are counted with their reason."""
+    for record in source.records:
+        tally.n_read += 1
+        try:
+            yield mapper.of(record)
+        except Refused as refusal:
+            tally.leave_out(str(refusal), record.id)
+        if progress is not None and tally.n_read % PAGE == 0:
+            progress(tally.n_read, max(source.n_records, tally.n_read))
