@@ -173,7 +173,7 @@ NAMES = {
     "hyrecall.distributed.source_files": "source_files",
     "hyrecall.embed.choose": "choose_embedder=embedder duration timeout_of",
     "hyrecall.embed.guard": "Breaker Guard Off from_async",
-    "hyrecall.embed.protocol": "MOST_CHARACTERS NoVectors check_vectors norms",
+    "hyrecall.embed.protocol": "MOST_CHARACTERS NoVectors check_vectors embed_error norms",
     "hyrecall.embed.static": "StaticEmbedder",
     "hyrecall.embed.transformer": "TransformerEmbedder",
     "hyrecall.evaluate.compare": (

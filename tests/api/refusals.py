@@ -1555,7 +1555,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     ),
     "made and called by the package alone": (
         "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "
-        "Degradation.of_fault; EmbedError.of; EmbedError.of_reply; Graph.edge_scope; "
+        "Degradation.of_fault; Graph.edge_scope; "
         "FusedLists*; Stage.*; StageCall*; StagePlan*; "
         "Graph.flat_keys argument; Hits.cached; "
         "Hits.part_of; Matches.with_reasons; Memory; MemorySync; "

@@ -30,6 +30,7 @@ from hyrecall.embed.protocol import (
     NoVectors,
     check_vectors,
     composed,
+    error_of_reply,
     fault_of_status,
 )
 from hyrecall.errors import DTypeError, OptionError, error
@@ -589,9 +590,9 @@ def embed_texts(
             if fault is None:
                 continue
             if fault.fault not in others:
-                raise EmbedError.of_reply(fault, f"vectors of {len(places)} texts")
+                raise error_of_reply(fault, f"vectors of {len(places)} texts")
             if refused is None:
-                raise EmbedError.of_reply(fault, f"a vector of text {at}")
+                raise error_of_reply(fault, f"a vector of text {at}")
             refused[at] = fault
         found.append((places, answer))
         if tell is not None:

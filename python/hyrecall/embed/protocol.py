@@ -111,23 +111,6 @@ class EmbedError(HyrecallError, RuntimeError):
     detail: str = ""
     said: str = ""
 
-    @classmethod
-    def of_reply(cls, reply: NoVectors, expected: str) -> EmbedError:
-        """Make the error for a guard's reply."""
-        got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
-        made = cls.of(reply.fault, expected, got)
-        made.detail, made.said = reply.detail, reply.said
-        return made
-
-    @classmethod
-    def of(cls, fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
-        """Make the error for a fault; the message must not contain a text to be embedded."""
-        told = NoVectors(fault, str(got), said).told
-        made = error(cls, "embedder", expected, told)
-        made.fault, made.said = fault, said
-        made.detail = str(error(cls, "embedder", expected, got)).removeprefix("embedder: ")
-        return made
-
 
 @dataclass(frozen=True)
 class NoVectors:
@@ -142,6 +125,23 @@ class NoVectors:
     def told(self) -> str:
         """The details with the endpoint's own message."""
         return f"{self.detail} ({self.said})" if self.said else self.detail
+
+
+def embed_error(fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
+    """Make the error for a fault; the message must not contain a text to be embedded."""
+    told = NoVectors(fault, str(got), said).told
+    made = error(EmbedError, "embedder", expected, told)
+    made.fault, made.said = fault, said
+    made.detail = str(error(EmbedError, "embedder", expected, got)).removeprefix("embedder: ")
+    return made
+
+
+def error_of_reply(reply: NoVectors, expected: str) -> EmbedError:
+    """Make the error for a guard's reply."""
+    got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
+    made = embed_error(reply.fault, expected, got)
+    made.detail, made.said = reply.detail, reply.said
+    return made
 
 
 _OF_CONFIGURATION = frozenset({401, 402, 403, 404, 405, 407, 410})
@@ -188,13 +188,13 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
     try:
         given = np.asarray(reply)
     except ValueError:  # rows of several lengths
-        raise EmbedError.of(EmbedFault.MALFORMED, "rows of one length", "several") from None
+        raise embed_error(EmbedFault.MALFORMED, "rows of one length", "several") from None
     if given.dtype.kind not in "fiu" or given.ndim != 2 or len(given) != n_texts:
         got = f"shape {given.shape} of {given.dtype}"
-        raise EmbedError.of(EmbedFault.MALFORMED, f"{n_texts} rows of numbers", got)
+        raise embed_error(EmbedFault.MALFORMED, f"{n_texts} rows of numbers", got)
     if given.shape[1] != dim if dim is not None else given.shape[1] == 0:
         wish = "vectors" if dim is None else f"vectors of {dim} numbers"
-        raise EmbedError.of(EmbedFault.WRONG_SIZE, wish, f"{given.shape[1]} numbers")
+        raise embed_error(EmbedFault.WRONG_SIZE, wish, f"{given.shape[1]} numbers")
     if given.dtype == np.float32:
         rows = np.ascontiguousarray(given)
     else:
@@ -204,9 +204,9 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
     if not is_taken.all():
         if not (is_finite := np.isfinite(rows).all(axis=1)).all():
             got = f"others in row {int(np.flatnonzero(~is_finite)[0])}"
-            raise EmbedError.of(EmbedFault.MALFORMED, "finite float32 numbers", got)
+            raise embed_error(EmbedFault.MALFORMED, "finite float32 numbers", got)
         at = int(np.flatnonzero(~is_taken)[0])
-        raise EmbedError.of(EmbedFault.MALFORMED, NORMS, f"{found[at]:g} in row {at}")
+        raise embed_error(EmbedFault.MALFORMED, NORMS, f"{found[at]:g} in row {at}")
     return rows
 
 
