@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base import threads
-from hyrecall.base.arguments import as_int, number
 from hyrecall.base.forks import Birth, free_in_children, leave_to_parent, renew_in_children
 from hyrecall.base.threads import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import (
@@ -37,8 +36,6 @@ from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- A circuit breaker: stops calls to a failing service for a while ----
 
-_LONGEST_REST = 86_400.0
-
 
 class Breaker:
     """Counts failures in a row; after a number of them, admits no call for a while."""
@@ -53,12 +50,7 @@ class Breaker:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        count = as_int(failures)
-        if count is None or count < 1:
-            raise error(OptionError, "failures", "an int of at least 1", repr(failures))
-        wish = f"seconds from 0 to {_LONGEST_REST:.0f}"
-        self._most = count
-        self._rest = number("rest", rest, 0.0, _LONGEST_REST, wish)
+        self._most, self._rest = failures, rest
         self._clock = clock
         self._lock = free_in_children(threading.Lock())
         self._failures = 0
