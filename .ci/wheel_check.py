@@ -26,7 +26,7 @@ import hyrecall
 took = time.process_time() - begin
 maps = open("/proc/self/maps").read()
 assert "torch" not in sys.modules and "libcuda" not in maps and "hyrecall_cuda" not in maps
-assert "http.client" not in sys.modules
+assert "httpcore2" not in sys.modules
 print(took)
 """
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 # A package and the files or rooms of hyrecall that may import it.
 PYTHON_ONLY_IN = {
     "torch": {"table/tensors", "hits/tensors", "embed/transformer"},
+    "httpcore2": {"embed/http_client"},
     "transformers": {"embed/transformer"},
     "ml_dtypes": {"table/tensors"},
     "tokenizers": {"text", "embed", "rerank"},

@@ -11,7 +11,7 @@ import pytest
 requirements = pytest.importorskip("packaging.requirements", reason="packaging is not installed")
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("serve", "mcp", "cli", "local")
+EXTRAS = ("serve", "mcp", "cli", "http", "local")
 
 
 def name_of(text: str) -> str:

@@ -5,4 +5,4 @@ from hyrecall.embed import HttpEmbedder
 
 def n_idle(embedder: HttpEmbedder) -> int:
     """How many connections are kept for later calls."""
-    return sum(one.is_open for one in embedder._client._idle)
+    return sum(one.is_idle() and not one.is_closed() for one in embedder._client._pool.connections)

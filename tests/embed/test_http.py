@@ -17,7 +17,7 @@ from embed.connections import n_idle
 from embed.lateness import within
 from embed.stub_server import StubServer, vector_of
 from hyrecall.embed import Embedder, EmbedError, EmbedFault, HttpEmbedder
-from hyrecall.errors import DTypeError, OptionError
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError
 
 # ---- replies ----
 
@@ -87,7 +87,7 @@ def test_a_bad_endpoint_is_a_fault_of_its_kind_within_the_timeout(
     assert "SECRET" not in told
     is_kept = n_idle(embedder) > 0
     embedder.close()
-    whole = ("junk", "nan", "status500", "busy", "unauthorized", "redirect")
+    whole = ("junk", "nan", "status500", "busy", "unauthorized")
     assert is_kept == (mode in whole)  # only one that has been read to the end
     assert n_idle(embedder) == 0
 
@@ -164,8 +164,20 @@ def test_no_log_has_the_key_a_text_or_the_query_of_the_url(
         assert private not in caplog.text
 
 
+def test_without_its_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpcore2", None)
+    monkeypatch.delitem(sys.modules, "hyrecall.embed.http_client", raising=False)
+    with pytest.raises(MissingExtraError) as caught:
+        HttpEmbedder("http://localhost/v1")
+    assert str(caught.value) == (
+        "embedder: expected an HTTP client (pip install 'hyrecall[http]'), got no package httpcore2"
+    )
+    with pytest.raises(OptionError, match="batch: expected"):  # a wrong argument is told first
+        HttpEmbedder("http://localhost/v1", batch=0)
+
+
 def test_the_client_is_imported_only_when_an_endpoint_is_used() -> None:
-    code = "import sys, hyrecall, hyrecall.embed; sys.exit('http.client' in sys.modules)"
+    code = "import sys, hyrecall, hyrecall.embed; sys.exit('httpcore2' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

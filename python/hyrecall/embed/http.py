@@ -6,14 +6,18 @@ import ssl
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base.arguments import as_int, check_keywords, number
 from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
-from hyrecall.errors import DTypeError, OptionError, error
+from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
+
+if TYPE_CHECKING:
+    from hyrecall.embed.http_client import HttpClient
+
 
 _BYTES_AROUND = 65_536  # of a reply, beside its vectors
 _BYTES_A_TEXT = 2**20  # more than 40,000 numbers; reading JSON lets no other thread run meanwhile
@@ -24,9 +28,9 @@ _LONGEST = 3_600.0
 class HttpEmbedder:
     """Embed texts by an endpoint that speaks as OpenAI's does: vLLM, Ollama, llama.cpp, OpenAI.
 
-    One POST for a batch of texts. Redirects are not followed, proxies of the environment not used;
-    replies are held to their size, length and finiteness. The key goes to the URL's host only, and
-    is in no error, log or repr.
+    Needs the extra ``[http]``. One POST for a batch of texts. Redirects are not followed, proxies
+    of the environment not used; replies are held to their size, length and finiteness. The key goes
+    to the URL's host only, and is in no error, log or repr.
 
     Parameters
     ----------
@@ -52,6 +56,8 @@ class HttpEmbedder:
     ------
     DTypeError, OptionError
         An argument that is not as above.
+    MissingExtraError
+        The extra ``[http]`` is not installed.
 
     Examples
     --------
@@ -72,10 +78,6 @@ class HttpEmbedder:
         context: ssl.SSLContext | None = None,
     ) -> None:
         """Check the arguments; nothing is sent yet."""
-        from hyrecall.embed.http_client import (
-            HttpClient,  # a third of the time of `import hyrecall`
-        )
-
         self._key = _check_key(key)
         self._endpoint = Endpoint.of("url", url, has_key=key is not None)
         if not isinstance(model, str):
@@ -87,7 +89,7 @@ class HttpEmbedder:
         n_retries = _count("retries", retries, 0)
         self._max_bytes = _count("max_bytes", max_bytes, 1)
         self._dim: int | None = None
-        self._client = HttpClient(self._endpoint, key, context, n_retries)
+        self._client = _make_client(self._endpoint, key, context, n_retries)
         self._make = partial(
             type(self), url, model=model, key=key, timeout=timeout, batch=batch, retries=retries,
             max_bytes=max_bytes, context=context,
@@ -175,6 +177,17 @@ class HttpEmbedder:
     def __repr__(self) -> str:
         """Show where it posts to; not the key, nor the URL's query."""
         return f"HttpEmbedder({self._endpoint.name!r}, model={self._sent_model!r})"
+
+
+def _make_client(
+    endpoint: Endpoint, key: str | None, context: ssl.SSLContext | None, retries: int
+) -> HttpClient:
+    try:
+        from hyrecall.embed.http_client import HttpClient
+    except ImportError:
+        wish = "an HTTP client (pip install 'hyrecall[http]')"
+        raise error(MissingExtraError, "embedder", wish, "no package httpcore2") from None
+    return HttpClient(endpoint, key, context, retries)
 
 
 def _check_key(key: object) -> str | None:

@@ -208,8 +208,8 @@ class MemorySync(NamedMethods):
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
-            "static" without the extra ``[local]``, or "minilm" without ``[minilm]`` and its
-            weights.
+            "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
+            or a URL without ``[http]``.
         OptionError, DTypeError
             An analyzer other than the one that the recipe states; a folder with other files; an
             SQLite that is too old to be safe.
