@@ -22,6 +22,7 @@ MODULES = {
     "disk": "hyrecall.base.disk",
     "forks": "hyrecall.base.forks",
     "runtime": "hyrecall.base.runtime",
+    "pool": "hyrecall.base.threads",
     "scans": "hyrecall.base.threads",
     "ages": "hyrecall.base.times",
     "app_module": "hyrecall.cli.app",

@@ -14,26 +14,35 @@ from hypothesis import strategies as st
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
 from hyrecall.embed import EmbedFault
-from seams import Breaker, Guard, NoVectors, from_async
+from seams import Breaker, Guard, NoVectors, from_async, pool
 
 # ---- the threads ----
 
 
 def test_when_every_worker_hangs_the_answer_comes_at_once() -> None:
+    clock = FakeClock()
     fake = hanging()
-    guard = Guard(fake, workers=2, breaker=Breaker(1000), usual=0.02)
-    for n in range(1, 9):  # each takes the place of one that does not come back
+    guard = Guard(fake, workers=2, breaker=Breaker(1000), usual=0.02, clock=clock)
+    for n in range(1, 4):  # two workers, and one that replaces them
+        assert hang(guard, n) == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
+    answer, seconds = asked(guard, 30.0)
+    assert answer == NoVectors(EmbedFault.HUNG, "3 calls have not come back")
+    assert seconds < within(1)
+    for n in range(4, 9):  # one more each ten seconds
+        clock.now += 10
         assert hang(guard, n) == NoVectors(EmbedFault.TIMEOUT, "no reply within 20 ms")
         assert guard.state()["workers"] == guard.state()["hung"] == n
-    answer, seconds = asked(guard, 30.0)
-    assert answer == NoVectors(EmbedFault.HUNG, "8 calls have not come back")
-    assert seconds < within(1)
+    clock.now += 1000
+    assert asked(guard, 30.0)[0] == NoVectors(EmbedFault.HUNG, "8 calls have not come back")
 
     fake.release.set()  # they come back: calls go through, and the surplus leaves
     until = time.monotonic() + 30
     while guard.state()["hung"] and time.monotonic() < until:
         time.sleep(0.005)
     assert isinstance(asked(guard, 30.0)[0], np.ndarray)
+    while guard.state()["workers"] > 2 and time.monotonic() < until:
+        time.sleep(0.005)
+    assert guard.state()["workers"] == 2
     guard.close()
 
 
@@ -52,6 +61,7 @@ def test_a_slow_one_keeps_a_caller_with_more_time_waiting_for_a_worker() -> None
     for thread in threads:
         thread.join()
     assert [type(answer) for answer in answers] == [np.ndarray] * 6
+    assert guard.state()["workers"] == 2
     guard.close()
 
 
@@ -70,7 +80,8 @@ def test_a_text_whose_caller_has_left_the_queue_is_never_sent() -> None:
     guard.close()
 
 
-def test_threads_that_nobody_needs_leave_and_come_back() -> None:
+def test_threads_that_nobody_needs_leave_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_IDLE_SECONDS", 0.02)
     guard = Guard(Fake())
     for _ in range(3):
         assert isinstance(guard.embed(["tea"], budget=30.0), np.ndarray)

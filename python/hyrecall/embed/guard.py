@@ -174,7 +174,9 @@ class Guard:
         self._closes = closes
         self._is_prompt = vars(type(embedder)).get("is_prompt") is True
         self._hurry = min(usual, _HURRY)
-        self._pool: Pool[Sequence[str], Rows | NoVectors] = Pool(self._call, workers=workers)
+        self._pool: Pool[Sequence[str], Rows | NoVectors] = Pool(
+            self._call, workers=workers, clock=clock
+        )
         self._warmed = threading.Event()
         self._warmed.set()  # set means: nothing is being loaded
         self._has_warmed = False
