@@ -43,7 +43,7 @@ PYTHON_ONLY_IN = {
     "ir_measures": {"evaluate"},
     "pytrec_eval": {"evaluate"},
     "scipy": {"evaluate"},
-    "matplotlib": {"hits/fused_score"},
+    "matplotlib": {"evaluate", "hits/fused_score"},
     "onnxruntime": {"rerank"},
     "langchain_core": {"adapters/langchain"},
     "langgraph": {"adapters/langgraph"},

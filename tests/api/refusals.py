@@ -177,10 +177,10 @@ ROWS: dict[str, list[Row]] = {
         option("predicate: expected 1 to 512 bytes, not blank, without NUL", ""),
         option("subject: expected 1 to 512 bytes, not blank, without NUL", ""),
     ],
-    "*.open *.save Index.build_in_parts held open_source promote pull push": [
+    "*.open *.save Index.build_in_parts held open_source plot_study promote pull push": [
         dtype("path: expected a path (str or os.PathLike)", -1, None),
     ],
-    "*.open *.save": [option("path: expected a path", "")],
+    "*.open *.save plot_study": [option("path: expected a path", "")],
     "*.open BatchRecall": [
         option("memory: expected one of ('mmap', 'ram')", "x", -1, "gpu"),
         option("pin: expected parts of ['plane', 'terms', 'documents'", "x", -1, ["plane", 3]),
@@ -572,7 +572,7 @@ ROWS: dict[str, list[Row]] = {
     "Graph.topical Index.count Index.get Index.recall Index.recall_one ShardedIndex.*": [
         scope("scope: expected a cell (str, int, bool or tuple) or hr.Scope", object, NAN),
     ],
-    "DocumentIndex.* held open_source promote pull push": [
+    "DocumentIndex.* held open_source plot_study promote pull push": [
         option("path: expected a path of valid Unicode", LONE),
     ],
     "DocumentIndex.count DocumentIndex.find DocumentIndex.recall": [
@@ -1543,6 +1543,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("hot: expected str keys", [[1]]),
         shape("scope: expected 1 entries", ["u", "v"]),
     ],
+    "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (

@@ -135,6 +135,17 @@ def test_the_queries_that_moved_most_are_shown(run, small):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "begin"), [("means.svg", b"<?xml"), ("means.PNG", b"\x89PNG")])
+def test_a_plot_is_written_as_its_name_says_and_said_on_stderr(run, small, tmp_path, name, begin):
+    pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
+    path = tmp_path / name
+    reply = run("evaluate", small, "-r", "bm25", "--plot", path)
+    assert reply.code == 0
+    assert f"drawn in {path}" in reply.err
+    assert path.read_bytes().startswith(begin)
+
+
 def test_a_recipe_brings_the_analyzer_that_it_needs(run, tmp_path):
     rows = {"id": ["a", "b"], "text": ["running teas", "a cup of milk"], "embedding": [[1, 0]] * 2}
     columns = {"pinned": [0, 1], "updated_at": [1, 2]}

@@ -15,6 +15,7 @@ from hyrecall.evaluate import (
     ablate,
     compare,
     grid,
+    plot_study,
     read_setting,
     run_setting,
     score_run,
@@ -127,6 +128,22 @@ def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
     assert [(one["setting"], one["measure"]) for one in data["comparisons"]] == [
         ("dense", "nDCG@10"), ("dense", "R@5"), ("rrf", "nDCG@10"), ("rrf", "R@5"),
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_picture_is_the_same_bytes_each_time_and_names_no_day(study, tmp_path):
+    for kind, begin in (("svg", b"<?xml"), ("png", b"\x89PNG\r\n")):
+        paths = [tmp_path / f"{name}.{kind}" for name in ("one", "two")]
+        for path in paths:
+            plot_study(study, path)
+        first, second = (path.read_bytes() for path in paths)
+        assert first == second
+        assert first.startswith(begin)
+        assert b"<dc:date>" not in first
+        assert b"Matplotlib version" not in first
+    assert b"<svg" in (tmp_path / "one.svg").read_bytes()
+    with pytest.raises(OptionError, match=r"plot: expected a name that ends in \.svg or \.png"):
+        plot_study(study, tmp_path / "one.jpg")
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,8 @@ from hyrecall.evaluate.report import (
     differences_text,
     learnt_text,
     learnt_to_dict,
+    plot_format,
+    plot_study,
     study_text,
     study_to_dict,
     tuned_text,
@@ -147,6 +149,10 @@ def evaluate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the means, as .svg or .png."),
+    ] = None,
     diff: Annotated[
         int,
         typer.Option("--diff", metavar="N", min=0, help="Show the N queries that changed most."),
@@ -178,6 +184,8 @@ def evaluate(
     and p compare with the first setting, and with --against also with the baseline. Of several
     settings, the best one is also shown as Python code. It needs the extra [evaluate].
     """
+    if plot is not None:
+        plot_format(plot, "--plot")
     asked = tuple(map(read_measure, names(measures) or MEASURES))
     needed = GATE if against is not None or write_to is not None else ()
     baseline = None if against is None else read_baseline(against)
@@ -211,6 +219,9 @@ def evaluate(
         _show(study, checks, moved)
         if len(study.settings) > 1:
             print(f"\n{winner_text(best, asked[0], code, width=screen_width())}")
+    if plot is not None:
+        plot_study(study, plot)
+        say(f"drawn in {plot}")
     if write_to is not None:
         write_baseline(write_to, dataset.name, study.scores)
         say(f"baseline written to {write_to}")

@@ -1,6 +1,6 @@
 """Evaluates rankings: retrieval sets, measures, paired tests, ablation, baselines and tuning.
 
-Scores need the extra ``[evaluate]`` (ir-measures, pytrec-eval-terrier, scipy).
+Scores need the extra ``[evaluate]`` (ir-measures, pytrec-eval-terrier, scipy, matplotlib).
 docs/evaluation.md explains how to measure and what each figure means.
 """
 
@@ -14,9 +14,7 @@ from hyrecall.evaluate.compare import (
 )
 from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
 from hyrecall.evaluate.learn import Learnt, learn, learn_from_feedback
-from hyrecall.evaluate.report import (
-    study_text,
-)
+from hyrecall.evaluate.report import plot_study, study_text
 from hyrecall.evaluate.run import (
     Indexes,
     Run,
@@ -54,6 +52,7 @@ __all__ = [
     "learn",
     "learn_from_feedback",
     "load_dataset",
+    "plot_study",
     "read_setting",
     "run_setting",
     "score_run",

@@ -21,7 +21,7 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 
-_PACKAGES = ("ir_measures", "pytrec_eval", "scipy")
+_PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
 
 
 def require_extra() -> None:
