@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import assert_type
 
 import hyrecall as hr
-from hyrecall.evaluate import read_setting
 from hyrecall.memory import (
     AgentMemory,
     AgentMemorySync,
@@ -60,7 +59,6 @@ def of_options(recipe: hr.Recipe) -> list[tuple[str, Call]]:
         ("Schema: vector", lambda: hr.Schema(key="a", cell=None, embedding="e")),  # type: ignore[call-arg]
         ("Analyzer: stopwords", lambda: hr.Analyzer("unicode", stop_words="english")),  # type: ignore[call-arg]
         ("replace: depth", lambda: recipe.replace(num_candidates=10)),  # type: ignore[call-arg]
-        ("but: limit", lambda: read_setting("rrf").but("other", top_k=3)),  # type: ignore[call-arg]
     ]
 
 

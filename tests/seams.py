@@ -169,15 +169,21 @@ NAMES = {
     "hyrecall.distributed.shards": "LocalShard OpenShards ShardOpening ShardRouter",
     "hyrecall.distributed.shards_file": ("encode_cell find_folders slot_of write_shards"),
     "hyrecall.distributed.source_files": "source_files",
-    "hyrecall.embed.choose": "duration timeout_of",
-    "hyrecall.embed.guard": "Breaker embed_Guard=Guard",
-    "hyrecall.embed.protocol": "MOST_CHARACTERS norms",
+    "hyrecall.embed.choose": "choose_embedder=embedder duration timeout_of",
+    "hyrecall.embed.guard": "Breaker Guard Off from_async",
+    "hyrecall.embed.protocol": "MOST_CHARACTERS NoVectors check_vectors embed_error norms",
     "hyrecall.embed.static": "StaticEmbedder",
     "hyrecall.embed.transformer": "TransformerEmbedder",
-    "hyrecall.evaluate.compare": "GATE Scores check score_run",
+    "hyrecall.evaluate.compare": (
+        "GATE Scores bootstrap_interval check randomisation_p read_baseline read_measure score_run "
+        "write_baseline"
+    ),
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
-    "hyrecall.evaluate.learn": "_Pools _cross_entropy",
-    "hyrecall.evaluate.run": "RecallOptions Setting run_setting score_setting",
+    "hyrecall.evaluate.learn": "_Pools _cross_entropy fit_weights",
+    "hyrecall.evaluate.report": (
+        "learnt_text learnt_to_dict study_to_dict tuned_text tuned_to_dict"
+    ),
+    "hyrecall.evaluate.run": "Setting run_setting score_setting",
     "hyrecall.graph.graph": "BoundGraph",
     "hyrecall.hits.around": "Neighbour",
     "hyrecall.hits.dropped": "DroppedRow",

@@ -300,14 +300,12 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected valid Unicode", LONE),
     ],
     "ablate": [
+        option("measures: expected a name, or a sequence of names", -1, None, NAN),
         dtype("settings: expected a sequence of Setting", -1, "x", None, NAN),
         option("settings: expected one or more settings with different names", [], [PLAIN, PLAIN]),
     ],
-    "ablate score_run score_setting": [
+    "ablate score_run": [
         option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x", LONE),
-    ],
-    "ablate score_setting": [
-        option("measures: expected a name, or a sequence of names", -1, None, NAN),
     ],
     "Above": [
         option("Above: expected a finite number", INF, of="value"),
@@ -346,14 +344,6 @@ ROWS: dict[str, list[Row]] = {
         option("All: expected at least one query", Several(), of="queries"),
         dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
-    ],
-    "alpha_grid": [
-        dtype("rank_constant: expected a float", "x", None),
-        dtype("alphas: expected a sequence of float", -1, "x", None, NAN),
-        option("alpha: expected a number in [0, 1]", [3], of="alphas"),
-    ],
-    "alpha_grid learn rank_constant_grid weight_grid": [
-        dtype("base: expected a Setting", -1, "x", NAN, [3]),
     ],
     "Analyzer": [
         option("name: expected a str", 7, -1, None, NAN, [3]),
@@ -482,9 +472,6 @@ ROWS: dict[str, list[Row]] = {
         option("factor: expected a number in [2^-20, 2^20]", 0, -1, NAN, '2', query='a'),
         dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="query"),
     ],
-    "bootstrap_interval randomisation_p": [
-        dtype("n_resamples: expected an int", "x", None, NAN, [3]),
-    ],
     "Browse.*": [
         option("limit: expected an int in [0, 2147483647]", "x", -1),
         dtype("pattern: expected a str", -1, 3),
@@ -527,16 +514,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="output"),
         option("path: expected a path", LONE, "", of="output"),
     ],
-    "check": [
-        dtype("baseline: expected a mapping to Scores", -1, "x", None, NAN),
-        dtype("scores: expected a Scores", -1, "x", None, NAN),
-    ],
-    "choose_embedder": [
-        dtype("environ: expected a mapping to str", -1, "x", NAN, [3]),
-        dtype('embedder: expected an embedder, "static", "minil', -1, NAN, [3], of="given"),
-        option('embedder: expected "static", "minilm", "off" or the UR', "x", LONE, "", of="given"),
-        dtype("settings: expected a mapping to Any", -1, "x", NAN, [3]),
-    ],
     "compare": [dtype("measures: expected a name, or a sequence of names", -1)],
     "compare difference_table": [
         dtype("after: expected a Scores", -1, "x", None, NAN),
@@ -571,7 +548,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("corpus: expected a Table", -1, "x", None, NAN),
         dtype("queries: expected a Table", -1, "x", None, NAN),
     ],
-    "Dataset Recipe Recipe.replace Setting Setting.but read_measure read_setting score_run": [
+    "Dataset Recipe Recipe.replace Setting Setting.but read_setting score_run": [
         dtype("name: expected a str", None),
     ],
     "Dataset score_run": [
@@ -608,8 +585,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("weight: expected a number in [0, 1e6]", "x", None),
         option("weight: expected a number in [0, 1e6]", -1, NAN),
     ],
-    "depth_grid": [dtype("depths: expected a sequence of int", -1, "x", None, NAN)],
-    "depth_grid fit_weights grid with_each without_each": [
+    "grid with_each without_each": [
         dtype("base: expected a Setting", -1, "x", None, NAN),
     ],
     "difference_table": [
@@ -758,17 +734,10 @@ ROWS: dict[str, list[Row]] = {
     "Filter.expression": [
         option("expression: expected a pyarrow.compute.Expression", "x", -1, None, KIND_0),
     ],
-    "fit_weights learn": [
-        option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
-    ],
     "follow": [
         option("every: expected seconds in [0, 86400]", -1, NAN),
         dtype("every: expected seconds in [0, 86400]", "x", None, [3], LONE),
         dtype("stop: expected a threading.Event", -1, "x", NAN, [3]),
-    ],
-    "from_async": [
-        option("model: expected a name", " ", -1, None),
-        dtype("function: expected an async function", "x", -1),
     ],
     "Gate": [
         dtype("min_score: expected a finite number", "x", None),
@@ -823,11 +792,7 @@ ROWS: dict[str, list[Row]] = {
     "grid": [
         dtype("colour: expected a mapping of label to value", -1, "x", None, NAN, of="options"),
     ],
-    "Guard": [dtype("embedder: expected an object with model, dim and embed(texts)", "x", -1)],
     "HashEmbedder.embed VectorStore.add": [dtype("texts: expected a sequence of str", "x", LONE)],
-    "Guard.for_many": [option("failures: expected an int of at least 1", "x", -1)],
-    "Guard.learn_from": [dtype("other: expected a Guard", -1, "x", None, NAN)],
-    "Guard.wait_until_loaded": [dtype("timeout: expected a float", "x", None, [3], LONE)],
     "HashEmbedder MemorySync.*": [option("dim: expected an int from 1 to 65536", "x", -1)],
     "Hit.arm_rank Hit.arm_score Hits.*": [
         option("arm: expected an arm of ['text', 'embedding']", "x", -1),
@@ -939,11 +904,11 @@ ROWS: dict[str, list[Row]] = {
         shape("filter: expected 1 entries, one per query", []),
     ],
     "Indexes": [dtype("device: expected a str", -1, None, NAN, [3])],
-    "Indexes ablate embed_dataset fit_weights learn run_setting score_setting tune": [
+    "Indexes ablate embed_dataset learn run_setting tune": [
         dtype("dataset: expected a Dataset", -1, "x", None, NAN),
     ],
     "Indexes learn_from_feedback": [dtype("threads: expected an int", "x", NAN, [3], LONE)],
-    "Indexes.get run_setting score_setting setting_code": [
+    "Indexes.get run_setting setting_code": [
         dtype("setting: expected a Setting", -1, "x", None, NAN),
     ],
     "InProcessSessions.*": [dtype("name: expected a SessionName", -1, "x", None, NAN)],
@@ -1015,8 +980,11 @@ ROWS: dict[str, list[Row]] = {
         shape("vectors: expected 3 values in every query", None, of="text", vector=[1.0]),
     ],
     "is_pattern": [dtype("text: expected a str", -1, None, NAN, [3])],
-    "learn": [option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x")],
-    "learnt_text learnt_to_dict": [dtype("learnt: expected a Learnt", -1, "x", None, NAN)],
+    "learn": [
+        option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
+        dtype("base: expected a Setting", -1, "x", NAN, [3]),
+        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x"),
+    ],
     "Lexical": [
         dtype("arms: expected a tuple of names", 5),
         option("max_terms: expected an int in [1, 2^31)", "x", -1),
@@ -1247,7 +1215,6 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Placement.from_dict": [option("data: expected the data of a placement", "x", -1)],
     "Placement.shards_of_bytes": [dtype("cell: expected a bytes", -1, "x", None, NAN)],
-    "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
     "Prefix": [dtype("Prefix: expected a str", None, of="text")],
     "Prior": [
         dtype("values: expected a mapping of values", 7, "x", -1),
@@ -1263,11 +1230,6 @@ ROWS: dict[str, list[Row]] = {
     "prune pull push": [
         dtype("url: expected a URL (str) or a store of obstore", -1, None),
         option("url: expected a URL such as file:///srv/notes or s3://bucket/notes", "x", LONE),
-    ],
-    "rank_constant_grid": [dtype("constants: expected a sequence of float", -1, "x", None, NAN)],
-    "read_measure": [
-        option("measures: expected nDCG@k", "R", "P", "success", "nDCG@0", of="name"),
-        option("measures: expected nDCG@k", "nDCG@-1", "ERR@5", "R@1e9", "x", LONE, "", of="name"),
     ],
     "read_setting": [
         option("setting: expected one of bm25, dense, rrf, minmax, conv", "x", LONE, "", of="name"),
@@ -1353,10 +1315,10 @@ ROWS: dict[str, list[Row]] = {
         option("alpha: expected weights or alpha, not both", 0.5, weights={'v': 1}),
         option("alpha_mode: expected 'weights', or with alpha= 'votes'", "x", -1),
         dtype("rank_constant: expected a number in [0, 1e6]", "x", None),
+        option("rank_constant: expected a number in [0, 1e6]", -1, NAN),
         option("weights: expected a mapping {arm: weight}", ['text'], {}),
         option("weights['v']: expected a number in [0, 1e6]", {'v': -1}, {'v': INF}),
     ],
-    "RRF alpha_grid": [option("rank_constant: expected a number in [0, 1e6]", -1, NAN)],
     "Schema": [
         option("key: expected a column name", ""),
         option("cell: expected cell columns, or None for a table with one audience", ()),
@@ -1506,7 +1468,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("prefer: expected a tuple of values", 'xy', column='a'),
     ],
     "tune": [dtype("analyzer: expected an Analyzer", -1, "x", NAN, [3])],
-    "tuned_text tuned_to_dict": [dtype("tuned: expected a Tuned", -1, "x", None, NAN)],
     "Vector": [
         option("column: expected a column name", "", -1, 3),
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
@@ -1521,10 +1482,6 @@ ROWS: dict[str, list[Row]] = {
         dtype("filter: expected a mapping of metadata", "x", -1),
         option("k: expected an int >= 0", "x", None),
     ],
-    "weight_grid": [
-        option("kind: expected hr.WeightedSum or hr.Max", -1, "x", None, NAN),
-        option("weights['text']: expected a number in [0, 1e6]", [3]),
-    ],
     "WeightedSum": [
         dtype("balance: expected a number in [0, 2]", "x", [3]),
         option("balance: expected a number in [0, 2]", -1, 3),
@@ -1534,12 +1491,6 @@ ROWS: dict[str, list[Row]] = {
     "WithThreads": [
         dtype("around: expected an hr.Around", "x", -1),
         dtype("bm25: expected an hr.BM25, or None", "x", -1),
-    ],
-    "read_baseline": [dtype("-1: expected a baseline of format 1", -1, of="path")],
-    "write_baseline": [
-        dtype("path: expected a path (str or os.PathLike)", -1, None),
-        dtype("dataset: expected a str", -1, None, NAN, [3]),
-        dtype("scores: expected a sequence of Scores", -1, "x", None, NAN),
     ],
     "Index.recall": [
         dtype("recipe[1]: expected an hr.Recipe", [PLAINLY, "x"], [PLAINLY, None], text=["a"] * 2),
@@ -1630,22 +1581,22 @@ ROWS: dict[str, list[Row]] = {
         dtype("hot: expected str keys", [[1]]),
         shape("scope: expected 1 entries", ["u", "v"]),
     ],
+    "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (
-        "Agent; Check; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
+        "Agent; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
         "Explanation; Facts; FoundDocument; Held; Learnt; LeftOut; MatchParts; Matches; Migrated; "
-        "NearRow; Neighbour; NoVectors; Note; NoteHit; NoteHits; Off; Part; Pruned; Pulled; "
+        "NearRow; Neighbour; Note; NoteHit; NoteHits; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
         "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; "
         "AgentEntry; SessionEntry; ThreadRow; Token; Trace; Tuned; UserEntry; Version"
     ),
     "made and called by the package alone": (
         "AgentMemory; AgentMemorySync; Browse; Caller; Degradation.of_damage; "
-        "Degradation.of_fault; EmbedError.of; EmbedError.of_reply; Graph.edge_scope; "
+        "Degradation.of_fault; Graph.edge_scope; "
         "FusedLists*; Stage.*; StageCall*; StagePlan*; "
-        "Graph.flat_keys argument; Guard dim workers breaker usual closes clock; Guard.embed*; "
-        "Hits.cached; "
+        "Graph.flat_keys argument; Hits.cached; "
         "Hits.part_of; Matches.with_reasons; Memory; MemorySync; "
         "Request.read; Shards.from_bytes content path; StageTrace.plus; "
         "Trace.of_query; merge degraded; warn_if_degraded"
@@ -1664,22 +1615,21 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
         "graph; Graph.save overwrite; Hit.evidence arm; HttpEmbedder context; "
         "InProcessSessions most; Index.reload discard_changes; Index.save overwrite; Max.scale_of "
         "arm; Memory.open accept_loss; MemorySync.open accept_loss; NoneOf values; Partition; "
-        "WeightedSum.scale_of arm; choose_embedder packaged; "
-        "learnt_text markdown; pull discard_changes; push overwrite; recall_dataset on_ray; "
-        "setting_code has_cells; study_text markdown; tuned_text markdown"
+        "WeightedSum.scale_of arm; pull discard_changes; push overwrite; recall_dataset on_ray; "
+        "setting_code has_cells"
     ),
     "read only later, by a call that refuses it": (
         "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "
         "threads progress; MemorySync.in_memory threads; MemorySync.open threads progress; Newest "
         "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes; "
         "Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url path "
-        "progress; from_async dim; load_dataset qrels; tune measures"
+        "progress; load_dataset qrels; tune measures"
     ),
     "pydantic refuses it, with its own error": "Edge; Episode; Fact",
     "Browse refuses every change": (
         "Browse.append text; Browse.cp path; Browse.mv to; Browse.write text"
     ),
-    "a reply of an embedder: EmbedError tells of it": "VectorStore.add vectors; check_vectors",
+    "a reply of an embedder: EmbedError tells of it": "VectorStore.add vectors",
     "what another library takes": (
         "Hits.plot ax; default_recall_scored memory score; recall_dataset resume concurrency "
         "num_cpus num_gpus"

@@ -224,17 +224,6 @@ def test_of_a_set_without_tenants_the_printed_recall_names_no_scope(run, tmp_pat
     assert made["hits"].n_hits
 
 
-def test_markdown_is_asked_for_and_not_beside_json(run, small):
-    reply = run("evaluate", small, "--markdown", "--diff", 1)
-    assert reply.code == 0
-    assert "\n| setting | nDCG@10 |" in reply.out
-    assert "\n```python\nimport hyrecall as hr\n" in reply.out
-    for command in ("evaluate", "tune"):
-        refused = run(command, small, "--markdown", "--json")
-        assert refused.code == 1
-        assert refused.err == "error: --markdown: expected --json or --markdown, got both\n"
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -267,7 +256,7 @@ def test_a_folder_that_holds_no_set_is_refused(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["evaluate", "tune"])
 def test_without_the_extra_nothing_is_begun_and_the_code_is_2(run, small, monkeypatch, command):
-    for package in ("ir_measures", "pytrec_eval", "scipy", "matplotlib"):
+    for package in ("ir_measures", "pytrec_eval", "scipy"):
         with monkeypatch.context() as without:
             without.setitem(sys.modules, package, None)
             reply = run(command, small)

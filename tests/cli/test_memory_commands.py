@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
-from hyrecall.embed import Guard
 from hyrecall.memory import EVERYONE, MemorySync
+from seams import Guard
 
 Run = Callable[..., SimpleNamespace]
 

@@ -139,8 +139,7 @@ SCREENS = {
     ),
     "demo": Screen(("demo --limit 2",)),
     "evaluate": Screen(
-        ("evaluate small", "evaluate small -r bm25 -r dense --diff 2", "evaluate small -r none",
-         "evaluate small --plot means.jpg"),
+        ("evaluate small", "evaluate small -r bm25 -r dense --diff 2", "evaluate small -r none"),
         needs=("ir_measures", "scipy"),
     ),
     "tune": Screen(("tune small",), needs=("ir_measures", "scipy")),

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import hyrecall as hr
-from hyrecall.evaluate import Dataset, Indexes, load_dataset, read_setting, score_setting
+from hyrecall.evaluate import Dataset, Indexes, load_dataset, read_setting
+from seams import score_setting
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 

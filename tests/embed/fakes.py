@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hyrecall.embed import Guard
+from seams import Guard
 
 SLACK = 0.02  # seconds: what a loaded machine may add
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hyrecall.embed import AUTO, HashEmbedder, HttpEmbedder, Off, StaticEmbedder, choose_embedder
+from hyrecall.embed import AUTO, HashEmbedder, HttpEmbedder, StaticEmbedder
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError
+from seams import Off, choose_embedder, duration, timeout_of
 from seams import choose as choose_module
-from seams import duration, timeout_of
 
 # ---- the choice ----
 

@@ -28,9 +28,9 @@ from embed.lateness import (
     plain_request,
 )
 from embed.stub_server import StubServer, serving
-from hyrecall.embed import EmbedFault, Guard, NoVectors
+from hyrecall.embed import EmbedFault
 from laws.effort import Effort
-from seams import Breaker, Pool
+from seams import Breaker, Guard, NoVectors, Pool
 
 BUDGETS = (
     0.05,

@@ -12,9 +12,9 @@ import pytest
 
 from embed.fakes import SLACK, Fake, FakeClock, asked, hang, hanging, wait_until
 from embed.lateness import within
-from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder, NoVectors, Off
+from hyrecall.embed import EmbedFault, HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
-from seams import Breaker
+from seams import Breaker, Guard, NoVectors, Off, embed_error
 
 
 def test_vectors_come_through_as_they_are() -> None:
@@ -48,7 +48,7 @@ def raising(kind: type[BaseException]) -> Fake:
 
 
 def unreachable(texts: Sequence[str]) -> object:
-    raise EmbedError.of(EmbedFault.UNREACHABLE, "a connection", "none")
+    raise embed_error(EmbedFault.UNREACHABLE, "a connection", "none")
 
 
 CAUSES = [
@@ -359,7 +359,7 @@ class _StatusError(Exception):
 def refusing(*bad: str, fault: Exception | None = None) -> Fake:
     def reply(texts: Sequence[str]) -> object:
         if set(texts) & set(bad):
-            raise fault or EmbedError.of(EmbedFault.REFUSED, "status 200", "status 400", "too long")
+            raise fault or embed_error(EmbedFault.REFUSED, "status 200", "status 400", "too long")
         return np.array([[len(text), 1, 1, 1] for text in texts], np.float32)
 
     return Fake(reply)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hyrecall.embed import MiniLMEmbedder, choose_embedder
+from hyrecall.embed import MiniLMEmbedder
 from hyrecall.errors import MissingExtraError, OptionError
-from seams import minilm
+from seams import choose_embedder, minilm
 
 needed = pytest.mark.skipif(
     not MiniLMEmbedder.available(),

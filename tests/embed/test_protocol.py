@@ -9,15 +9,8 @@ import numpy as np
 import pytest
 
 import hyrecall.embed
-from hyrecall.embed import (
-    Embedder,
-    EmbedError,
-    EmbedFault,
-    HashEmbedder,
-    StaticEmbedder,
-    check_vectors,
-)
-from seams import MOST_CHARACTERS
+from hyrecall.embed import Embedder, EmbedError, EmbedFault, HashEmbedder, StaticEmbedder
+from seams import MOST_CHARACTERS, check_vectors
 
 # ---- the protocol ----
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hyrecall.embed import Embedder, Guard
+from hyrecall.embed import Embedder
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError
-from seams import TransformerEmbedder
+from seams import Guard, TransformerEmbedder
 
 transformers = pytest.importorskip("transformers", reason="needs the extra [transformer]")
 torch = pytest.importorskip("torch", reason="needs the extra [transformer]")

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import DTypeError, OptionError
-from hyrecall.evaluate import (
-    GATE,
-    Scores,
-    check,
-    read_baseline,
-    read_setting,
-    run_setting,
-    score_run,
-    write_baseline,
-)
+from hyrecall.evaluate import Scores, read_setting, run_setting, score_run
+from seams import GATE, check, read_baseline, write_baseline
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
@@ -39,9 +31,9 @@ def scored(data, lists) -> Scores:
 
 def test_a_run_equal_to_the_baseline_passes_without_a_difference(data, lists, baseline):
     checks = check(scored(data, lists), baseline)
-    assert [one.comparison.measure for one in checks] == list(GATE)
-    assert not any(one.failed for one in checks)
-    assert {one.comparison.difference for one in checks} == {0.0}
+    assert [one.measure for one in checks] == list(GATE)
+    assert not any(one.has_fallen for one in checks)
+    assert {one.difference for one in checks} == {0.0}
 
 
 def reversed_lists(lists):
@@ -70,7 +62,7 @@ def a_first_hit_lost(lists):
 )
 def test_G04_a_broken_ranker_fails(data, lists, baseline, broken):
     checks = check(scored(data, broken(lists)), baseline)
-    assert all(one.failed for one in checks)
+    assert all(one.has_fallen for one in checks)
 
 
 def fall(differences: np.ndarray) -> bool:
@@ -80,8 +72,8 @@ def fall(differences: np.ndarray) -> bool:
     before = Scores("s", queries, {measure: np.full(n, 0.5) for measure in GATE})
     now = {**before.values, "nDCG@10": before.values["nDCG@10"] + differences}
     checks = check(Scores("s", queries, now), {"s": before})
-    assert not any(one.failed for one in checks if one.comparison.measure != "nDCG@10")
-    return any(one.failed for one in checks)
+    assert not any(one.has_fallen for one in checks if one.measure != "nDCG@10")
+    return any(one.has_fallen for one in checks)
 
 
 def few(n: int, of: int, size: float) -> np.ndarray:

@@ -4,8 +4,8 @@ import pytest
 
 import golden_run
 from hyrecall import recipes
-from hyrecall.evaluate import Dataset, Indexes, read_baseline
-from seams import GATE, Scores, check, run_setting, score_run, score_setting
+from hyrecall.evaluate import Dataset, Indexes
+from seams import GATE, Scores, check, read_baseline, run_setting, score_run, score_setting
 
 pytest.importorskip("pytrec_eval", reason="the extra [evaluate] is not installed")
 
@@ -36,7 +36,7 @@ def test_G04_a_recipe_does_not_fall_below_its_baseline(
 ) -> None:
     setting = golden_run.setting(name)
     scores = score_setting(golden_indexes, golden, setting, measures=GATE)
-    fallen = [str(one.comparison) for one in check(scores, baseline) if one.failed]
+    fallen = [str(one) for one in check(scores, baseline) if one.has_fallen]
     assert fallen == []
 
 
@@ -48,7 +48,7 @@ def test_G04_a_ranker_that_turns_its_lists_round_fails_the_gate(
     turned = {query: list(reversed(found[:20])) for query, found in run.documents.items()}
     judgements = {query: golden.judgements[query] for query in golden.judged["id"].to_pylist()}
     scores = score_run(turned, judgements, classes=golden.classes, measures=GATE, name=name)
-    assert [one.failed for one in check(scores, baseline)] == [True] * len(GATE)
+    assert [one.has_fallen for one in check(scores, baseline)] == [True] * len(GATE)
 
 
 def test_G05_meaning_adds_to_words(baseline: dict[str, Scores]) -> None:

@@ -15,14 +15,11 @@ from hyrecall.evaluate import (
     Dataset,
     Indexes,
     Setting,
-    fit_weights,
     learn,
-    learnt_text,
-    learnt_to_dict,
     read_setting,
     run_setting,
 )
-from seams import Stage, _cross_entropy, _Pools
+from seams import Stage, _cross_entropy, _Pools, fit_weights, learnt_text, learnt_to_dict
 from seams import evaluate_CELL as CELL
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")

@@ -150,7 +150,7 @@ def test_a_broken_embedder_is_named() -> None:
         fill(memory, "ann", kind="note")
         path = memory._store.database.folder
     broken = store(path, embedder=BrokenEmbedder())
-    with broken, pytest.raises(EmbedError, match="vectors of the queries"):
+    with broken, pytest.raises(EmbedError, match="vectors of 64 texts, got crashed"):
         learn_from_feedback(broken, user_id="ann")
 
 

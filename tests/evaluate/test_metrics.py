@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hyrecall.errors import DTypeError, OptionError, ShapeError
-from hyrecall.evaluate import MEASURES, Scores, compare, read_measure, score_run
+from hyrecall.evaluate import MEASURES, Scores, compare, score_run
+from seams import read_measure
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

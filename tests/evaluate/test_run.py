@@ -7,15 +7,8 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.errors import OptionError
-from hyrecall.evaluate import (
-    Dataset,
-    Indexes,
-    Setting,
-    read_setting,
-    run_setting,
-    score_run,
-    score_setting,
-)
+from hyrecall.evaluate import Dataset, Indexes, Setting, read_setting, run_setting, score_run
+from seams import score_setting
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

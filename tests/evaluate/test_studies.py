@@ -1,4 +1,4 @@
-"""Grids, stages on and off, tuning on one half, and the picture."""
+"""Grids, stages on and off, and tuning on one half."""
 
 import json
 import sys
@@ -13,29 +13,21 @@ from hyrecall.evaluate import (
     Setting,
     Study,
     ablate,
-    alpha_grid,
     compare,
-    depth_grid,
     grid,
     plot_study,
-    rank_constant_grid,
     read_setting,
     run_setting,
     score_run,
-    score_setting,
     study_text,
-    study_to_dict,
     tune,
-    tuned_text,
-    tuned_to_dict,
-    weight_grid,
     with_each,
     without_each,
 )
+from seams import score_setting, study_to_dict, tuned_text, tuned_to_dict
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
-pytest.importorskip("matplotlib", reason="the extra [evaluate] is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -46,19 +38,14 @@ def study(data, indexes):
 
 def test_the_ends_of_a_grid_are_the_single_arms(data, indexes):
     single = {name: run_setting(indexes, data, read_setting(name)) for name in ("bm25", "dense")}
-    for settings in (alpha_grid((0, 1)), weight_grid((0, 1)), weight_grid((0, 1), kind=hr.Max)):
+    ends = [hr.RRF(alpha=0), hr.RRF(alpha=1)]
+    for kind in (hr.WeightedSum, hr.Max):
+        ends += [kind({"text": 1 - weight, "embedding": weight}) for weight in (0, 1)]
+    named = grid(read_setting("rrf"), fusion={str(at): one for at, one in enumerate(ends)})
+    for settings in (named[:2], named[2:4], named[4:]):
         for setting, arm in zip(settings, ("bm25", "dense"), strict=True):
             found = run_setting(indexes, data, setting).documents
             assert found == single[arm].documents
-
-
-def test_grids_are_whole_and_their_names_differ():
-    base = read_setting("rrf")
-    grids = [alpha_grid(), weight_grid(), rank_constant_grid(), depth_grid(base)]
-    assert [len(one) for one in grids] == [11, 11, 6, 7]
-    assert len({setting.name for one in grids for setting in one}) == 35
-    assert [s.options["fusion"].alpha for s in alpha_grid()] == [at / 10 for at in range(11)]
-    assert [s.options["depth"] for s in depth_grid(base)] == [10, 20, 50, 100, 200, 500, 1000]
 
 
 def test_a_grid_of_two_options_has_every_pair():
@@ -123,7 +110,6 @@ def test_the_text_of_a_study_has_its_figures_in_80_columns(study):
         *(["<", "0.0001"] if one.p_value < 0.0001 else [f"{one.p_value:.4f}"]),
     ]  # fmt: skip
     assert max(map(len, lines)) <= 80
-    assert "|" not in study_text(study)
 
 
 def test_columns_that_do_not_fit_stand_beneath_their_rows(data, indexes):
@@ -132,14 +118,6 @@ def test_columns_that_do_not_fit_stand_beneath_their_rows(data, indexes):
     lines = study_text(wide, width=60).splitlines()
     assert max(map(len, lines)) <= 60
     assert f"AP {wide.scores[0].means['AP']:.4f}" in " ".join(lines)
-
-
-def test_markdown_has_a_table_per_table_of_the_screen(study):
-    lines = study_text(study, markdown=True).splitlines()
-    assert lines[2] == "| setting | nDCG@10 |    R@5 |"
-    assert lines[3] == "| ------- | ------: | -----: |"
-    assert lines[10].startswith("| setting |  change |")
-    assert len({len(line) for line in lines[2:7]}) == 1  # columns stand under each other
 
 
 def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
@@ -225,15 +203,11 @@ def test_without_vectors_the_constants_alone_are_tuned(data):
     assert set(tuned.winner.options) == {"bm25"}
 
 
-def test_a_missing_extra_is_named_with_its_install_line(study, monkeypatch, tmp_path):
-    for package in ("ir_measures", "pytrec_eval", "scipy", "matplotlib"):
+def test_a_missing_extra_is_named_with_its_install_line(monkeypatch):
+    for package in ("ir_measures", "pytrec_eval", "scipy"):
         monkeypatch.setitem(sys.modules, package, None)
     install = (
         r"evaluate: expected the extra \[evaluate\] \(pip install 'hyrecall\[evaluate\]'\), got no"
     )
     with pytest.raises(MissingExtraError, match=install):
         score_run({}, {})
-    with pytest.raises(MissingExtraError, match=install):
-        compare(study.scores[0], study.scores[1])
-    with pytest.raises(MissingExtraError, match=install):
-        plot_study(study, tmp_path / "a.svg")

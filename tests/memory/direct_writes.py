@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from memory.rows_of_tests import NOW
-from seams import Change, Database, Imported, Numbered, Reembedded, SetVectors, backfill
-from seams import embed_Guard as Guard
+from seams import Change, Database, Guard, Imported, Numbered, Reembedded, SetVectors, backfill
 from seams import lines as changes_of_lines
 
 Reply = TypeVar("Reply")

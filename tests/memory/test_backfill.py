@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from embed.fakes import Fake
-from hyrecall.embed import EmbedError, EmbedFault, Guard, HashEmbedder
+from hyrecall.embed import EmbedFault, HashEmbedder
 from hyrecall.errors import OptionError
 from hyrecall.memory import MemorySync
 from memory.direct_writes import reembed
@@ -21,10 +21,12 @@ from seams import (
     Cell,
     Database,
     Episode,
+    Guard,
     NewVersion,
     Reembedded,
     Selection,
     decode_vector,
+    embed_error,
     find_cell,
     forget,
     remember,
@@ -86,7 +88,7 @@ def failing(*bad: str) -> Fake:
 
     def reply(texts: Sequence[str]) -> object:
         if set(texts) & set(bad):
-            raise EmbedError.of(EmbedFault.UNREACHABLE, "status 200", "status 500")
+            raise embed_error(EmbedFault.UNREACHABLE, "status 200", "status 500")
         return HashEmbedder(8).embed(texts)
 
     return Fake(reply, dim=8, model="hash-8")
@@ -263,7 +265,7 @@ def test_a_forced_run_begins_anew_for_another_length(store: Database) -> None:
 
     def until_the_second_page(texts: Sequence[str]) -> object:
         if "text 70" in texts:
-            raise EmbedError.of(EmbedFault.HUNG, "a reply", "none")
+            raise embed_error(EmbedFault.HUNG, "a reply", "none")
         return HashEmbedder(4).embed(texts)
 
     with guarded(until_the_second_page, 4) as shorter:
@@ -281,7 +283,7 @@ def test_after_a_backfill_calls_are_made_again_at_once(store: Database) -> None:
 
     def reply(texts: Sequence[str]) -> object:
         if is_down:
-            raise EmbedError.of(EmbedFault.UNREACHABLE, "a reply", "none")
+            raise embed_error(EmbedFault.UNREACHABLE, "a reply", "none")
         return HashEmbedder(8).embed(texts)
 
     with guarded(reply, 8) as guard:
@@ -336,7 +338,7 @@ def test_a_forced_run_with_a_damaged_note_begins_at_the_beginning(
 
     def until_the_second_page(texts: object) -> object:
         if "text 70" in texts:  # type: ignore[operator]
-            raise EmbedError.of(EmbedFault.HUNG, "a reply", "none")
+            raise embed_error(EmbedFault.HUNG, "a reply", "none")
         return HashEmbedder(8).embed(texts)  # type: ignore[arg-type]
 
     first = Guard(Fake(until_the_second_page, dim=8, model="hash-8"))

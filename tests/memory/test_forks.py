@@ -20,12 +20,20 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from hyrecall.embed import from_async
 from hyrecall.errors import StoreError
 from hyrecall.memory import Memory, MemorySync
 from memory.children import fork
 from memory.sharing.peer import USER, open_it, peers
-from seams import SOCKET, PostgresMemory, Workers, disk, folder_lock, forks, open_replacement
+from seams import (
+    SOCKET,
+    PostgresMemory,
+    Workers,
+    disk,
+    folder_lock,
+    forks,
+    from_async,
+    open_replacement,
+)
 
 SECONDS = 60
 
@@ -106,7 +114,7 @@ def held(*locks: Any) -> Iterator[None]:
 
 def locks_of(memory: MemorySync) -> list[Any]:
     store, owner = memory._store, memory._store.owner
-    found = [store.guard._pool._change, store.database._writing, store.database._pool]
+    found = [store.guard._pool._lock, store.database._writing, store.database._pool]
     found += [owner.background._wake, owner.follower._lock, owner._group._leads]
     found.append(store._own_sessions._wake)
     if store._shared is not None:

@@ -12,9 +12,9 @@ import pytest
 
 from embed.fakes import wait_until
 from embed.stub_server import StubServer, serving
-from hyrecall.embed import EmbedError, EmbedFault, HashEmbedder, HttpEmbedder
+from hyrecall.embed import EmbedFault, HashEmbedder, HttpEmbedder
 from hyrecall.memory import Episode, MemorySync
-from seams import filling
+from seams import embed_error, filling
 
 N = 50
 
@@ -34,9 +34,9 @@ class Named(HashEmbedder):
         if self.waits is not None:
             self.waits.wait(30)
         if self.is_down:
-            raise EmbedError.of(EmbedFault.UNREACHABLE, "status 200", "status 503")
+            raise embed_error(EmbedFault.UNREACHABLE, "status 200", "status 503")
         if any("endless" in text for text in texts):
-            raise EmbedError.of(EmbedFault.REFUSED, "status 200", "status 400", "too long")
+            raise embed_error(EmbedFault.REFUSED, "status 200", "status 400", "too long")
         return super().embed(texts)
 
 

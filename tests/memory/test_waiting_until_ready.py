@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from hyrecall.embed import HashEmbedder, Off
+from hyrecall.embed import HashEmbedder
 from hyrecall.errors import DTypeError, OptionError
 from hyrecall.memory import MemorySync
 from memory.stores import DIM, folder, open_store
+from seams import Off, follower
 from seams import derived_index as derived
-from seams import follower
 
 LONG = 60.0
 

@@ -18,7 +18,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.embed import EmbedBy, EmbedError, EmbedFault, HashEmbedder
 from hyrecall.recipe import Lexical
-from seams import embedders
+from seams import embed_error, embedders
 
 DIM = 16
 ROWS = {
@@ -368,7 +368,7 @@ class Picky(Faulty):
         return super().embed(texts)
 
 
-REFUSED = EmbedError.of(EmbedFault.REFUSED, "status 200", "status 400", "50 characters at most")
+REFUSED = embed_error(EmbedFault.REFUSED, "status 200", "status 400", "50 characters at most")
 
 
 @pytest.mark.parametrize("fault", [REFUSED, ValueError("too long")])

@@ -22,7 +22,6 @@ from seams import (
     Changes,
     EpisodeFields,
     OwnFields,
-    RecallOptions,
     RecipeSettings,
     Setting,
     check_keywords,
@@ -56,7 +55,7 @@ REPLIES = {
         "Token",
         "Batch",
     ),
-    *("Candidates", "Around", "EmbedFault", "NoVectors", "Off", "Check", "Comparison", "Run"),
+    *("Candidates", "Around", "EmbedFault", "Comparison", "Run"),
     *(
         "Learnt",
         "Scores",
@@ -72,10 +71,8 @@ REPLIES = {
     *("LeftOut", "Migrated", "Record", "Source", "DatasetHits"),
 }
 PLAIN_FUNCTIONS = {
-    *("alpha_grid", "bootstrap_interval", "depth_grid", "rank_constant_grid", "weight_grid"),
-    *("randomisation_p", "student_p", "read_measure", "study_text", "study_to_dict", "tuned_text"),
-    *("learnt_text", "learnt_to_dict"),
-    *("tuned_to_dict", "check_vectors", "is_pattern", "newest_rows", "check_stages"),
+    "study_text",
+    *("is_pattern", "newest_rows", "check_stages"),
 }
 # Replies with methods that take options: our own calls make them, once a query.
 MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}
@@ -83,7 +80,7 @@ MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}
 OPEN = {
     *("AutoExtract", "Lazy", "RecallOnly", "default_recall_scored", "grid"),
     "FusedLists.with_arrays",
-    *("Filter.__init__", "Scope.matching"),
+    *("Filter.__init__", "Scope.matching", "Setting.but"),
 }
 
 
@@ -223,8 +220,6 @@ def test_typed_options_are_those_of_what_they_stand_for() -> None:
     assert names(EpisodeFields) == said - {"text"}
     assert names(Changes) == said - set(FIXED_FIELDS) | {"valid_to"}  # of a fact
     assert names(OwnFields) == said - {"text", "user_id", "org", "workspace", "visibility"}
-    given = {"self", "text", "vectors", "scope", "columns", "query_keys"}
-    assert names(RecallOptions) == set(inspect.signature(hr.Index.recall).parameters) - given
     with pytest.raises(hr.UnknownOptionError, match=r"^options: .*did you mean limit="):
         Setting("other", {"top_k": 3})
 

@@ -20,7 +20,7 @@ from embed.fakes import Fake, hanging
 from embed.lateness import within
 from embed.stub_server import StubServer, serving
 from hyrecall import recipes
-from hyrecall.embed import HashEmbedder, HttpEmbedder, Off, StaticEmbedder
+from hyrecall.embed import HashEmbedder, HttpEmbedder, StaticEmbedder
 from hyrecall.memory import DegradedReason, Episode, Matches, MemorySync
 from memory.stores import (
     DIM,
@@ -33,7 +33,7 @@ from memory.stores import (
     folder,
     open_store,
 )
-from seams import IndexNotReadyError, follower
+from seams import IndexNotReadyError, Off, follower
 
 Rows = npt.NDArray[np.float32]
 BUDGET = 0.15

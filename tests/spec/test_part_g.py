@@ -9,16 +9,17 @@ import golden_run
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.evaluate import (
-    GATE,
     Dataset,
     Indexes,
     Setting,
     ablate,
-    alpha_grid,
+    grid,
+    read_setting,
     study_text,
     with_each,
     without_each,
 )
+from seams import GATE
 from spec.episodes import stores
 from spec.loom_by_definition import lexical_ranking, overlap, vector_ranking, voted
 
@@ -70,8 +71,9 @@ STAGES = (
 def test_G06_each_stage_is_measured_on_and_off(golden: Dataset, golden_indexes: Indexes) -> None:
     options: dict[str, Any] = {"shaping": STAGES, "depth": 100, "limit": 20, "now": golden_run.NOW}
     base = Setting("all", options, attributes=("created_at",))
+    alphas = {f"alpha={alpha:g}": hr.RRF(alpha=alpha) for alpha in (0.0, 0.5, 1.0)}
     off, on = without_each(base, "shaping"), with_each(base, "shaping")
-    settings = [*off, *on, *alpha_grid((0.0, 0.5, 1.0))]
+    settings = [*off, *on, *grid(read_setting("rrf"), fusion=alphas)]
     study = ablate(golden_indexes, golden.split("even"), settings, measures=GATE)
     means = [scores.means["nDCG@10"] for scores in study.scores]
     assert len(set(means[: len(STAGES) + 1])) == len(STAGES) + 1  # no stage is without effect

@@ -23,7 +23,9 @@ from hyrecall.adapters.extras import awaiting, check_page, needs_extra
 from hyrecall.adapters.items import Item, Items, Namespace, check_filter
 from hyrecall.adapters.memories import OwnsStore
 from hyrecall.base.arguments import as_int, check_keywords
-from hyrecall.embed import AUTO, Guard, NoVectors, from_async
+from hyrecall.embed import AUTO
+from hyrecall.embed.guard import Guard, from_async
+from hyrecall.embed.protocol import NoVectors
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.memory.data.types import check_id

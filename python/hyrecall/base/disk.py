@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -483,6 +483,7 @@ def _identity(path: Path) -> tuple[int, int] | Path:
 # note a new generation before they begin with it, so that an interruption at any point leaves a
 # true file: the version of the content tells which of the noted generations is there.
 
+Made = TypeVar("Made")
 MARK = "REMOTE"
 FORMAT = 1
 SOURCE, REPLICA = "source", "replica"
@@ -560,15 +561,25 @@ def read_mark(folder: Path) -> Mark | None:
     body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
     if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
         raise error(CorruptRemoteError, str(path), "a body with its checksum", "another body")
+
+    def make(data: dict[str, Any]) -> Mark:
+        return Mark(noted=tuple(RemoteVersion(**one) for one in data.pop("noted")), **data)
+
+    return read_fields(body, str(path), MARK, FORMAT, make)
+
+
+def read_fields(
+    text: bytes, where: str, what: str, known: int, make: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """Read JSON with a number of its format; ``where`` and ``what`` are for messages."""
     try:
-        data: dict[str, Any] = json.loads(body)
+        data: dict[str, Any] = json.loads(text)
         found = data.pop("format")
-        if found == FORMAT:
-            noted = tuple(RemoteVersion(**one) for one in data.pop("noted"))
-            return Mark(noted=noted, **data)
+        if found == known:
+            return make(data)
     except MALFORMED as fault:
-        raise error(CorruptRemoteError, str(path), f"the fields of {MARK}", fault) from fault
-    raise error(CorruptRemoteError, str(path), f"format {FORMAT}", f"format {found!r}")
+        raise error(CorruptRemoteError, where, f"the fields of {what}", fault) from fault
+    raise error(CorruptRemoteError, where, f"format {known}", f"format {found!r}")
 
 
 def replica_mark(folder: Path) -> Mark | None:

@@ -21,42 +21,43 @@ from hyrecall.embed.choose import embedder as choose
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate import (
-    GATE,
     MEASURES,
-    Check,
+    Comparison,
     Dataset,
     Indexes,
     Learnt,
     Setting,
     Study,
     ablate,
-    check,
     difference_table,
     embed_dataset,
     learn_from_feedback,
-    learnt_text,
-    learnt_to_dict,
     load_dataset,
-    plot_study,
-    read_baseline,
-    read_measure,
     read_setting,
     setting_code,
+)
+from hyrecall.evaluate import learn as run_learn
+from hyrecall.evaluate import tune as run_tune
+from hyrecall.evaluate.compare import (
+    GATE,
+    check,
+    read_baseline,
+    read_measure,
+    require_extra,
+    write_baseline,
+)
+from hyrecall.evaluate.data import VECTOR
+from hyrecall.evaluate.report import (
+    checks_text,
+    differences_text,
+    learnt_text,
+    learnt_to_dict,
+    plot_format,
+    plot_study,
     study_text,
     study_to_dict,
     tuned_text,
     tuned_to_dict,
-    write_baseline,
-)
-from hyrecall.evaluate import learn as run_learn
-from hyrecall.evaluate import tune as run_tune
-from hyrecall.evaluate.compare import require_extra
-from hyrecall.evaluate.data import VECTOR
-from hyrecall.evaluate.report import (
-    best_setting,
-    checks_text,
-    differences_text,
-    plot_format,
     winner_text,
 )
 from hyrecall.evaluate.run import BUILT_IN
@@ -66,6 +67,9 @@ _FELL = 1  # the exit code if a measure fell below its baseline
 _MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
 ]
+
+Checks: TypeAlias = list[tuple[str, Comparison]]
+"""Measures of settings beside their baseline."""
 
 Data: TypeAlias = Annotated[
     Path,
@@ -103,9 +107,6 @@ Place: TypeAlias = Annotated[
         show_default="the order of the corpus",
         help="The column that orders the rows of a thread.",
     ),
-]
-Markdown: TypeAlias = Annotated[
-    bool, typer.Option("--markdown", help="Write tables in Markdown, of any width.")
 ]
 Stopwords: TypeAlias = Annotated[
     str | None,
@@ -148,7 +149,6 @@ def evaluate(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
-    markdown: Markdown = False,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the means, as .svg or .png."),
@@ -184,7 +184,6 @@ def evaluate(
     and p compare with the first setting, and with --against also with the baseline. Of several
     settings, the best one is also shown as Python code. It needs the extra [evaluate].
     """
-    check_one_form(as_json=as_json, markdown=markdown)
     if plot is not None:
         plot_format(plot, "--plot")
     asked = tuple(map(read_measure, names(measures) or MEASURES))
@@ -205,27 +204,30 @@ def evaluate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
     )  # fmt: skip
-    checks = [] if baseline is None else [c for one in study.scores for c in check(one, baseline)]
+    checks = [
+        (one.name, measure)
+        for one in study.scores
+        for measure in (() if baseline is None else check(one, baseline))
+    ]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
-    best = best_setting(study)
+    best = study.best(asked[0])
     code = setting_code(best, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells)
     if as_json:
         shown = {"measure": asked[0], "setting": best.name, "python": code}
         print_json({**_as_data(study, checks, moved), "best": shown})
     else:
-        _show(study, checks, moved, markdown=markdown)
+        _show(study, checks, moved)
         if len(study.settings) > 1:
-            print(f"\n{winner_text(best, asked[0], code, **_how(markdown))}")
+            print(f"\n{winner_text(best, asked[0], code, width=screen_width())}")
     if plot is not None:
         plot_study(study, plot)
         say(f"drawn in {plot}")
     if write_to is not None:
         write_baseline(write_to, dataset.name, study.scores)
         say(f"baseline written to {write_to}")
-    fell = [one for one in checks if one.failed]
-    for one in fell:
-        measure = one.comparison
-        say(f"error: {one.setting}: {measure.measure} fell by {-measure.difference:.4f}")
+    fell = [(name, one) for name, one in checks if one.has_fallen]
+    for name, one in fell:
+        say(f"error: {name}: {one.measure} fell by {-one.difference:.4f}")
     if fell:
         raise typer.Exit(_FELL)
 
@@ -278,16 +280,6 @@ def tokenizer_code(name: str | None) -> str | None:
     """Return the Python code of a tokenizer's file, or None for another analyzer."""
     is_file = name is not None and name.endswith(".json")
     return f"hr.Analyzer.from_tokenizer({name!r})" if is_file else None
-
-
-def check_one_form(*, as_json: bool, markdown: bool) -> None:
-    """Refuse two output formats at once."""
-    if as_json and markdown:
-        raise error(OptionError, "--markdown", "--json or --markdown", "both")
-
-
-def _how(markdown: bool) -> dict[str, Any]:
-    return {"width": screen_width(), "markdown": markdown}
 
 
 def _embedder(named: str | None) -> Embedder | Off:
@@ -348,27 +340,24 @@ def _moved(
     ]
 
 
-def _as_data(study: Study, checks: list[Check], moved: list[dict[str, Any]]) -> dict[str, Any]:
+def _as_data(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **study_to_dict(study),
         "baseline": [
-            {"setting": one.setting, "failed": one.failed, **asdict(one.comparison)}
-            for one in checks
+            {"setting": name, "failed": one.has_fallen, **asdict(one)} for name, one in checks
         ],
         "queries_moved": [{**one, "table": one["table"].to_pylist()} for one in moved],
     }
 
 
-def _show(
-    study: Study, checks: list[Check], moved: list[dict[str, Any]], *, markdown: bool
-) -> None:
-    how = _how(markdown)
-    print(study_text(study, **how))
+def _show(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> None:
+    width = screen_width()
+    print(study_text(study, width=width))
     if checks:
-        print(f"\nagainst the baseline\n\n{checks_text(checks, **how)}")
+        print(f"\nagainst the baseline\n\n{checks_text(checks, width=width)}")
     for one in moved:
         print(f"\n{one['measure']}, {one['before']} -> {one['after']}\n")
-        print(differences_text(one["table"], one["table"].num_rows, **how))
+        print(differences_text(one["table"], width=width))
 
 
 # ---- ``hyrecall learn``: fits a recipe's weights to judged queries: of a set, or of a store's user
@@ -424,7 +413,6 @@ def learn(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
-    markdown: Markdown = False,
     analyzer: AnalyzerName = None,
     stopwords: Stopwords = None,
     qrels: Qrels = None,
@@ -440,7 +428,6 @@ def learn(
     not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
     the extra [evaluate].
     """  # fmt: skip
-    check_one_form(as_json=as_json, markdown=markdown)
     asked: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
     fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
     if (data / "memory.db").is_file():
@@ -461,8 +448,7 @@ def learn(
     if as_json:
         print_json(learnt_to_dict(learnt))
     else:
-        how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
-        print(learnt_text(learnt, **how))
+        print(learnt_text(learnt, width=screen_width()))
     if output is None:
         return
     if not learnt.is_better:
@@ -519,7 +505,6 @@ def tune(
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object, in full precision.")
     ] = False,
-    markdown: Markdown = False,
     measure: Annotated[
         str, typer.Option("--measure", metavar="NAME", help="The measure that chooses the winner.")
     ] = "nDCG@10",
@@ -535,7 +520,6 @@ def tune(
     that fusion. The winner is compared with the single arms and shown as Python code. A set without
     vectors is embedded first. It needs the extra [evaluate].
     """
-    check_one_form(as_json=as_json, markdown=markdown)
     dataset = with_vectors(read_data(data, qrels), embedder, _ASKED)
     tuned = run_tune(
         Indexes(dataset, threads=threads),
@@ -550,7 +534,7 @@ def tune(
     if as_json:
         print_json({**tuned_to_dict(tuned), "python": code})
         return
-    how: dict[str, Any] = {"width": screen_width(), "markdown": markdown}
-    print(tuned_text(tuned, **how))
+    width = screen_width()
+    print(tuned_text(tuned, width=width))
     by = f"{tuned.measure} on the even queries"
-    print(f"\n{winner_text(tuned.winner, by, code, **how)}")
+    print(f"\n{winner_text(tuned.winner, by, code, width=width)}")

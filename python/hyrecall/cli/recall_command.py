@@ -57,7 +57,8 @@ from hyrecall.cli.show import (
     screen_width,
     shown_texts,
 )
-from hyrecall.embed import EmbedBy, Off
+from hyrecall.embed import EmbedBy
+from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
 from hyrecall.index import Index

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias
 
-from hyrecall.base.arguments import as_items, check_keywords, check_objects, number, set_fields
+from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
 from hyrecall.embed.protocol import Embedder
@@ -94,7 +94,6 @@ _LONGEST_TIMEOUT = 3_600.0
 _SHORTEST_TIMEOUT = 0.001
 
 
-@check_objects
 def embedder(
     given: Given = AUTO,
     environ: Mapping[str, str] | None = None,
@@ -102,43 +101,10 @@ def embedder(
     *,
     packaged: bool = True,
 ) -> Embedder | Off:
-    """Choose an embedder, without sending or loading anything.
-
-    Parameters
-    ----------
-    given : Embedder, Off, str, None or AUTO, default AUTO
-        ``"static"``, ``"minilm"``, ``"off"``, the URL of an endpoint, or an embedder. None chooses
-        text search only.
-    environ : mapping, default ``os.environ``
-        ``HYRECALL_EMBED_DISABLE=1`` switches off any embedder. Other variables are
-        ``HYRECALL_EMBEDDING_URL``, ``_MODEL``, ``_API_KEY`` and ``HYRECALL_EMBED_TIMEOUT``, each
-        also with the prefix ``LTM_``; ``OPENAI_API_KEY`` is read last. A key that is set but empty
-        means no key.
-    settings : mapping, optional
-        ``embedder``, ``embedding_url``, ``embedding_model``, ``embed_timeout``.
-    packaged : bool, default True
-        Use the packaged model if nothing else is set. False chooses text search only.
-
-    Returns
-    -------
-    Embedder or Off
-        ``given`` itself if it is an embedder or Off.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        An invalid value or URL; the error's argument names where it was set.
-    MissingExtraError
-        ``"static"`` without the extra ``[local]``, ``"minilm"`` without ``[minilm]`` and its
-        weights, or a URL without ``[http]``.
-
-    Examples
-    --------
-    >>> embedder("off", {}, {})
-    Off(detail='embedder="off"', is_choice=False)
-    >>> embedder(AUTO, {"LTM_EMBEDDING_URL": "http://localhost:1234/v1"}, {})
-    HttpEmbedder('localhost:1234/v1/embeddings', model='')
-    """
+    """Choose an embedder, without sending or loading anything."""
+    # docs/memory.md says by what: first what is given, then the environment, the settings, and the
+    # packaged model. A key that is set but empty means no key. The argument of an error names where
+    # the wrong value was set.
     environ = os.environ if environ is None else environ
     settings = settings or {}
     if given is None:

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hyrecall.base import threads
-from hyrecall.base.arguments import as_int, check_keywords, check_objects, number
 from hyrecall.base.forks import Birth, free_in_children, leave_to_parent, renew_in_children
 from hyrecall.base.threads import AllHungError, LateError, Pool, PoolClosedError
 from hyrecall.embed.protocol import (
@@ -30,13 +29,12 @@ from hyrecall.embed.protocol import (
     NoVectors,
     check_vectors,
     composed,
+    error_of_reply,
     fault_of_status,
 )
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- A circuit breaker: stops calls to a failing service for a while ----
-
-_LONGEST_REST = 86_400.0
 
 
 class Breaker:
@@ -52,12 +50,7 @@ class Breaker:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        count = as_int(failures)
-        if count is None or count < 1:
-            raise error(OptionError, "failures", "an int of at least 1", repr(failures))
-        wish = f"seconds from 0 to {_LONGEST_REST:.0f}"
-        self._most = count
-        self._rest = number("rest", rest, 0.0, _LONGEST_REST, wish)
+        self._most, self._rest = failures, rest
         self._clock = clock
         self._lock = free_in_children(threading.Lock())
         self._failures = 0
@@ -142,67 +135,25 @@ _MOST_IN_VAIN = (
 
 @dataclass(frozen=True)
 class Off:
-    """Used instead of an embedder if there is none.
-
-    Attributes
-    ----------
-    detail : str
-        The reason, and how to get an embedder.
-    is_choice : bool
-        Whether the caller wants no embedder (``embedder=None``), so that answers are not degraded.
-    """
+    """Used instead of an embedder if there is none; ``detail`` says why and how to get one."""
 
     detail: str = ""
-    is_choice: bool = False
+    is_choice: bool = False  # the caller wants none, so that answers are not degraded
 
 
-@check_keywords
 class Guard:
-    """Calls an embedder with a time limit; never raises for its errors and never hangs.
+    """Calls an embedder with a time limit; never raises for its errors and never hangs."""
 
-    The embedder runs on threads of the guard; where it says ``is_prompt``, a short text runs on the
-    caller's. The guard does not wait longer than the budget. An exception becomes a fault. After
-    five faults in a row the embedder is not called for 30 seconds; a text or a key that an endpoint
-    refuses does not count, since it says nothing about others. If the last fault may be due to its
-    texts, a plain text is embedded first: if that works, the embedder is well, and the count begins
-    anew. Texts are embedded in NFC.
-    A caller with a short budget must not cause this for all others: a timeout with a budget below
-    50 ms does not count as a fault, and while such a call is running, no other call with a short
-    budget is made. A guard is thread-safe.
-
-    Parameters
-    ----------
-    embedder : Embedder or Off
-    dim : int, optional
-        The required length of vectors; default: the embedder's, or that of its first valid reply.
-    workers : int, default 2
-        Number of simultaneous calls.
-    breaker : Breaker, optional
-        Decides when the embedder is not called; default: after five faults, for 30 seconds.
-    usual : float, optional
-        The callers' default budget in seconds. If it is below 50 ms, it replaces the limit of 50 ms
-        for a short budget.
-    closes : bool, default False
-        Whether :meth:`close` also closes the embedder, for an embedder that only this guard uses.
-    clock : callable, default ``time.monotonic``
-        Used for the breaker's rests; budgets are real time.
-
-    Raises
-    ------
-    DTypeError
-        Not an embedder, or its model is not a str.
-    OptionError
-        The name of its model is blank.
-
-    Examples
-    --------
-    >>> from hyrecall.embed import HashEmbedder
-    >>> guard = Guard(HashEmbedder(dim=8))
-    >>> guard.embed(["tea", "coffee"], budget=1.0).shape
-    (2, 8)
-    >>> Guard(Off("switched off")).embed(["tea"], budget=1.0)
-    NoVectors(fault=<EmbedFault.OFF: 'off'>, detail='switched off')
-    """
+    # The embedder runs on threads of the guard; where it says ``is_prompt``, a short text runs on
+    # the caller's. The guard does not wait longer than the budget. An exception becomes a fault.
+    # After five faults in a row the embedder is not called for 30 seconds; a text or a key that an
+    # endpoint refuses does not count, since it says nothing about others. If the last fault may be
+    # due to its texts, a plain text is embedded first: if that works, the embedder is well, and the
+    # count begins anew. Texts are embedded in NFC.
+    # A caller with a short budget must not cause this for all others: a timeout with a budget below
+    # 50 ms (``usual``, the callers' default budget, if that is less) does not count as a fault, and
+    # while such a call is running, no other call with a short budget is made.
+    # ``closes`` says that only this guard uses the embedder, and closes it.
 
     def __init__(
         self,
@@ -215,7 +166,6 @@ class Guard:
         closes: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Check the embedder; nothing is called yet."""
         self.off = embedder if isinstance(embedder, Off) else None
         self._embedder = None if isinstance(embedder, Off) else _check(embedder)
         self.model = None if self._embedder is None else self._embedder.model
@@ -251,24 +201,11 @@ class Guard:
     def embed(
         self, texts: Sequence[str], *, budget: float, waits: bool = False
     ) -> Rows | NoVectors:
-        """Embed texts.
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Blank texts are not sent.
-        budget : float
-            Seconds after which this returns at the latest.
-        waits : bool, default False
-            Wait while the embedder loads its model, until the budget has passed since the call and
-            since the loading began; so a loading that hangs delays only its first callers.
-
-        Returns
-        -------
-        ndarray, shape (len(texts), dim), float32, or NoVectors
-            Finite; a text that is blank or has no token has a zero row. The shape is (n, 0) if all
-            texts are blank and the dim is not known.
-        """
+        """Return a row per text within a budget in seconds, or why there are none."""
+        # A blank text is not sent and has a zero row. The shape is (n, 0) if all are blank and the
+        # dim is not known. ``waits``: for an embedder that loads its model, until the budget has
+        # passed since the call and since the loading began; so a loading that hangs delays only its
+        # first callers.
         return self._embed(texts, budget, waits=waits)
 
     def _embed(
@@ -297,22 +234,9 @@ class Guard:
     def embed_each(
         self, texts: Sequence[str], *, budget: float, waits: bool = False
     ) -> tuple[Rows, list[NoVectors | None]]:
-        """Embed texts; one that the embedder refuses does not cost the others their vectors.
-
-        If a call fails, and one of its texts may be the reason, its halves are tried.
-
-        Parameters
-        ----------
-        texts, budget, waits
-            As in :meth:`embed`; the budget is for all calls together.
-
-        Returns
-        -------
-        ndarray, shape (len(texts), dim), float32
-            A zero row for a text without a vector. The dim is 0 if it is not known.
-        list of NoVectors or None
-            Of each text why it has no vector; None: it has one, or is blank.
-        """
+        """Return a row per text, and per text why it has no vector; None: it has, or is blank."""
+        # One that the embedder refuses does not cost the others their vectors: if a call fails, and
+        # one of its texts may be the reason, its halves are tried. The budget is for all calls.
         until = time.monotonic() + budget
         why: list[NoVectors | None] = [None] * len(texts)
         found: dict[int, npt.NDArray[np.float32]] = {}
@@ -344,35 +268,13 @@ class Guard:
         return rows, why
 
     def for_many(self, *, failures: int = 20) -> Guard:
-        """Return a guard of the same embedder for a long task, with its own breaker.
-
-        It waits while the embedder loads its model, and allows more failures. It must be closed
-        separately.
-
-        Parameters
-        ----------
-        failures : int, default 20
-            Number of failures in a row that start a rest; at least 1.
-
-        Returns
-        -------
-        Guard
-            With one worker.
-        """
+        """Return a guard of the same embedder for a long task, with its own breaker and thread."""
         embedder = self.off if self._embedder is None else self._embedder
         assert embedder is not None
         return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
 
-    @check_objects
     def learn_from(self, other: Guard) -> None:
-        """Take over the results of a guard from :meth:`for_many`: the dim, if it is not known.
-
-        If the other guard's last call succeeded, a rest of this guard ends.
-
-        Parameters
-        ----------
-        other : Guard
-        """
+        """Take over the dim of a guard from :meth:`for_many`; its last success ends a rest."""
         self._dim = self._dim or other.dim
         if other._answered:
             self._breaker.succeeded()
@@ -398,20 +300,8 @@ class Guard:
         except RuntimeError:  # the system has no more threads: the first call loads it
             self._warmed.set()
 
-    @check_objects
     def wait_until_loaded(self, timeout: float) -> bool:
-        """Load the embedder's model and wait for it.
-
-        Parameters
-        ----------
-        timeout : float
-            The most seconds to wait.
-
-        Returns
-        -------
-        bool
-            Whether the loading has ended. This includes a failure, which later calls report.
-        """
+        """Load the embedder's model; return whether that has ended, perhaps in a failure."""
         self.start_warming()
         return self._is_loaded(time.monotonic() + timeout)
 
@@ -426,14 +316,7 @@ class Guard:
         return self._n_calls > 0
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the guard, for a report.
-
-        Returns
-        -------
-        dict of str
-            Model, dim, whether it is ready, the breaker's state, counts of calls and faults; no
-            text that was to be embedded.
-        """
+        """Return the state of the guard, for a report; it holds no text."""
         return {
             "model": self.model,
             "dim": self._dim,
@@ -653,40 +536,9 @@ class AsyncEmbedder:
         return f"AsyncEmbedder({self.model!r})"
 
 
-@check_keywords
 def from_async(function: _Function, *, model: str, dim: int | None = None) -> AsyncEmbedder:
-    """Make an embedder from an async function, such as a method of an async client.
-
-    All calls run on one event loop in its own thread, so a client can keep its connections.
-
-    Parameters
-    ----------
-    function : async callable
-        Returns one row per text.
-    model : str
-        Name stored with the vectors.
-    dim : int, optional
-        Length of a vector; None if it is not known before the first reply.
-
-    Returns
-    -------
-    AsyncEmbedder
-        Call its ``close()`` at the end. The first call starts the thread.
-
-    Raises
-    ------
-    DTypeError, OptionError
-        Not a function, or an invalid model name.
-
-    Examples
-    --------
-    >>> async def lengths(texts):
-    ...     return [[float(len(text)), 1.0] for text in texts]
-    >>> embedder = from_async(lengths, model="lengths", dim=2)
-    >>> embedder.embed(["tea", "coffee"])
-    [[3.0, 1.0], [6.0, 1.0]]
-    >>> embedder.close()
-    """
+    """Make an embedder from an async function, such as a method of an async client."""
+    # All calls run on one event loop in its own thread, so a client can keep its connections.
     return AsyncEmbedder(function, model=model, dim=dim)
 
 
@@ -732,9 +584,9 @@ def embed_texts(
             if fault is None:
                 continue
             if fault.fault not in others:
-                raise EmbedError.of_reply(fault, f"vectors of {len(places)} texts")
+                raise error_of_reply(fault, f"vectors of {len(places)} texts")
             if refused is None:
-                raise EmbedError.of_reply(fault, f"a vector of text {at}")
+                raise error_of_reply(fault, f"a vector of text {at}")
             refused[at] = fault
         found.append((places, answer))
         if tell is not None:

@@ -22,7 +22,7 @@ import httpcore2
 
 from hyrecall.base.forks import Birth
 from hyrecall.embed.openai_wire import Endpoint, said
-from hyrecall.embed.protocol import EmbedError, EmbedFault, fault_of_status
+from hyrecall.embed.protocol import EmbedError, EmbedFault, embed_error, fault_of_status
 
 _PAUSE = (0.05, 0.2)  # seconds before another try
 _MOST_IDLE = 4
@@ -216,16 +216,16 @@ def _read(response: httpcore2.Response, most: int, secrets: Sequence[str]) -> by
     status = response.status
     if status != 200:
         if 300 <= status < 400:
-            raise EmbedError.of(EmbedFault.MALFORMED, "status 200, not a redirect", status)
+            raise embed_error(EmbedFault.MALFORMED, "status 200, not a redirect", status)
         fault = fault_of_status(status)
         told = said(_beginning(response), secrets, plain=fault is not EmbedFault.UNREACHABLE)
-        named = EmbedError.of(fault, "status 200", f"status {status}", told)
+        named = embed_error(fault, "status 200", f"status {status}", told)
         raise _PassingError(named) if fault is EmbedFault.UNREACHABLE else named
     body = bytearray()
     for chunk in response.iter_stream():
         body += chunk
         if len(body) > most:
-            raise EmbedError.of(EmbedFault.MALFORMED, f"a reply of at most {most} bytes", "more")
+            raise embed_error(EmbedFault.MALFORMED, f"a reply of at most {most} bytes", "more")
     return bytes(body)
 
 
@@ -243,12 +243,12 @@ def _beginning(response: httpcore2.Response) -> bytes:
 def _named(fault: Exception, call: _TimedRequest) -> EmbedError | _PassingError:
     """Name a fault of the connection; its own message is not shown, since it may hold anything."""
     if isinstance(fault, TimeoutError):
-        return EmbedError.of(EmbedFault.TIMEOUT, "a reply in time", "none")
+        return embed_error(EmbedFault.TIMEOUT, "a reply in time", "none")
     if isinstance(fault, httpcore2.ProtocolError):
         if call.has_read and not call.has_head:
-            return EmbedError.of(EmbedFault.MALFORMED, "an HTTP reply", "something else")
+            return embed_error(EmbedFault.MALFORMED, "an HTTP reply", "something else")
         got = "a connection closed before its end"
-        return _PassingError(EmbedError.of(EmbedFault.UNREACHABLE, "a whole reply", got))
-    named = EmbedError.of(EmbedFault.UNREACHABLE, "a connection", type(fault).__name__)
+        return _PassingError(embed_error(EmbedFault.UNREACHABLE, "a whole reply", got))
+    named = embed_error(EmbedFault.UNREACHABLE, "a connection", type(fault).__name__)
     is_refused = isinstance(fault, ConnectionRefusedError)
     return _PassingError(named) if isinstance(fault, ConnectionError) and not is_refused else named

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.embed.protocol import EmbedError, EmbedFault, check_vectors
+from hyrecall.embed.protocol import EmbedError, EmbedFault, check_vectors, embed_error
 from hyrecall.errors import DTypeError, OptionError, error
 
 _PORTS = {"http": 80, "https": 443}
@@ -99,7 +99,7 @@ def read_reply(
         reply = json.loads(body)
         if isinstance(reply, dict) and "data" not in reply and (told := said(body, secrets)):
             wish = "JSON with data[i].embedding"
-            raise EmbedError.of(EmbedFault.MALFORMED, wish, "an error", told)
+            raise embed_error(EmbedFault.MALFORMED, wish, "an error", told)
         data = reply["data"]
         if not isinstance(data, list) or len(data) != n_texts:
             raise _malformed(f"{n_texts} vectors in data", "another number")
@@ -120,7 +120,7 @@ def _in_order(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _malformed(expected: str, got: str) -> EmbedError:
-    return EmbedError.of(EmbedFault.MALFORMED, expected, got)
+    return embed_error(EmbedFault.MALFORMED, expected, got)
 
 
 def said(body: bytes, secrets: Sequence[str], *, plain: bool = True) -> str:

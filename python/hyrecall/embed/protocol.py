@@ -24,10 +24,9 @@ _LEAST_NORM, _LARGEST_NORM = 2.0**-60, 2.0**60
 class Embedder(Protocol):
     """Turns texts into vectors; any object with these members is an embedder.
 
-    It may be slow, raise or return invalid data: the caller limits the time and checks the reply
-    (:func:`check_vectors`). It may be called from several threads at once. An exception with a
-    ``status_code`` is read as the status of an endpoint: 400 is the fault of a text, 401 of the
-    key, 503 of the endpoint.
+    It may be slow, raise or return invalid data: the caller limits the time and checks the reply.
+    It may be called from several threads at once. An exception with a ``status_code`` is read as
+    the status of an endpoint: 400 is the fault of a text, 401 of the key, 503 of the endpoint.
 
     Optional members are ``warm()``, which loads the model before the first call,
     ``embed_within(texts, seconds)``, which is called instead of ``embed`` and ends after so many
@@ -112,70 +111,37 @@ class EmbedError(HyrecallError, RuntimeError):
     detail: str = ""
     said: str = ""
 
-    @classmethod
-    def of_reply(cls, reply: NoVectors, expected: str) -> EmbedError:
-        """Make the error for a guard's reply.
-
-        Parameters
-        ----------
-        reply : NoVectors
-        expected : str
-
-        Returns
-        -------
-        EmbedError
-        """
-        got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
-        made = cls.of(reply.fault, expected, got)
-        made.detail, made.said = reply.detail, reply.said
-        return made
-
-    @classmethod
-    def of(cls, fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
-        """Make the error for a fault; the message must not contain a text to be embedded.
-
-        Parameters
-        ----------
-        fault : EmbedFault
-        expected : str
-        got : object
-            Converted to str.
-        said : str, default ""
-            What the endpoint itself said.
-
-        Returns
-        -------
-        EmbedError
-        """
-        told = NoVectors(fault, str(got), said).told
-        made = error(cls, "embedder", expected, told)
-        made.fault, made.said = fault, said
-        made.detail = str(error(cls, "embedder", expected, got)).removeprefix("embedder: ")
-        return made
-
 
 @dataclass(frozen=True)
 class NoVectors:
-    """A reply without vectors, and its reason.
-
-    Attributes
-    ----------
-    fault : EmbedFault
-    detail : str
-        Details; never a text that was to be embedded, so it may be logged.
-    said : str
-        The message of the endpoint itself, shortened. It is shown to whoever gave the text, and
-        never logged.
-    """
+    """A reply without vectors, and its reason."""
 
     fault: EmbedFault
-    detail: str = ""
+    detail: str = ""  # never a text that was to be embedded, so it may be logged
+    # The message of the endpoint itself, shortened: shown to whoever gave the text, never logged.
     said: str = field(default="", repr=False)
 
     @property
     def told(self) -> str:
         """The details with the endpoint's own message."""
         return f"{self.detail} ({self.said})" if self.said else self.detail
+
+
+def embed_error(fault: EmbedFault, expected: str, got: object, said: str = "") -> EmbedError:
+    """Make the error for a fault; the message must not contain a text to be embedded."""
+    told = NoVectors(fault, str(got), said).told
+    made = error(EmbedError, "embedder", expected, told)
+    made.fault, made.said = fault, said
+    made.detail = str(error(EmbedError, "embedder", expected, got)).removeprefix("embedder: ")
+    return made
+
+
+def error_of_reply(reply: NoVectors, expected: str) -> EmbedError:
+    """Make the error for a guard's reply."""
+    got = f"{reply.fault}: {reply.told}" if reply.told else reply.fault
+    made = embed_error(reply.fault, expected, got)
+    made.detail, made.said = reply.detail, reply.said
+    return made
 
 
 _OF_CONFIGURATION = frozenset({401, 402, 403, 404, 405, 407, 410})
@@ -215,39 +181,20 @@ def composed(text: str) -> str:
 
 
 def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[np.float32]:
-    """Check an embedder's reply and convert it to float32.
-
-    Parameters
-    ----------
-    reply : object
-        An array or nested sequences of numbers.
-    n_texts : int
-        Expected number of rows.
-    dim : int or None
-        Expected length of a row; None allows any length except 0.
-
-    Returns
-    -------
-    ndarray, shape (n_texts, dim), float32
-        The rows, contiguous.
-
-    Raises
-    ------
-    EmbedError
-        MALFORMED for a reply that is not an array of this shape, holds NaN, infinity or a value
-        that float32 cannot hold, or has a row whose norm is neither 0 nor in [2^-60, 2^60].
-        WRONG_SIZE for rows of another length.
-    """
+    """Return an embedder's reply as contiguous float32 rows, or raise EmbedError."""
+    # MALFORMED is a reply that is not an array of this shape, holds NaN, infinity or a value that
+    # float32 cannot hold, or has a row whose norm is neither 0 nor in [2^-60, 2^60]; WRONG_SIZE one
+    # with rows of another length. ``dim`` None allows any length except 0.
     try:
         given = np.asarray(reply)
     except ValueError:  # rows of several lengths
-        raise EmbedError.of(EmbedFault.MALFORMED, "rows of one length", "several") from None
+        raise embed_error(EmbedFault.MALFORMED, "rows of one length", "several") from None
     if given.dtype.kind not in "fiu" or given.ndim != 2 or len(given) != n_texts:
         got = f"shape {given.shape} of {given.dtype}"
-        raise EmbedError.of(EmbedFault.MALFORMED, f"{n_texts} rows of numbers", got)
+        raise embed_error(EmbedFault.MALFORMED, f"{n_texts} rows of numbers", got)
     if given.shape[1] != dim if dim is not None else given.shape[1] == 0:
         wish = "vectors" if dim is None else f"vectors of {dim} numbers"
-        raise EmbedError.of(EmbedFault.WRONG_SIZE, wish, f"{given.shape[1]} numbers")
+        raise embed_error(EmbedFault.WRONG_SIZE, wish, f"{given.shape[1]} numbers")
     if given.dtype == np.float32:
         rows = np.ascontiguousarray(given)
     else:
@@ -257,9 +204,9 @@ def check_vectors(reply: object, n_texts: int, dim: int | None) -> npt.NDArray[n
     if not is_taken.all():
         if not (is_finite := np.isfinite(rows).all(axis=1)).all():
             got = f"others in row {int(np.flatnonzero(~is_finite)[0])}"
-            raise EmbedError.of(EmbedFault.MALFORMED, "finite float32 numbers", got)
+            raise embed_error(EmbedFault.MALFORMED, "finite float32 numbers", got)
         at = int(np.flatnonzero(~is_taken)[0])
-        raise EmbedError.of(EmbedFault.MALFORMED, NORMS, f"{found[at]:g} in row {at}")
+        raise embed_error(EmbedFault.MALFORMED, NORMS, f"{found[at]:g} in row {at}")
     return rows
 
 

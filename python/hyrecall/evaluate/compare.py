@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
@@ -22,8 +21,6 @@ from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, ShapeError, error
 from hyrecall.evaluate.data import Judgements
 
-# ---- Scores runs per query and on average, with ir-measures and trec_eval ----
-
 _PACKAGES = ("ir_measures", "pytrec_eval", "scipy", "matplotlib")
 
 
@@ -31,21 +28,8 @@ def require_extra() -> None:
     """Raise at once if a package of the extra is missing, before a long task."""
     for package in _PACKAGES:
         if find_spec(package) is None:
-            raise _missing(package)
-
-
-@contextmanager
-def needs_extra() -> Iterator[None]:
-    """Turn a failed import in the block into an error with the install command."""
-    try:
-        yield
-    except ModuleNotFoundError as fault:
-        raise _missing(fault.name) from None
-
-
-def _missing(package: str | None) -> MissingExtraError:
-    wish = "the extra [evaluate] (pip install 'hyrecall[evaluate]')"
-    return error(MissingExtraError, "evaluate", wish, f"no package {package}")
+            wish = "the extra [evaluate] (pip install 'hyrecall[evaluate]')"
+            raise error(MissingExtraError, "evaluate", wish, f"no package {package}")
 
 
 # ---- Scores runs per query and on average, with ir-measures and trec_eval ----
@@ -65,26 +49,8 @@ _NEED_CUTOFF = ("R", "Success", "P")
 _MAX_CUTOFF = 100_000
 
 
-@check_objects
 def read_measure(name: str) -> str:
-    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``.
-
-    Parameters
-    ----------
-    name : str
-        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
-        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
-
-    Raises
-    ------
-    OptionError
-        Another name.
-
-    Examples
-    --------
-    >>> read_measure("recall@5"), read_measure("map")
-    ('R@5', 'AP')
-    """
+    """Return the canonical name of a measure: ``recall@5`` is ``R@5``, ``MRR@10`` is ``RR@10``."""
     found = re.fullmatch(r"([a-z]+)(?:@([1-9][0-9]*))?", name.strip().lower())
     kind = _KINDS.get(found[1]) if found else None
     cutoff = found[2] if found else None
@@ -164,7 +130,8 @@ def score_run(
         The class of each document with duplicates. A class counts once, at the rank of its first
         member and with its largest grade; its other members do not take up ranks.
     measures : str or sequence of str
-        In any form that :func:`read_measure` accepts.
+        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
+        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
     name : str, default "run"
 
     Raises
@@ -182,9 +149,9 @@ def score_run(
     >>> scores.means
     {'RR@10': 0.5, 'R@1': 0.0}
     """
-    with needs_extra():
-        import ir_measures
-        import pytrec_eval  # noqa: F401  used by ir_measures, whose own error is less clear
+    require_extra()
+    import ir_measures
+
     named = read_measures(measures)
     judged = {
         query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
@@ -250,8 +217,6 @@ class Comparison:
         95 % interval of the mean difference: percentiles of bootstrap means over queries.
     p_value : float
         Two-sided p of the paired randomisation test.
-    p_student : float or None
-        Two-sided p of the paired t-test, for reference; None with fewer than two queries.
     better, worse, n_queries : int
         Number of queries with a higher value after, with a lower value after, and in total.
     """
@@ -262,10 +227,15 @@ class Comparison:
     difference: float
     interval: tuple[float, float]
     p_value: float
-    p_student: float | None
     better: int
     worse: int
     n_queries: int
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
+        fall = round(-self.difference, 9)
+        return fall > _FAR or (fall > _FALL and self.p_value < _P)
 
 
 @check_objects
@@ -287,8 +257,6 @@ def compare(
     ------
     OptionError
         The queries differ, or a run lacks a measure.
-    MissingExtraError
-        The extra ``[evaluate]`` is not installed.
     """
     if before.queries != after.queries:
         wish = f"the {len(before.queries)} queries of {before.name!r}"
@@ -312,7 +280,6 @@ def compare(
                 difference=float(differences.mean()) if len(differences) else 0.0,
                 interval=bootstrap_interval(differences, seed=seed),
                 p_value=randomisation_p(differences, seed=seed),
-                p_student=student_p(differences),
                 better=int((differences > 0).sum()),
                 worse=int((differences < 0).sum()),
                 n_queries=len(differences),
@@ -321,33 +288,15 @@ def compare(
     return tuple(made)
 
 
-@check_objects
 def randomisation_p(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> float:
-    """Return the two-sided p of the paired randomisation test.
-
-    If the two runs were equally good, each query's difference could equally have the other sign. p
-    is the share of sign flips whose mean difference is at least as far from 0 as the observed one.
-    All flips are tried if there are at most ``n_resamples``. Otherwise ``n_resamples`` are drawn at
-    random and the observed one is added, so that p is never 0.
-
-    Parameters
-    ----------
-    differences : ndarray, shape (n_queries,), float64
-    n_resamples : int, default 10000
-    seed : int
-
-    Notes
-    -----
-    Queries without a difference do not count. Source: Smucker, Allan, Carterette, "A comparison of
-    statistical significance tests for information retrieval evaluation", CIKM 2007.
-
-    Examples
-    --------
-    >>> randomisation_p(np.array([0.5, 0.25, 0.0, 0.125]))
-    0.25
-    """
+    """Return the two-sided p of the paired randomisation test."""
+    # If the two runs were equally good, each query's difference could equally have the other sign.
+    # p is the share of sign flips whose mean is at least as far from 0 as the observed one. Of too
+    # many flips some are drawn, and the observed one is added, so that p is never 0. Smucker,
+    # Allan, Carterette, "A comparison of statistical significance tests for information retrieval
+    # evaluation", CIKM 2007.
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0
@@ -370,48 +319,17 @@ def _drawn_flips(n: int, n_resamples: int, seed: int) -> Iterator[Values]:
         yield np.where(random.integers(0, 2, (rows, n), np.int8), 1.0, -1.0)
 
 
-@check_objects
-def bootstrap_interval(
-    differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
-) -> tuple[float, float]:
-    """Return the 95 % interval of a mean: percentiles of means over queries drawn with replacement.
-
-    Parameters
-    ----------
-    differences : ndarray, shape (n_queries,), float64
-    n_resamples : int, default 10000
-    seed : int
-
-    Returns
-    -------
-    tuple of float
-        (0, 0) without queries.
-    """
+def bootstrap_interval(differences: Values, *, seed: int = SEED) -> tuple[float, float]:
+    """Return the 95 % interval of a mean: percentiles of means over queries drawn again."""
     if not len(differences):
         return 0.0, 0.0
     random = np.random.default_rng(seed)
     means = []
-    for first in range(0, n_resamples, _AT_ONCE):
-        shape = (min(_AT_ONCE, n_resamples - first), len(differences))
+    for first in range(0, N_RESAMPLES, _AT_ONCE):
+        shape = (min(_AT_ONCE, N_RESAMPLES - first), len(differences))
         means.append(differences[random.integers(0, len(differences), shape)].mean(axis=1))
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
     return float(low), float(high)
-
-
-@check_objects
-def student_p(differences: Values) -> float | None:
-    """Return the two-sided p of the paired t-test; None with fewer than two queries.
-
-    If all differences are equal, they have no variance: p is then 1 for a difference of 0,
-    otherwise 0.
-    """
-    with needs_extra():
-        from scipy import stats
-    if len(differences) < 2:
-        return None
-    if np.ptp(differences) <= 1e-12 * np.abs(differences).max():
-        return float(differences[0] == 0)
-    return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
 @check_objects
@@ -467,45 +385,8 @@ _P = 0.01
 _FAR = 0.04  # a larger fall always fails
 
 
-@dataclass(frozen=True)
-class Check:
-    """One measure of a setting compared with its baseline.
-
-    Attributes
-    ----------
-    setting : str
-    comparison : Comparison
-        From the baseline (``before``) to the run (``after``).
-    """
-
-    setting: str
-    comparison: Comparison
-
-    @property
-    def failed(self) -> bool:
-        """Whether the measure fell by more than 0.04, or by more than 0.02 with p < 0.01."""
-        fall = round(-self.comparison.difference, 9)
-        return fall > _FAR or (fall > _FALL and self.comparison.p_value < _P)
-
-
-@check_objects
 def write_baseline(path: str | Path, dataset: str, scores: Sequence[Scores]) -> None:
-    """Write the scores of settings per query to a file.
-
-    Parameters
-    ----------
-    path : path-like
-        A JSON file; an existing file is overwritten.
-    dataset : str
-        The name of the set.
-    scores : sequence of Scores
-        Scores over the same queries, with the measures of ``GATE``.
-
-    Raises
-    ------
-    OptionError
-        The queries differ, or a measure is missing.
-    """
+    """Write the scores of settings per query to a file, with the measures of ``GATE``."""
     for one in scores:
         missing = [measure for measure in GATE if measure not in one.values]
         if missing or one.queries != scores[0].queries:
@@ -531,15 +412,8 @@ def _entry(scores: Scores, measure: str) -> str:
     return json.dumps(entry, separators=(",", ":"))  # thousands of values: a sixth of the file
 
 
-@check_objects
 def read_baseline(path: str | Path) -> dict[str, Scores]:
-    """Read a baseline file; return the scores by setting.
-
-    Raises
-    ------
-    DTypeError
-        Not a file of :func:`write_baseline`; the message names it.
-    """
+    """Read a file of :func:`write_baseline`; return the scores by setting."""
     try:
         data = json.loads(read_path(path).read_text("utf-8"))
         if data["format"] != _FORMAT:
@@ -561,39 +435,11 @@ def _values(given: Mapping[str, Any]) -> Any:
     return values
 
 
-@check_objects
-def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Check, ...]:
-    """Compare a run with the baseline of the same name.
-
-    Parameters
-    ----------
-    scores : Scores
-        With the measures of ``GATE``.
-    baseline : mapping of str to Scores
-        As :func:`read_baseline` returns it.
-
-    Returns
-    -------
-    tuple of Check
-        One per measure of ``GATE``; the run fails if ``failed`` is True for one of them.
-
-    Raises
-    ------
-    OptionError
-        The baseline lacks the setting or a measure, or has other queries.
-
-    Examples
-    --------
-    >>> half = np.full(100, 0.5)
-    >>> before = Scores("bm25", tuple(map(str, range(100))), dict.fromkeys(GATE, half))
-    >>> after = Scores("bm25", before.queries, dict.fromkeys(GATE, half - 0.05))
-    >>> [one.failed for one in check(after, {"bm25": before})]
-    [True, True, True]
-    """
+def check(scores: Scores, baseline: Mapping[str, Scores]) -> tuple[Comparison, ...]:
+    """Compare a run with the baseline of its name: one comparison per measure of ``GATE``."""
     if scores.name not in baseline:
         wish = f"a baseline with {scores.name!r}"
         raise error(OptionError, "baseline", wish, ", ".join(baseline) or "none")
     rounded = {measure: np.round(values, _DIGITS) for measure, values in scores.values.items()}
     now = Scores(scores.name, scores.queries, rounded)
-    compared = compare(baseline[scores.name], now, measures=GATE)
-    return tuple(Check(scores.name, one) for one in compared)
+    return compare(baseline[scores.name], now, measures=GATE)

@@ -18,13 +18,14 @@ import xxhash
 
 from hyrecall.base.arguments import check_objects, read_path
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.embed import Embedder, Guard
-from hyrecall.embed.guard import embed_texts
+from hyrecall.embed import Embedder
+from hyrecall.embed.guard import Guard, embed_texts
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Reads the files of a retrieval set: rows from Parquet or JSON lines, pairs from TSV ----
 
 _TEXTS = ("id", "title", "text")
+_IDS = {"id", "_id"}
 _VECTOR = "embedding"
 
 
@@ -75,53 +76,46 @@ def _read_parquet(path: Path) -> pa.Table:
 def _read_jsonl(path: Path) -> pa.Table:
     """Read one JSON object per line; a missing key is null."""
     rows: list[dict[str, Any]] = []
-    places: list[str] = []
+    dim = 0  # of the first vector
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                places.append(f"{path} line {number}")
-                rows.append(_read_object(places[-1], line))
-    columns = {name: None for row in rows for name in row}
-    made = {name: _column(name, [row.get(name) for row in rows], places) for name in columns}
-    return pa.table(made)
+                needed = rows[0].keys() & _IDS if rows else set()
+                row = _read_object(f"{path} line {number}", line, needed, dim)
+                dim = dim or len(row.get(_VECTOR) or ())
+                rows.append(row)
+    columns: dict[str, pa.Array] = {}
+    for name in {name: None for row in rows for name in row}:
+        values = [row.get(name) for row in rows]
+        try:
+            columns[name] = pa.array(
+                values, pa.list_(pa.float32(), dim) if name == _VECTOR else None
+            )
+        except pa.ArrowException as fault:
+            raise error(DTypeError, f"{path}: {name}", "values of one type", fault) from None
+    return pa.table(columns)
 
 
-def _read_object(where: str, line: bytes) -> dict[str, Any]:
+def _read_object(where: str, line: bytes, needed: set[str], dim: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as fault:
         raise error(DTypeError, where, "a JSON object", fault) from None
     if not isinstance(row, dict):
         raise error(DTypeError, where, "a JSON object", type(row).__name__)
+    for name in needed | row.keys() & {*_TEXTS, *_IDS}:
+        kinds: tuple[type, ...] = (str, int) if name in _IDS else (str, type(None))
+        value = row.get(name)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            wish = f"{name!r} as {' or '.join(kind.__name__ for kind in kinds)}"
+            raise error(DTypeError, where, wish, repr(value))
+        row[name] = None if value is None else str(value)
+    vector = row.get(_VECTOR)
+    numbers = isinstance(vector, list) and all(type(one) in (int, float) for one in vector)
+    if vector is not None and not (numbers and len(vector) == (dim or len(vector))):
+        wish = f"{_VECTOR!r} as a list of {dim or 'some'} numbers"
+        raise error(DTypeError, where, wish, repr(vector))
     return row
-
-
-def _column(name: str, values: list[Any], places: list[str]) -> pa.Array:
-    if name == _VECTOR:
-        return _vectors(values, places)
-    if name in _TEXTS or name == "_id":
-        kinds: tuple[type, ...] = (str, int) if name in ("id", "_id") else (str, type(None))
-        for value, where in zip(values, places, strict=True):
-            if not isinstance(value, kinds) or isinstance(value, bool):
-                wish = f"{name!r} as {' or '.join(kind.__name__ for kind in kinds)}"
-                raise error(DTypeError, where, wish, repr(value))
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
-    try:
-        return pa.array(values)
-    except pa.ArrowException as fault:
-        where = f"{places[0].rpartition(' line ')[0]}: {name}"
-        raise error(DTypeError, where, "values of one type", fault) from None
-
-
-def _vectors(values: list[Any], places: list[str]) -> pa.Array:
-    """Convert vectors of equal length; null for a line without one."""
-    dim = next((len(value) for value in values if isinstance(value, list)), 0)
-    kind = pa.list_(pa.float32(), dim)
-    for value, where in zip(values, places, strict=True):
-        numbers = isinstance(value, list) and all(type(one) in (int, float) for one in value)
-        if value is not None and not (numbers and len(value) == dim):
-            raise error(DTypeError, where, f"{_VECTOR!r} as a list of {dim} numbers", repr(value))
-    return pa.array(values, kind)
 
 
 def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:

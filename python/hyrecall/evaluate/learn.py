@@ -20,9 +20,15 @@ from hyrecall.ask.predicates import NotNull
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import check_objects
-from hyrecall.embed import EmbedError, NoVectors
+from hyrecall.embed.guard import embed_texts
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Comparison, compare, needs_extra, read_measure, read_measures
+from hyrecall.evaluate.compare import (
+    Comparison,
+    compare,
+    read_measure,
+    read_measures,
+    require_extra,
+)
 from hyrecall.evaluate.data import CELL, VECTOR, Dataset
 from hyrecall.evaluate.run import Indexes, Setting, read_setting, what_is_asked
 from hyrecall.evaluate.tune import Study, ablate
@@ -135,7 +141,7 @@ def learn(
         A setting with a recipe; default: ``recipes.default``, which hears threads where the setting
         names one.
     features : sequence of str
-        Features beside those of :func:`fit_weights`, such as ``role=user``.
+        Features beside those that docs/evaluation.md lists, such as ``role=user``.
     measure, measures
         As in :func:`hyrecall.evaluate.tune`; ``measure`` decides whether the weights are better.
     tell : callable, optional
@@ -144,7 +150,8 @@ def learn(
     Raises
     ------
     OptionError
-        Fewer than 10 queries of the even half have a relevant candidate; as :func:`fit_weights`.
+        Fewer than 10 queries of the even half have a relevant candidate, a setting without a
+        recipe, a recipe whose Prior names no column, or an unknown feature.
     MissingExtraError
         The extra ``[evaluate]`` is not installed.
     """
@@ -166,44 +173,21 @@ def learn(
     return Learnt(chosen_by, start, setting, weights, n_queries, report, against)
 
 
-@check_objects
 def fit_weights(
     indexes: Indexes, dataset: Dataset, base: Setting, *, features: Sequence[str] = ()
 ) -> tuple[Setting, int]:
-    """Return the setting with weights learnt on all queries of a set, and how many taught them.
-
-    The features are the fused score, the scaled score in each arm, their agreement, what
-    :class:`hyrecall.Prior` and :class:`hyrecall.Provenance` of the recipe do, and, with
-    :class:`hyrecall.Around`, each of its parts and the scores in each arm of the three candidates
-    before and behind a row in its thread.
-
-    Parameters
-    ----------
-    indexes : Indexes
-    dataset : Dataset
-    base : Setting
-        With a recipe; the learnt one has its arms, fusion, depth and stages.
-    features : sequence of str
-        Further features.
-
-    Raises
-    ------
-    OptionError
-        A setting without a recipe, a recipe whose Prior names no column, an unknown feature, or
-        fewer than 10 queries with a relevant candidate.
-    MissingExtraError
-        The extra ``[evaluate]`` is not installed.
-
-    Notes
-    -----
-    The candidates are the first of the base's list, as many as its depth. The loss is the mean
-    cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
-    that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
-    the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
-    each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
-    where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
-    Weights have four digits and the base's scale.
-    """
+    """Return the setting with weights learnt on all queries of a set, and how many taught them."""
+    # The features are the fused score, the scaled score in each arm, their agreement, what Prior
+    # and Provenance of the recipe do, and, with Around, each of its parts and the scores in each
+    # arm of the three candidates before and behind a row in its thread.
+    # The candidates are the first of the base's list, as many as its depth. The loss is the mean
+    # cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
+    # that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
+    # the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
+    # each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
+    # where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
+    # Weights have four digits and the base's scale.
+    require_extra()
     start = _prepared(base, features)
     recipe: Recipe = start.options["recipe"]
     known = _weights(recipe)
@@ -215,7 +199,7 @@ def fit_weights(
     asked = recipe.replace(
         shaping=(*before, Linear(weights)), on_no_match=(), fill=None, on_empty="empty"
     )
-    pools = _pools(indexes, dataset, start._but(start.name, {"recipe": asked}))
+    pools = _pools(indexes, dataset, start.but(start.name, recipe=asked))
     n_queries = len(pools.fold)
     if n_queries < LEAST_QUERIES:
         wish = f"at least {LEAST_QUERIES} judged queries with a relevant candidate"
@@ -228,7 +212,7 @@ def fit_weights(
         name=f"{recipe.name} learnt",
         shaping=(*before, Linear(kept or {"fused": 1.0}), *rest),
     )
-    return start._but(f"{start.name} learnt", {"recipe": learnt}), n_queries
+    return start.but(f"{start.name} learnt", recipe=learnt), n_queries
 
 
 def _weights(recipe: Recipe) -> dict[str, float]:
@@ -256,7 +240,7 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     ]
     named = [one for one in (*columns, *read) if one is not None and one != "id"]
     attributes = tuple(dict.fromkeys((*setting.attributes, *named)))
-    made = setting._but(setting.name, {"recipe": recipe.replace(with_threads=None)})
+    made = setting.but(setting.name, recipe=recipe.replace(with_threads=None))
     return replace(made, attributes=attributes)
 
 
@@ -350,8 +334,8 @@ def _best_weights(pools: _Pools, own: Floats) -> Floats:
 
 def _steepness(pools: _Pools, own: Floats) -> float:
     """Return the factor of the base's scores that explains best what was right."""
-    with needs_extra():
-        from scipy.optimize import minimize_scalar
+    from scipy.optimize import minimize_scalar
+
     found = minimize_scalar(
         lambda log: _cross_entropy(pools, np.exp(log) * own)[0],
         bounds=(-5.0, 7.0),
@@ -372,8 +356,7 @@ def _minimise(
     pools: _Pools, centre: Floats, spread: Floats, strength: float, begin: Floats
 ) -> Floats:
     """Return the weights of least loss with a penalty on the distance from a centre."""
-    with needs_extra():
-        from scipy.optimize import minimize
+    from scipy.optimize import minimize
 
     varies = spread > np.abs(pools.features).max(axis=0) * 1e-6  # or it is rounding
     scale = np.where(varies, spread, 1.0)
@@ -390,8 +373,8 @@ def _minimise(
 def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
     """Return the mean cross-entropy of the queries, and its gradient."""
     # Each relevant candidate competes with the candidates that are not relevant, not with others.
-    with needs_extra():
-        from scipy.special import xlogy
+    from scipy.special import xlogy
+
     begins, counts = pools.starts[:-1], np.diff(pools.starts)
     scores = pools.features @ weights
     scores -= np.repeat(np.maximum.reduceat(scores, begins), counts)
@@ -410,8 +393,6 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
 # ---- Learns a recipe's weights from what one user of a store said that helped ----
 # Only the memories that the user may see are searched, and only the user's own feedback is read.
 
-_TEXTS_AT_ONCE = 64
-_SECONDS_PER_CALL = 60.0
 _THREAD, _PLACE = "session_id", "occurred_at"  # of every layout of a store
 
 
@@ -497,16 +478,9 @@ def _vectors(store: Store, texts: Sequence[str]) -> npt.NDArray[np.float32] | No
     """Embed the queries; None: the store has no embedder."""
     if store.guard.off is not None:
         return None
-    made = []
-    for begin in range(0, len(texts), _TEXTS_AT_ONCE):
-        part = store.guard.embed(
-            texts[begin : begin + _TEXTS_AT_ONCE], budget=_SECONDS_PER_CALL, waits=True
-        )
-        if isinstance(part, NoVectors):
-            raise EmbedError.of(part.fault, "vectors of the queries", part.detail)
-        made.append(part)
+    rows = embed_texts(store.guard, texts)
     store.settle()
-    return np.concatenate(made)
+    return rows
 
 
 def _dataset(

@@ -1,47 +1,29 @@
-"""Shows a study as tables for a screen or in Markdown, or as plain data."""
+"""Shows studies as tables for a screen, as plain data, or as a picture."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from hyrecall.base.arguments import check_objects, read_path
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table_text, wrap
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Check, Comparison, bootstrap_interval, needs_extra
+from hyrecall.evaluate.compare import Comparison, bootstrap_interval, require_extra
 from hyrecall.evaluate.learn import Learnt
 from hyrecall.evaluate.run import Setting
 from hyrecall.evaluate.tune import Study, Tuned
 
-_SHOWN_TEXT = 60  # characters of a query in a table
 _SHOWN_TRIED = 10  # settings of a search in a table
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Lay out rows in columns, as Markdown that is also readable as plain text."""
-    shown = [[cell.replace("|", "/") for cell in row] for row in (headings, *rows)]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = [shown[0], rule, *shown[1:]]
-    return "\n".join(
-        "| "
-        + " | ".join(
-            cell.ljust(width) if at == 0 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        + " |"
-        for line in lines
-    )
-
-
 @check_objects
-def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
+def study_text(study: Study, *, width: int = 80) -> str:
     """Show each setting's means, and the first measure's difference from the first setting.
 
     Parameters
@@ -49,10 +31,7 @@ def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
     study : Study
     width : int, default 80
         Width of the screen in columns: columns that do not fit are shown beneath their row.
-    markdown : bool, default False
-        Make tables in Markdown, of any width.
     """
-    lay = _Layout(width, markdown)
     measures = list(study.scores[0].values)
     rows = [
         [scores.name, *(f"{scores.means[measure]:.4f}" for measure in measures)]
@@ -61,7 +40,7 @@ def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
     n_queries = len(study.scores[0].queries)
     parts = [
         f"{study.dataset}: {n_queries:,} judged queries",
-        lay.table(["setting", *measures], rows),
+        table_text(["setting", *measures], rows, width=width),
     ]
     if study.comparisons:
         firsts = [comparisons[0] for comparisons in study.comparisons]
@@ -70,44 +49,20 @@ def study_text(study: Study, *, width: int = 80, markdown: bool = False) -> str:
             for scores, one in zip(study.scores[1:], firsts, strict=True)
         ]
         headings = ["setting", "change", "95 % interval", "p"]
-        parts += [f"{measures[0]}, against {study.scores[0].name}", lay.table(headings, rows)]
+        parts += [
+            f"{measures[0]}, against {study.scores[0].name}",
+            table_text(headings, rows, width=width),
+        ]
     return "\n\n".join(parts)
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """Lays out tables for a screen or as Markdown."""
-
-    width: int
-    markdown: bool
-
-    def table(self, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        if self.markdown:
-            return table(headings, rows)
-        return table_text(headings, rows, width=self.width)
-
-    def text(self, text: str) -> str:
-        if self.markdown:
-            return text
-        return "\n".join(line.text for line in wrap(TextLine(text), self.width))
-
-    def code(self, code: str) -> str:
-        return f"```python\n{code}\n```" if self.markdown else code
-
-
-def best_setting(study: Study) -> Setting:
-    """Return the setting with the highest mean of the first measure, the first if several."""
-    measure = next(iter(study.scores[0].values))
-    means = [scores.means[measure] for scores in study.scores]
-    return study.settings[means.index(max(means))]
-
-
-def winner_text(
-    setting: Setting, by: str, code: str, *, width: int = 80, markdown: bool = False
-) -> str:
+def winner_text(setting: Setting, by: str, code: str, *, width: int = 80) -> str:
     """Show the best setting, the measure that chose it, and Python code that uses it."""
-    lay = _Layout(width, markdown)
-    return "\n\n".join([lay.text(f"best by {by}: {setting.name}"), lay.code(code)])
+    return "\n\n".join([_wrapped(width, f"best by {by}: {setting.name}"), code])
+
+
+def _wrapped(width: int, text: str) -> str:
+    return "\n".join(line.text for line in wrap(TextLine(text), width))
 
 
 def _difference(one: Comparison) -> list[str]:
@@ -115,11 +70,16 @@ def _difference(one: Comparison) -> list[str]:
     return [f"{one.difference:+.4f}", f"{low:+.4f} .. {high:+.4f}", _p(one.p_value)]
 
 
+def _verdict(one: Comparison) -> str:
+    change, interval, p = _difference(one)
+    moved = f"{one.better} queries better, {one.worse} worse"
+    return f"{one.measure}: {change} ({interval}), p {p}, {moved}"
+
+
 def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
 
 
-@check_objects
 def study_to_dict(study: Study) -> dict[str, Any]:
     """Return a study as plain data: settings with their means, and all comparisons."""
     settings = [
@@ -139,72 +99,44 @@ def study_to_dict(study: Study) -> dict[str, Any]:
     }
 
 
-def checks_text(checks: Sequence[Check], *, width: int = 80, markdown: bool = False) -> str:
-    """Show settings beside their baseline."""
+def checks_text(checks: Sequence[tuple[str, Comparison]], *, width: int = 80) -> str:
+    """Show measures of settings beside their baseline."""
     headings = ["setting", "measure", "baseline", "now", "change", "p", "", "95 % interval"]
     rows = []
-    for check in checks:
-        one = check.comparison
+    for setting, one in checks:
         change, interval, p = _difference(one)
         means = [f"{one.before:.4f}", f"{one.after:.4f}"]
-        verdict = "FELL" if check.failed else "ok"
-        rows.append([check.setting, one.measure, *means, change, p, verdict, interval])
-    return _Layout(width, markdown).table(headings, rows)
+        verdict = "FELL" if one.has_fallen else "ok"
+        rows.append([setting, one.measure, *means, change, p, verdict, interval])
+    return table_text(headings, rows, width=width)
 
 
-def differences_text(
-    differences: pa.Table, limit: int, *, width: int = 80, markdown: bool = False
-) -> str:
-    """Show the first rows of :func:`difference_table`."""
-    headings = ["query", "before", "after", "change"]
-    cells, texts = [], []
-    for row in differences.slice(0, limit).to_pylist():
+def differences_text(differences: pa.Table, *, width: int = 80) -> str:
+    """Show a part of :func:`difference_table`."""
+    columns = [Column("query"), *(Column(name, "right") for name in ("before", "after", "change"))]
+    rows = []
+    for row in differences.to_pylist():
         numbers = [f"{row['before']:.4f}", f"{row['after']:.4f}", f"{row['difference']:+.4f}"]
-        cells.append([row["query"], *numbers])
-        texts.append(clean(row["text"] or ""))
-    if markdown:
-        named = zip(cells, texts, strict=True)
-        return table(
-            headings, [[f"{row[0]}: {cut(text, _SHOWN_TEXT)}", *row[1:]] for row, text in named]
-        )
-    columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
-    rows = [
-        Row(row, [TextLine(text)] if text else []) for row, text in zip(cells, texts, strict=True)
-    ]
+        text = clean(row["text"] or "")
+        rows.append(Row([row["query"], *numbers], [TextLine(text)] if text else []))
     return "\n".join(line.text for line in lines_of(columns, rows, width=width))
 
 
-@check_objects
-def tuned_text(tuned: Tuned, *, width: int = 80, markdown: bool = False) -> str:
-    """Show the best settings that were tried, and the winner's results on the other half.
-
-    Parameters
-    ----------
-    tuned : Tuned
-    width, markdown
-        As in :func:`study_text`.
-    """
-    lay = _Layout(width, markdown)
+def tuned_text(tuned: Tuned, *, width: int = 80) -> str:
+    """Show the best settings that were tried, and the winner's results on the other half."""
     tried = [[one.name, f"{mean:.4f}"] for one, mean in tuned.tried[:_SHOWN_TRIED]]
-    one = tuned.against_best_arm
-    low, high = one.interval
-    better = (
-        f"{tuned.winner.name} against {tuned.best_arm}, {one.measure}: {one.difference:+.4f} "
-        f"({low:+.4f} .. {high:+.4f}), p {_p(one.p_value)}, "
-        f"{one.better} queries better, {one.worse} worse"
-    )
+    better = f"{tuned.winner.name} against {tuned.best_arm}, {_verdict(tuned.against_best_arm)}"
     searched = f"chosen on the even queries of {len(tuned.tried)} settings, the best ones:"
     return "\n\n".join(
         [
             searched,
-            lay.table(["setting", tuned.measure], tried),
-            study_text(tuned.report, width=width, markdown=markdown),
-            lay.text(better),
+            table_text(["setting", tuned.measure], tried, width=width),
+            study_text(tuned.report, width=width),
+            _wrapped(width, better),
         ]
     )
 
 
-@check_objects
 def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     """Return a search as plain data."""
     return {
@@ -217,37 +149,24 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-@check_objects
-def learnt_text(learnt: Learnt, *, width: int = 80, markdown: bool = False) -> str:
-    """Show learnt weights, their results on the other half, and whether they are better.
-
-    Parameters
-    ----------
-    learnt : Learnt
-    width, markdown
-        As in :func:`study_text`.
-    """
-    lay = _Layout(width, markdown)
+def learnt_text(learnt: Learnt, *, width: int = 80) -> str:
+    """Show learnt weights, their results on the other half, and whether they are better."""
     weights = [[name, f"{weight:.4g}"] for name, weight in learnt.weights.items()]
-    one = learnt.against_base
-    low, high = one.interval
     verdict = "better" if learnt.is_better else "not better (p < 0.05 is needed)"
-    told = (
-        f"{learnt.setting.name} is {verdict} than {learnt.base.name}, {one.measure}: "
-        f"{one.difference:+.4f} ({low:+.4f} .. {high:+.4f}), p {_p(one.p_value)}, "
-        f"{one.better} queries better, {one.worse} worse"
-    )
+    told = f"{learnt.setting.name} is {verdict} than {learnt.base.name}, "
+    told += _verdict(learnt.against_base)
     return "\n\n".join(
         [
-            lay.text(f"learnt from {learnt.n_queries:,} even queries with a relevant candidate:"),
-            lay.table(["feature", "weight"], weights),
-            study_text(learnt.report, width=width, markdown=markdown),
-            lay.text(told),
+            _wrapped(
+                width, f"learnt from {learnt.n_queries:,} even queries with a relevant candidate:"
+            ),
+            table_text(["feature", "weight"], weights, width=width),
+            study_text(learnt.report, width=width),
+            _wrapped(width, told),
         ]
     )
 
 
-@check_objects
 def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
     """Return what was learnt as plain data."""
     return {
@@ -296,11 +215,12 @@ def plot_study(study: Study, path: str | Path) -> None:
     """
     path = read_path(path)
     kind = plot_format(path)
-    with needs_extra():
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
+    require_extra()
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     measures = list(study.scores[0].values)
     width = 0.8 / len(study.scores)
     # The salt makes ids in the file reproducible; the file has no date.

@@ -2,68 +2,31 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from datetime import datetime
-from types import NoneType
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 import hyrecall
 from hyrecall import recipes
-from hyrecall.arm.kinds import Arm
-from hyrecall.ask.expansion import Expansion
-from hyrecall.ask.filter_json import FilterLike
-from hyrecall.ask.filters import Filter
-from hyrecall.ask.predicates import AnyOf, Equal, Predicate
 from hyrecall.ask.recipe import Recipe
-from hyrecall.ask.request import Floors
-from hyrecall.ask.scoring import RRF, Above, Fusion, WeightedSum
+from hyrecall.ask.scoring import RRF, WeightedSum
 from hyrecall.base.arguments import check_objects, set_fields, unknown_option
-from hyrecall.base.options import GraphLike
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import MEASURES, Scores, cutoff_of, read_measures, score_run
 from hyrecall.evaluate.data import CELL, Dataset
 from hyrecall.index import Index
-from hyrecall.stages.session import Session
-from hyrecall.stages.stage import Stage
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
-from hyrecall.text.bm25 import BM25
 
 # ---- Defines settings, the arguments of ``Index.recall`` that an evaluation compares ----
 
 ARMS = ("text", "vectors")
-
-
-class RecallOptions(TypedDict, total=False):
-    """Arguments of :meth:`hyrecall.Index.recall` except the queries and their scope."""
-
-    filter: FilterLike | list[FilterLike | None] | None
-    limit: int
-    offset: int
-    depth: int
-    fusion: Fusion | None
-    min_score: Floors
-    min_fused: float | Above | None
-    bm25: BM25 | Mapping[str, BM25] | None
-    normalize: bool
-    arms: Sequence[Arm] | Arm
-    candidates: Mapping[str, Sequence[Any]] | None
-    shaping: Sequence[Stage] | Stage
-    session: Session | list[Session | None] | None
-    expansion: Sequence[Expansion] | Expansion
-    graphs: Mapping[str, GraphLike] | None
-    recipe: Recipe | list[Recipe] | None
-    group: str | None
-    surrounding: int
-    now: datetime | None
+_OF_THE_SET = {"self", "text", "vectors", "scope", "columns", "query_keys"}
 
 
 @check_objects
@@ -111,18 +74,16 @@ class Setting:
         set_fields(self, options=dict(self.options))
         if not self.arms or set(self.arms) - set(ARMS):
             raise error(OptionError, "arms", f"some of {ARMS}", repr(self.arms))
-        given = sorted({"text", "vectors", "scope", "columns"} & set(self.options))
+        given = sorted(_OF_THE_SET & set(self.options))
         if given:
             raise error(OptionError, "options", "no option that the set provides", ", ".join(given))
-        known = RecallOptions.__annotations__
-        if not self.options.keys() <= known.keys():
-            raise unknown_option("options", self.options, list(known))
+        every = inspect.signature(Index.recall).parameters
+        known = [name for name in every if name not in _OF_THE_SET]
+        if not self.options.keys() <= set(known):
+            raise unknown_option("options", self.options, known)
 
-    def but(self, name: str, **options: Unpack[RecallOptions]) -> Setting:
+    def but(self, name: str, **options: Any) -> Setting:
         """Return the setting with another name and some options of recall changed."""
-        return self._but(name, options)
-
-    def _but(self, name: str, options: Mapping[str, Any]) -> Setting:
         return replace(self, name=name, options={**self.options, **options})
 
     def to_dict(self) -> dict[str, Any]:
@@ -202,7 +163,7 @@ def grid(base: Setting, **options: Mapping[str, Any]) -> tuple[Setting, ...]:
         if not isinstance(values, Mapping):
             raise error(DTypeError, option, "a mapping of label to value", repr(values))
         made = [
-            one._but(f"{one.name} {option}={label}", {option: value})
+            one.but(f"{one.name} {option}={label}", **{option: value})
             for one in made
             for label, value in values.items()
         ]
@@ -222,7 +183,11 @@ def without_each(base: Setting, option: str) -> tuple[Setting, ...]:
     ['all', "all without 'dedup'", "all without 'recency'"]
     """
     entries = _entries(base, option)
-    return (base, *(_less(base, option, at) for at in range(len(entries))))
+    less = (
+        base.but(f"{base.name} without {one!r}", **{option: entries[:at] + entries[at + 1 :]})
+        for at, one in enumerate(entries)
+    )
+    return (base, *less)
 
 
 @check_objects
@@ -236,10 +201,10 @@ def with_each(base: Setting, option: str) -> tuple[Setting, ...]:
     [(), ('dedup',), ('recency',)]
     """
     entries = _entries(base, option)
-    bare = base._but(f"{base.name} without {option}", {option: ()})
+    bare = base.but(f"{base.name} without {option}", **{option: ()})
     return (
         bare,
-        *(base._but(f"{base.name} with only {one!r}", {option: (one,)}) for one in entries),
+        *(base.but(f"{base.name} with only {one!r}", **{option: (one,)}) for one in entries),
     )
 
 
@@ -248,12 +213,6 @@ def _entries(base: Setting, option: str) -> tuple[Any, ...]:
     if not isinstance(entries, tuple | list) or not entries:
         raise error(OptionError, option, f"a sequence in setting {base.name!r}", repr(entries))
     return tuple(entries)
-
-
-def _less(base: Setting, option: str, at: int) -> Setting:
-    entries = _entries(base, option)
-    rest = entries[:at] + entries[at + 1 :]
-    return base._but(f"{base.name} without {entries[at]!r}", {option: rest})
 
 
 def plain(value: Any) -> Any:
@@ -406,7 +365,6 @@ def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
     return asked
 
 
-@check_objects
 def score_setting(
     indexes: Indexes,
     dataset: Dataset,
@@ -414,20 +372,7 @@ def score_setting(
     *,
     measures: str | Sequence[str] = MEASURES,
 ) -> Scores:
-    """Recall the judged queries of a set and score the lists, as far as the measures read.
-
-    Parameters
-    ----------
-    indexes, dataset, setting
-        As in :func:`run_setting`.
-    measures : str or sequence of str
-        As in :func:`score_run`.
-
-    Raises
-    ------
-    OptionError
-        As in :func:`run_setting`, or the setting's own ``limit`` is less than a measure reads.
-    """
+    """Recall the judged queries of a set and score the lists, as far as the measures read."""
     named = read_measures(measures)
     longest = max(named, key=cutoff_of)
     own = setting.options.get("limit")
@@ -465,7 +410,8 @@ def setting_code(setting: Setting, *, analyzer: str | None = None, has_cells: bo
     Raises
     ------
     OptionError
-        An option holds a function, a graph or another object that cannot be written as code.
+        An option is not of numbers, strings, their sequences and mappings, fusions, constants,
+        stages and recipes: pass a filter or a graph beside the options.
 
     Examples
     --------
@@ -499,11 +445,7 @@ def setting_code(setting: Setting, *, analyzer: str | None = None, has_cells: bo
         "# index = hr.Index.build(table, schema, analyzer=analyzer)",
         f"# hits = index.recall({', '.join(asked)}, **options)",
     ]
-    made = "\n".join(lines)
-    standard = [f"import {name}" for name in ("datetime", "zoneinfo") if f"{name}." in made]
-    others = ["import numpy as np"] if "np." in made else []
-    blank = [""] if standard else []
-    return "\n".join([*standard, *blank, "import hyrecall as hr", *others, "", made])
+    return "\n".join(["import hyrecall as hr", "", *lines])
 
 
 def _analyzer(analyzer: Analyzer) -> str:
@@ -516,48 +458,20 @@ def _analyzer(analyzer: Analyzer) -> str:
 
 def _python(value: Any) -> str:
     """Return code that makes an equal value, with this package as ``hr``."""
-    writer = next((write for kinds, write in _WRITERS if isinstance(value, kinds)), None)
-    if writer is None and is_dataclass(value) and not isinstance(value, type):
-        writer = _call
-    if writer is None:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # JSON strings are valid Python
+    if isinstance(value, list | tuple):
+        inner = ", ".join(map(_python, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_python(k)}: {_python(v)}" for k, v in value.items()) + "}"
+    if is_dataclass(value) and not isinstance(value, type):
+        return _recipe(value) if isinstance(value, Recipe) else _call(value)
+    if not isinstance(value, bool | int | float | None):
         wish = "options that can be written as code"
         raise error(OptionError, "setting", wish, f"a {type(value).__name__}")
-    return writer(value)
-
-
-def _mapping(value: Mapping[Any, Any]) -> str:
-    return "{" + ", ".join(f"{_python(k)}: {_python(v)}" for k, v in value.items()) + "}"
-
-
-def _tuple(value: tuple[Any, ...]) -> str:
-    return f"({', '.join(map(_python, value))}{',' if len(value) == 1 else ''})"
-
-
-def _float(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f'float("{value}")'
-
-
-def _filter(given: Filter | pc.Expression) -> str:
-    if not isinstance(given, Filter):
-        given = Filter.expression(given)
-    if given.op == "test":
-        return f"hr.Filter(**{_python(dict(given.predicates))})"
-    parts = [
-        f"({_filter(part)})" if part.op in ("and", "or") else _filter(part) for part in given.parts
-    ]
-    if given.op == "not":
-        return f"~{parts[0]}"
-    return (" & " if given.op == "and" else " | ").join(parts)
-
-
-def _predicate(given: Predicate) -> str:
-    match given:
-        case Equal():
-            return _python(given.values[0])
-        case AnyOf():
-            return _python(list(given.values))
-        case _:
-            return f"hr.{type(given).__name__}({', '.join(map(_python, given.values))})"
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return repr(value) if is_finite else f'float("{value}")'
 
 
 def _recipe(recipe: Recipe) -> str:
@@ -581,18 +495,3 @@ def _call(value: Any) -> str:
             one = dict(one)
         given.append(f"{name}={_python(one)}")
     return f"{home}.{kind}({', '.join(given)})"
-
-
-_WRITERS: tuple[tuple[Any, Callable[[Any], str]], ...] = (
-    (str, lambda text: json.dumps(text, ensure_ascii=False)),  # JSON strings are valid Python
-    ((np.datetime64, np.timedelta64), repr),
-    (np.generic, lambda number: _python(number.item())),
-    ((bool, int, NoneType, dt.date, dt.time, dt.timedelta), repr),
-    (float, _float),
-    (Mapping, _mapping),
-    (list, lambda values: f"[{', '.join(map(_python, values))}]"),
-    (tuple, _tuple),
-    (Recipe, _recipe),
-    ((Filter, pc.Expression), _filter),
-    (Predicate, _predicate),
-)

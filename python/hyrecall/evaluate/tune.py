@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,11 @@ from hyrecall.evaluate.compare import (
     read_measures,
 )
 from hyrecall.evaluate.data import Dataset
-from hyrecall.evaluate.run import Indexes, Setting, grid, read_setting, score_setting
+from hyrecall.evaluate.run import Indexes, Setting, read_setting, score_setting
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
 # ---- Evaluates many settings on one set and compares each with the first ----
-
-_TENTHS = tuple(step / 10 for step in range(11))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +53,7 @@ class Study:
         Parameters
         ----------
         measure : str
-            A measure of the study, in any form that :func:`read_measure` accepts.
+            A measure of the study.
 
         Raises
         ------
@@ -97,7 +95,7 @@ def ablate(
     OptionError
         No setting, or two settings with the same name.
     HyrecallError
-        From :func:`score_setting`; a note names the setting.
+        From a recall; a note names the setting.
 
     Examples
     --------
@@ -122,64 +120,6 @@ def ablate(
             raise
     comparisons = tuple(compare(scores[0], one) for one in scores[1:])
     return Study(dataset.name, tuple(settings), tuple(scores), comparisons)
-
-
-def _labels(values: Sequence[float]) -> Mapping[str, Any]:
-    return {f"{value:g}": value for value in values}
-
-
-def _fusions(kind: str, fusions: Mapping[str, Any], base: Setting | None) -> tuple[Setting, ...]:
-    base = base or read_setting("rrf")
-    return tuple(base.but(f"{kind} {label}", fusion=fusion) for label, fusion in fusions.items())
-
-
-@check_objects
-def alpha_grid(
-    alphas: Sequence[float] = _TENTHS, *, rank_constant: float = 60, base: Setting | None = None
-) -> tuple[Setting, ...]:
-    """Return settings with reciprocal rank fusion, one for each alpha."""
-    fusions = {
-        f"alpha={label}": RRF(alpha=alpha, rank_constant=rank_constant)
-        for label, alpha in _labels(alphas).items()
-    }
-    return _fusions(f"rrf:{rank_constant:g}", fusions, base)
-
-
-@check_objects
-def rank_constant_grid(
-    constants: Sequence[float] = (1, 5, 10, 20, 60, 100), *, base: Setting | None = None
-) -> tuple[Setting, ...]:
-    """Return settings with reciprocal rank fusion, one for each rank constant."""
-    fusions = {label: RRF(rank_constant=one) for label, one in _labels(constants).items()}
-    return _fusions("rrf", {f"rank_constant={label}": one for label, one in fusions.items()}, base)
-
-
-@check_objects
-def weight_grid(
-    weights: Sequence[float] = _TENTHS,
-    *,
-    kind: type[WeightedSum] | type[Max] = WeightedSum,
-    base: Setting | None = None,
-) -> tuple[Setting, ...]:
-    """Return settings that fuse min-max scores, one for each weight of the dense arm.
-
-    The lexical arm has 1 - weight. At 0 and 1, one arm is left out.
-    """
-    if kind not in (WeightedSum, Max):
-        raise error(OptionError, "kind", "hr.WeightedSum or hr.Max", repr(kind))
-    fusions = {
-        f"embedding={label}": kind({"text": round(1 - weight, 9), "embedding": weight})
-        for label, weight in _labels(weights).items()
-    }
-    return _fusions("sum" if kind is WeightedSum else "max", fusions, base)
-
-
-@check_objects
-def depth_grid(
-    base: Setting, depths: Sequence[int] = (10, 20, 50, 100, 200, 500, 1000)
-) -> tuple[Setting, ...]:
-    """Return a setting with several depths."""
-    return grid(base, depth=_labels(depths))
 
 
 # ---- Searches for good settings on one half of the queries, and evaluates them on the other half
@@ -288,10 +228,14 @@ def _constants(base: Setting) -> list[Setting]:
 
 def _all_fusions(base: Setting) -> list[Setting]:
     """Return all fusions to try, without weights of 0, which would be single arms."""
-    inner = tuple(step / 10 for step in range(1, 10))
-    made: list[Setting] = []
-    for constant in RANK_CONSTANTS:
-        made += alpha_grid(inner, rank_constant=constant, base=base)
-    made += weight_grid(inner, base=base)
-    made += weight_grid(inner, kind=Max, base=base)
-    return made
+    inner = [step / 10 for step in range(1, 10)]
+    fusions: dict[str, RRF | WeightedSum | Max] = {
+        f"rrf:{constant} alpha={alpha:g}": RRF(alpha=alpha, rank_constant=constant)
+        for constant in RANK_CONSTANTS
+        for alpha in inner
+    }
+    for name, kind in (("sum", WeightedSum), ("max", Max)):
+        for weight in inner:
+            weights = {"text": round(1 - weight, 9), "embedding": weight}
+            fusions[f"{name} embedding={weight:g}"] = kind(weights)
+    return [base.but(name, fusion=fusion) for name, fusion in fusions.items()]

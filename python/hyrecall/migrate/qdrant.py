@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,52 +27,13 @@ API_KEY = "QDRANT_API_KEY"
 _SECONDS = 60  # that a server has for a reply
 
 
-@dataclass(frozen=True)
-class Points:
-    """The points of a collection."""
-
-    n_points: int
-    dense: list[str] | None
-    points: Iterator[Any]
-
-
 @contextmanager
 def read(path: Path | str, options: Options) -> Iterator[Source]:
     """Open a collection; without ``collection``, the only one."""
     # A str is the URL of a server. The text is the field "text" of the payload, unless another is
     # named. Without ``vector_field``, the only dense vector is read; sparse vectors and lists of
     # vectors have no place here.
-    with _collection(path, options) as found:
-        vector = options.vector_field
-        if found.dense is not None:
-            vector = one_of("vector_field", found.dense, vector) if found.dense or vector else ""
-        elif vector is not None:
-            raise error(OptionError, "vector_field", "none: the vector has no name", repr(vector))
-        records = _records(found.points, options.text_field or "text", vector)
-        yield Source("qdrant", found.n_points, records)
-
-
-@contextmanager
-def _collection(path: Path | str, options: Options) -> Iterator[Points]:
-    """Open a collection of a local folder or of a server."""
-    with needs_package("qdrant_client", "qdrant-client"):
-        from qdrant_client import QdrantClient
-    if isinstance(path, str):
-        with _answers(path):
-            client = QdrantClient(
-                url=path, api_key=os.environ.get(API_KEY) or None, timeout=_SECONDS,
-                check_compatibility=False,
-            )  # fmt: skip
-    elif (path / "meta.json").is_file():  # else the client would make one
-        try:
-            client = QdrantClient(path=str(path))
-        except Exception as fault:  # in use, or damaged: RuntimeError, KeyError, JSONDecodeError
-            wish = "a folder that qdrant-client can open, and that no other client has open"
-            got = f"{type(fault).__name__} ({str(path)!r})"
-            raise error(OptionError, "path", wish, got) from fault
-    else:
-        wish = "a local folder of qdrant-client (with meta.json), or a server's URL"
-        raise error(OptionError, "path", wish, repr(str(path)))
+    client = _client(path)
     try:
         with _answers(path):
             names = [one.name for one in client.get_collections().collections]
@@ -81,12 +41,37 @@ def _collection(path: Path | str, options: Options) -> Iterator[Points]:
         with _answers(path):
             named = client.get_collection(name).config.params.vectors
             n_points = client.count(name).count
-        dense = None
+        vector = options.vector_field
         if isinstance(named, Mapping):
             dense = [key for key, one in named.items() if one.multivector_config is None]
-        yield Points(n_points, dense, _points(client, name, path))
+            vector = one_of("vector_field", dense, vector) if dense or vector else ""
+        elif vector is not None:
+            raise error(OptionError, "vector_field", "none: the vector has no name", repr(vector))
+        records = _records(_points(client, name, path), options.text_field or "text", vector)
+        yield Source("qdrant", n_points, records)
     finally:
         client.close()
+
+
+def _client(path: Path | str) -> Any:
+    """Open a local folder, or a server."""
+    with needs_package("qdrant_client", "qdrant-client"):
+        from qdrant_client import QdrantClient
+    if isinstance(path, str):
+        with _answers(path):
+            return QdrantClient(
+                url=path, api_key=os.environ.get(API_KEY) or None, timeout=_SECONDS,
+                check_compatibility=False,
+            )  # fmt: skip
+    if not (path / "meta.json").is_file():  # the client would make one
+        wish = "a local folder of qdrant-client (with meta.json), or a server's URL"
+        raise error(OptionError, "path", wish, repr(str(path)))
+    try:
+        return QdrantClient(path=str(path))
+    except Exception as fault:  # in use, or damaged: RuntimeError, KeyError, JSONDecodeError
+        wish = "a folder that qdrant-client can open, and that no other client has open"
+        got = f"{type(fault).__name__} ({str(path)!r})"
+        raise error(OptionError, "path", wish, got) from fault
 
 
 def _points(client: Any, name: str, path: Path | str) -> Iterator[Any]:

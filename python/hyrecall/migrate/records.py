@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed.protocol import norms
 from hyrecall.errors import (
     DTypeError,
@@ -264,40 +265,19 @@ class Migrated:
         return bool(self.n_other_vectors or self.without_vector)
 
 
-class _Reasons:
-    """Counts reasons in order of occurrence, each with the id of its first record."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[int, str]] = {}
-
-    def add(self, reason: str, example: object) -> None:
-        n, first = self._found.get(reason, (0, str(example)))
-        self._found[reason] = (n + 1, first)
-
-    def told(self) -> tuple[LeftOut, ...]:
-        return tuple(LeftOut(reason, *found) for reason, found in self._found.items())
-
-
 class Tally:
     """Counts one migration."""
 
     def __init__(self, system: str, dropped: Mapping[str, int]) -> None:
         self._system = system
         self._dropped = Counter(dropped)
-        self._left_out, self._without_vector = _Reasons(), _Reasons()
-        self.n_read = self._imported = self._skipped = self._n_vectors = self._n_other = 0
-
-    def read(self) -> None:
-        """Count a record that was read."""
-        self.n_read += 1
-
-    def skip(self) -> None:
-        """Count a record that had come before."""
-        self._skipped += 1
+        self._left_out: dict[str, LeftOut] = {}
+        self._without_vector: dict[str, LeftOut] = {}
+        self.n_read = self.skipped = self._imported = self._n_vectors = self._n_other = 0
 
     def leave_out(self, reason: str, key: object) -> None:
         """Count a record that does not come."""
-        self._left_out.add(reason, key)
+        _count(self._left_out, reason, key)
 
     def keep(
         self, key: str, dropped: Iterable[str], fault: str | None, *, is_searched: bool
@@ -306,7 +286,7 @@ class Tally:
         self._imported += 1
         self._dropped.update(dict.fromkeys(dropped, 1))
         if fault is not None:
-            self._without_vector.add(fault, key)
+            _count(self._without_vector, fault, key)
         else:
             self._n_vectors += 1
             self._n_other += not is_searched
@@ -317,13 +297,18 @@ class Tally:
             system=self._system,
             n_read=self.n_read,
             imported=self._imported,
-            skipped=self._skipped,
-            left_out=self._left_out.told(),
+            skipped=self.skipped,
+            left_out=tuple(self._left_out.values()),
             dropped=dict(self._dropped),
             n_vectors=self._n_vectors,
             n_other_vectors=self._n_other,
-            without_vector=self._without_vector.told(),
+            without_vector=tuple(self._without_vector.values()),
         )
+
+
+def _count(found: dict[str, LeftOut], reason: str, key: object) -> None:
+    known = found.get(reason, LeftOut(reason, 0, str(key)))
+    found[reason] = replace(known, count=known.count + 1)
 
 
 # ---- Decides whose a record is, when it was made, and what its id is here ----
@@ -468,19 +453,22 @@ class Mapper:
         return Mapped(key, user, text, metadata, at, session, row, fault, dropped)
 
 
-def check_source(source: object) -> Source:
+def check_source(source: object) -> None:
     """Check that a caller passes an open source."""
     if not isinstance(source, Source):
         wish = "a Source, from open_source() in a with block"
         raise error(DTypeError, "source", wish, type(source).__name__)
-    return source
 
 
-def map_records(source: Source, mapper: Mapper, tally: Tally) -> Iterator[Mapped]:
+def map_records(
+    source: Source, mapper: Mapper, tally: Tally, progress: ProgressFunction | None
+) -> Iterator[Mapped]:
     """Map the records of a source; those that cannot be kept are counted with their reason."""
     for record in source.records:
-        tally.read()
+        tally.n_read += 1
         try:
             yield mapper.of(record)
         except Refused as refusal:
             tally.leave_out(str(refusal), record.id)
+        if progress is not None and tally.n_read % PAGE == 0:
+            progress(tally.n_read, max(source.n_records, tally.n_read))

@@ -119,17 +119,14 @@ def into_store(
     if vector_model is not None:
         check_id("vector_model", vector_model)
     place = {"org": check_user("org", org), "workspace": check_user("workspace", workspace)}
-    writer = _Writer(memory, place, vector_model, Tally(source.system, source.dropped))
-    done_before = 0
-    for one in map_records(source, mapper, writer.tally):
+    tally = Tally(source.system, source.dropped)
+    writer = _Writer(memory, place, vector_model, tally)
+    for one in map_records(source, mapper, tally, progress):
         writer.add(one)
-        if progress is not None and writer.tally.n_read - done_before >= PAGE:
-            done_before = writer.tally.n_read
-            progress(done_before, max(source.n_records, done_before))
     writer.flush()
     if progress is not None:
-        progress(writer.tally.n_read, writer.tally.n_read)
-    return writer.tally.report()
+        progress(tally.n_read, tally.n_read)
+    return tally.report()
 
 
 class _Writer:
@@ -158,7 +155,7 @@ class _Writer:
         for one in taken:
             versions = known[one.user, one.key]
             if any(_is_same(one, version.episode) for version in versions):
-                self.tally.skip()
+                self.tally.skipped += 1
             elif versions:
                 self.tally.leave_out("id: the store has another memory of this id", one.key)
         if not page:
@@ -307,10 +304,8 @@ def into_index(
         raise error(OptionError, "attributes", "none: the index is there", repr(attributes))
     index = DocumentIndex.open(place) if is_there else DocumentIndex(attributes=attributes)
     users: dict[str, list[Mapped]] = {}
-    for one in map_records(source, mapper, tally):
+    for one in map_records(source, mapper, tally, progress):
         users.setdefault(one.user, []).append(one)
-        if progress is not None and tally.n_read % PAGE == 0:
-            progress(tally.n_read, max(source.n_records, tally.n_read))
     for name, records in users.items():
         _write(index, name, records, tally)
     done = tally.report()
@@ -332,7 +327,7 @@ def _write(index: DocumentIndex, user: str, records: list[Mapped], tally: Tally)
         if known is None:
             new[one.key], mapped[one.key] = document, one
         elif (known.text, known.metadata) == (document.text, document.metadata):
-            tally.skip()
+            tally.skipped += 1
         else:
             tally.leave_out("id: the index has another document of this id", one.key)
     lengths = (len(one.vector) for one in mapped.values() if one.vector is not None)

@@ -71,24 +71,19 @@ def follow(
     seconds = number("every", every, 0.0, 86_400.0, "seconds in [0, 86400]")
     if stop is not None and not isinstance(stop, threading.Event):
         raise error(DTypeError, "stop", "a threading.Event", type(stop).__name__)
-    return _follow(url, path, seconds, stop or threading.Event(), progress)
+    stopped = stop or threading.Event()
 
+    def pulls() -> Iterator[Pulled]:
+        while not stopped.is_set():
+            try:
+                done = pull(url, path, progress=progress)
+            except CorruptRemoteError:
+                raise
+            except RemoteError as fault:
+                _log.warning("tried again in %g s: %s", seconds, fault)
+            else:
+                if done.is_new:
+                    yield done
+            stopped.wait(seconds)
 
-def _follow(
-    url: Place,
-    path: str | os.PathLike[str],
-    seconds: float,
-    stop: threading.Event,
-    progress: ProgressFunction | None,
-) -> Iterator[Pulled]:
-    while not stop.is_set():
-        try:
-            done = pull(url, path, progress=progress)
-        except CorruptRemoteError:
-            raise
-        except RemoteError as fault:
-            _log.warning("tried again in %g s: %s", seconds, fault)
-        else:
-            if done.is_new:
-                yield done
-        stop.wait(seconds)
+    return pulls()

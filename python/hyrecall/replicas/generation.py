@@ -15,8 +15,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hyrecall.base.disk import FILE_NAME, RemoteVersion, check_int, check_text, read_utc
-from hyrecall.base.malformed import MALFORMED
+from hyrecall.base.disk import (
+    FILE_NAME,
+    RemoteVersion,
+    check_int,
+    check_text,
+    read_fields,
+    read_utc,
+)
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
 
@@ -149,18 +155,12 @@ class Generation:
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Generation:
         """Make a generation from its JSON; ``where`` is for messages."""
-        try:
-            data: dict[str, Any] = json.loads(text)
-            found = data.pop("format")
-            if found == FORMAT:
-                files = tuple(
-                    PushedFile(**{**one, "chunks": tuple(one["chunks"])})
-                    for one in data.pop("files")
-                )
-                return cls(files=files, **data)
-        except MALFORMED as fault:
-            raise error(CorruptRemoteError, where, "the fields of a generation", fault) from fault
-        raise error(CorruptRemoteError, where, f"format {FORMAT}", f"format {found!r}")
+
+        def make(data: dict[str, Any]) -> Generation:
+            named = [{**one, "chunks": tuple(one["chunks"])} for one in data.pop("files")]
+            return cls(files=tuple(PushedFile(**one) for one in named), **data)
+
+        return read_fields(text, where, "a generation", FORMAT, make)
 
     def noted(self, url: str, manifest: str) -> RemoteVersion:
         """Return the note about this generation for the REMOTE file of a folder."""
@@ -205,14 +205,7 @@ class Head:
         body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
         if seal is None or hash_of(body).encode() != seal[1]:
             raise error(CorruptRemoteError, where, "a body with its checksum", "another body")
-        try:
-            data = json.loads(body)
-            found = data.pop("format")
-            if found == FORMAT:
-                return cls(**data)
-        except MALFORMED as fault:
-            raise error(CorruptRemoteError, where, "the fields of HEAD", fault) from fault
-        raise error(CorruptRemoteError, where, f"format {FORMAT}", f"format {found!r}")
+        return read_fields(body, where, HEAD, FORMAT, lambda data: cls(**data))
 
 
 def name_of(number: int, manifest: str) -> str:
@@ -223,10 +216,7 @@ def name_of(number: int, manifest: str) -> str:
 def read_head(remote: Remote) -> tuple[Head, bytes, str] | None:
     """Return HEAD, its bytes and its tag; None: nothing was pushed yet."""
     found = remote.get_head()
-    if found is None:
-        return None
-    text, tag = found
-    return Head.from_bytes(text, f"{remote.url}/{HEAD}"), text, tag
+    return None if found is None else (Head.from_bytes(found[0], f"{remote.url}/{HEAD}"), *found)
 
 
 def read_generation(remote: Remote, number: int, manifest: str) -> Generation:

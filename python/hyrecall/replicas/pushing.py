@@ -181,14 +181,18 @@ def _push(
     broken = None
     if head is not None and parent is not None and (mark is None or not mark.knows(head.manifest)):
         broken = f"generation {head.number} of another folder, pushed at {parent.pushed_at}"
-    _check_follows(remote, broken, overwrite=overwrite)
+    if broken is not None and not overwrite:
+        raise _conflict(remote, broken)
     with captured(folder) as source:
         if parent is not None:
             broken = broken or _gap(source, parent)
-        _check_follows(remote, broken, overwrite=overwrite)
+        if broken is not None and not overwrite:
+            raise _conflict(remote, broken)
         with Transfer(remote, sum(file.size for file in source.files), tell) as transfer:
             files = send_files(source, parent, epoch_of(text), transfer)
-    if head is not None and parent is not None and _is_same(source, files, parent):
+    # The number of a store's last change is not enough: some fields change without a new number.
+    held = (dict(source.state), files)
+    if head is not None and parent is not None and held == (dict(parent.state), parent.files):
         _note_again(folder, remote, mark, parent, head.manifest)
         return Pushed(head.number, False, parent.n_bytes, 0, 0)
     number, before = (1, None) if head is None else (head.number + 1, head.manifest)
@@ -210,7 +214,8 @@ def send_files(
     for file in source.files:
         before = known.get(file.name)
         if before is not None and file.mark and _looks(before) == _looks(file):
-            sent.append(transfer.pass_over(before))
+            transfer.keep(before.size)
+            sent.append(before)
         else:
             sent.append(transfer.send(file, held, epoch))
     return tuple(sent)
@@ -241,17 +246,8 @@ def publish(
     return noted
 
 
-def _check_follows(remote: Remote, broken: str | None, *, overwrite: bool) -> None:
-    """Refuse a state that does not follow the newest generation, unless ``overwrite``."""
-    if broken is not None and not overwrite:
-        raise _conflict(remote, broken)
-
-
 def _gap(source: Captured, parent: Generation) -> str | None:
-    """Return why a folder does not follow the newest generation: another store, or an older
-    copy.
-    """
-    # None if it follows.
+    """Return why a folder does not follow the newest generation; None if it does."""
     if source.kind != parent.kind:
         return f"the generations of another kind of folder ({parent.kind})"
     if source.kind != STORE:
@@ -261,12 +257,6 @@ def _gap(source: Captured, parent: Generation) -> str | None:
     if int(source.state["sequence"]) < int(parent.state["sequence"]):
         return f"change {parent.state['sequence']}; this folder ends at {source.state['sequence']}"
     return None
-
-
-def _is_same(source: Captured, files: tuple[PushedFile, ...], parent: Generation) -> bool:
-    """Return whether a generation holds exactly this state."""
-    # The number of a store's last change is not enough: some fields change without a new number.
-    return dict(source.state) == dict(parent.state) and files == parent.files
 
 
 def _note_again(

@@ -14,11 +14,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hyrecall.base import disk
-from hyrecall.base.forks import free_in_children, locked
+from hyrecall.base.forks import locked
 from hyrecall.errors import (
     DTypeError,
     IndexNotFoundError,
@@ -53,41 +53,6 @@ class StoredObject:
     modified: datetime
 
 
-class Remote(Protocol):
-    """Named objects that are written as a whole, and a HEAD that is replaced on a condition."""
-
-    # Every method raises RemoteError if the place cannot be reached or refuses the request. Threads
-    # may share a remote.
-
-    @property
-    def url(self) -> str:
-        """The address, without a password."""
-
-    def get(self, name: str) -> bytes:
-        """Read an object, or raise AbsentError."""
-
-    def put(self, name: str, content: bytes) -> None:
-        """Write an object; readers see it whole or not at all."""
-
-    def has(self, name: str) -> bool:
-        """Return whether an object of this name exists."""
-
-    def settle(self) -> None:
-        """Return when all objects that were put survive a power cut."""
-
-    def get_head(self) -> tuple[bytes, str] | None:
-        """Read HEAD and its tag; None: there is none."""
-
-    def replace_head(self, content: bytes, tag: str | None) -> None:
-        """Write HEAD if it still has this tag (None: if there is none), or raise MovedError."""
-
-    def listed(self, prefix: str) -> Iterator[StoredObject]:
-        """List the objects whose names begin with a folder's name."""
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Remove objects; an object that does not exist is no error."""
-
-
 # ---- Lets one push or pull of a folder run at a time; saves and writes of the folder go on ----
 
 
@@ -107,15 +72,17 @@ def folder_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-# ---- A remote place in a folder (``file://``): objects are files, HEAD is replaced under a lock
-# Needs no other package. A file is written under a temporary name and renamed, so readers see it
-# whole or not at all.
+# ---- A remote place: named objects that are written as a whole, and a HEAD that is replaced on a
+# condition. Every method raises RemoteError if the place cannot be reached or refuses the request.
+# Threads may share a place.
+# A place in a folder (``file://``) needs no other package: objects are files, and HEAD is replaced
+# under a lock.
 
 _LOCK = "LOCK"
 
 
 class FolderRemote:
-    """See :class:`hyrecall.replicas.remote.Remote`."""
+    """A remote place in a folder."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -124,11 +91,11 @@ class FolderRemote:
 
     @property
     def url(self) -> str:
-        """The address."""
+        """The address, without a password."""
         return self._root.absolute().as_uri()
 
     def get(self, name: str) -> bytes:
-        """Read a file."""
+        """Read an object, or raise AbsentError."""
         with self._named(name):
             try:
                 return disk.read_bytes(self._root / name)
@@ -136,7 +103,7 @@ class FolderRemote:
                 raise AbsentError(name) from None
 
     def put(self, name: str, content: bytes) -> None:
-        """Write and sync a file, then rename it."""
+        """Write an object; readers see it whole or not at all."""
         with self._named(name):
             path = self._root / name
             self._make(path.parent)
@@ -154,7 +121,7 @@ class FolderRemote:
                 self._changed.add(path.parent)
 
     def has(self, name: str) -> bool:
-        """Return whether the file exists."""
+        """Return whether an object of this name exists."""
         # An interrupted push may not have synced its folder; :meth:`settle` then does so.
         path = self._root / name
         with self._named(name):
@@ -165,7 +132,7 @@ class FolderRemote:
         return is_there
 
     def settle(self) -> None:
-        """Sync the folders in which files were renamed."""
+        """Return when all objects that were put survive a power cut."""
         with self._guard:
             changed, self._changed = self._changed, set()
         for folder in sorted(changed):
@@ -173,7 +140,7 @@ class FolderRemote:
                 disk.sync_folder(folder)
 
     def get_head(self) -> tuple[bytes, str] | None:
-        """Read HEAD; its tag is its SHA-256."""
+        """Read HEAD and its tag, its SHA-256; None: there is none."""
         try:
             content = self.get(HEAD)
         except AbsentError:
@@ -181,7 +148,7 @@ class FolderRemote:
         return content, hashlib.sha256(content).hexdigest()
 
     def replace_head(self, content: bytes, tag: str | None) -> None:
-        """Compare the tag and rename the file under a lock."""
+        """Write HEAD if it still has this tag (None: if there is none), or raise MovedError."""
         with self._named(HEAD), self._alone():
             found = self.get_head()
             if (None if found is None else found[1]) != tag:
@@ -190,7 +157,7 @@ class FolderRemote:
             disk.commit(self._root, HEAD)
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
-        """List files, including those that an interrupted push left."""
+        """List the objects of a folder, also those that an interrupted push left."""
         with self._named(prefix):
             for folder, _, names in os.walk(self._root / prefix):
                 for name in names:
@@ -203,7 +170,7 @@ class FolderRemote:
                     yield StoredObject(path.relative_to(self._root).as_posix(), found.st_size, when)
 
     def delete(self, names: Iterable[str]) -> None:
-        """Remove files."""
+        """Remove objects; an object that does not exist is no error."""
         for name in names:
             with self._named(name), contextlib.suppress(FileNotFoundError):
                 os.unlink(self._root / name)
@@ -248,27 +215,6 @@ _QUERY = re.compile(r"""(?<=[^\s?])\?[^\s"')]+""")
 _MOST_DELETED = 1000  # names in a request
 
 _IN_MEMORY: dict[str, Any] = {}
-_GUARD = free_in_children(threading.Lock())
-
-
-def open_object_remote(url: str) -> ObjectRemote:
-    """Open an object store by its URL; credentials and endpoint come from the environment."""
-    # ``memory://NAME`` lives as long as the process; equal names are the same store.
-    _obstore()
-    from obstore.exceptions import BaseError
-    from obstore.store import MemoryStore, from_url
-
-    parts = urlsplit(url)
-    if parts.scheme == "memory":
-        with _GUARD:
-            store = _IN_MEMORY.setdefault(f"{parts.netloc}{parts.path}", MemoryStore())
-        return ObjectRemote(store, without_password(url))
-    shown = without_password(url)
-    try:
-        return ObjectRemote(from_url(url), shown)
-    except (BaseError, ValueError) as fault:
-        # Not chained: obstore's error shows the password.
-        raise error(OptionError, "url", "a URL that obstore opens", _first_line(fault)) from None
 
 
 def without_password(url: str) -> str:
@@ -280,18 +226,13 @@ def without_password(url: str) -> str:
 
 
 class ObjectRemote:
-    """See :class:`hyrecall.replicas.remote.Remote`."""
+    """A remote place in an object store."""
 
     def __init__(self, store: Any, url: str) -> None:
         self._obstore = _obstore()
         self._store = store
-        self._url = url
+        self.url = url
         self._is_checked = False
-
-    @property
-    def url(self) -> str:
-        """The address."""
-        return self._url
 
     def get(self, name: str) -> bytes:
         """Read an object."""
@@ -418,6 +359,8 @@ def _obstore() -> Any:
 
 # ---- Opens a remote place by its URL ----
 
+Remote: TypeAlias = FolderRemote | ObjectRemote
+
 
 def open_remote(place: Place) -> Remote:
     """Open a remote place."""
@@ -438,4 +381,15 @@ def open_remote(place: Place) -> Remote:
             got = repr(without_password(place))
             raise error(OptionError, "url", "file:// and an absolute path", got)
         return FolderRemote(Path(unquote(parts.path)))
-    return open_object_remote(place)
+    _obstore()
+    from obstore.exceptions import BaseError
+    from obstore.store import MemoryStore, from_url
+
+    shown = without_password(place)
+    if parts.scheme == "memory":  # lives as long as the process; equal names are the same store
+        return ObjectRemote(_IN_MEMORY.setdefault(parts.netloc + parts.path, MemoryStore()), shown)
+    try:
+        return ObjectRemote(from_url(place), shown)  # keys and endpoint are of the environment
+    except (BaseError, ValueError) as fault:
+        # Not chained: obstore's error shows the password.
+        raise error(OptionError, "url", "a URL that obstore opens", _first_line(fault)) from None

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import xxhash
@@ -92,15 +91,11 @@ def captured(folder: Path) -> Iterator[Captured]:
             got = "a folder of shards, which is not pushed as a whole"
         raise error(IndexNotFoundError, "path", wish, got)
     with ExitStack() as opened:
-        if kind == INDEX:
-            yield _capture_index(folder, opened)
-        else:
+        if kind == STORE:
             yield _capture_store(folder, opened)
-
-
-def _capture_index(folder: Path, opened: ExitStack) -> Captured:
-    seal, files = _index_files(folder, "", opened)
-    return Captured(INDEX, {"seal": seal}, files)
+        else:
+            seal, files = _index_files(folder, "", opened)
+            yield Captured(INDEX, {"seal": seal}, files)
 
 
 def _capture_store(folder: Path, opened: ExitStack) -> Captured:
@@ -219,7 +214,7 @@ class Transfer:
     """One push or pull."""
 
     def __init__(self, remote: Remote, total: int, tell: ProgressFunction | None) -> None:
-        self._remote = remote
+        self._remote, self.url = remote, remote.url
         self._total = total
         self._done = 0
         self._tell = tell
@@ -232,18 +227,8 @@ class Transfer:
     def __enter__(self) -> Transfer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *fault: object) -> None:
         self._pool.shutdown(cancel_futures=True)
-
-    @property
-    def url(self) -> str:
-        """The address of the place."""
-        return self._remote.url
 
     # ---- to the place ----
 
@@ -256,11 +241,6 @@ class Transfer:
             names.append(name)
             self._count(n_bytes, is_moved=is_sent)
         return PushedFile(file.name, file.size, file.mark, file.chunk_bytes, tuple(names))
-
-    def pass_over(self, file: PushedFile) -> PushedFile:
-        """Count a file that need not be sent."""
-        self._count(file.size, is_moved=False)
-        return file
 
     def _send_chunk(
         self, file: FileToPush, held: Mapping[str, str], epoch: str, at: int

@@ -15,11 +15,11 @@ import pytest
 from embed.bad_embedders import BAD, DIM, Bad, patch_names
 from embed.lateness import SLACK, calls_of, is_busy, judge, measured_late, plain_request
 from embed.stub_server import StubServer, serving
-from hyrecall.embed import Guard, HashEmbedder
+from hyrecall.embed import HashEmbedder
 from hyrecall.memory import DegradedReason, MemorySync
 from laws.effort import Effort
 from memory.stores import folder
-from seams import Breaker
+from seams import Breaker, Guard
 
 BUDGETS = (0.05, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.2, 1.0)))
 THREADS = 4

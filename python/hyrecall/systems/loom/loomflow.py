@@ -22,7 +22,8 @@ from hyrecall.adapters.memories import ALL, OwnsStore
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import free_in_children
 from hyrecall.base.times import utc
-from hyrecall.embed import AUTO, from_async
+from hyrecall.embed import AUTO
+from hyrecall.embed.guard import from_async
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 from hyrecall.recipe import Recipe

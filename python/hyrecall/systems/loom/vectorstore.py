@@ -11,8 +11,8 @@ import numpy as np
 
 from hyrecall.base.arguments import as_int, check_keywords
 from hyrecall.base.forks import free_in_children
-from hyrecall.embed import Embedder, check_vectors
-from hyrecall.embed.protocol import composed
+from hyrecall.embed import Embedder
+from hyrecall.embed.protocol import check_vectors, composed
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.memory import Episode
 from hyrecall.memory.data.types import checked
