@@ -268,7 +268,8 @@ class Forget(Change[int]):
     def run(self, connection: apsw.Connection, now: datetime) -> int:
         """Append a tombstone to each."""
         if self.by is not None and self.if_version is not None:
-            owned(connection, self.by, *(self.selection.ids or ()), self.if_version)
+            (key,) = self.selection.ids or ()
+            owned(connection, self.by, key, self.if_version)
         return writing.forget(connection, self.selection, self.reason, now)
 
 

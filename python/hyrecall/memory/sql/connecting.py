@@ -289,7 +289,7 @@ def _set_up(connection: apsw.Connection, *, writing: bool) -> apsw.Connection:
     return connection
 
 
-def tell_time(connection: apsw.Connection, now: Callable[[], int]) -> apsw.Connection:
+def tell_time(connection: apsw.Connection, now: Callable[..., int]) -> apsw.Connection:
     """Let SQL of a connection ask for the time of the store, in microseconds."""
     connection.create_scalar_function(NOW, now, 0)
     return connection
