@@ -41,6 +41,7 @@ MODULES = {
     "building": "hyrecall.distributed.building",
     "dataset": "hyrecall.distributed.dataset",
     "ray_cluster": "hyrecall.distributed.ray_cluster",
+    "shards_module": "hyrecall.distributed.shards",
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",

@@ -185,7 +185,7 @@ def test_a_batch_that_lacks_a_shard_stops_and_names_it(
             raise hr.errors.ShardLostError(f"{index.shards[1].name}: expected an answer, got none")
 
         monkeypatch.setattr(index.shards[1], "statistics", lost)
-        monkeypatch.setitem(vars(index._now), "joined", lambda: None)  # as if it were elsewhere
+        monkeypatch.setitem(vars(index._now), "joined", lambda *_: None)  # as if it were elsewhere
         return index
 
     monkeypatch.setattr(ShardedIndex, "open", without_one)
@@ -409,3 +409,18 @@ def test_batch_embeds_by_the_model_that_the_files_name(
     assert again.column("key").to_pylist() == hits.column("key").to_pylist()
     assert (b"not to be had here" in (again.schema.metadata or {}).get(b"degraded", b"")) != is_here
     found.close()
+
+
+def test_recall_of_a_folder_of_shards_says_what_one_index_says(
+    run: Run, shards: list[Path], folder: Path, tmp_path: Path
+) -> None:
+    for one in shards:
+        shutil.copytree(one, tmp_path / "shards" / one.name)
+    query = ["amber delta kelp", "--scope", "acme", "--explain"]
+    for more in (["--json", "--columns", "title,stars"], ["--json"], []):
+        got, want = (run("recall", each, *query, *more) for each in (tmp_path / "shards", folder))
+        assert got.code == want.code == 0, got.err
+        assert got.out == want.out
+        assert got.err == want.err
+    alone = run("recall", tmp_path / "shards")  # a folder, no text
+    assert alone.err == run("recall", folder).err

@@ -69,7 +69,7 @@ def open_saved(folders: Sequence[Path], opening: ShardOpening) -> Opened:
     """Open the folders as an index, or as shards of one."""
     if find_folders(folders).is_index:
         return opening.open(folders[0])
-    return ShardedIndex.open(folders, **opening.options)
+    return ShardedIndex.open(folders, embed={}, **opening.options)
 
 
 def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
