@@ -306,7 +306,7 @@ class ShardedIndex:
     def _facts(self) -> IndexFacts:
         """The facts of all shards, which a :meth:`reload` does not change."""
         facts, own = self._now.facts, self._embedders
-        return facts if own is None else replace(facts, embedded=facts.embedded | own.embedded)
+        return facts if own is None else replace(facts, embedded={**facts.embedded, **own.embedded})
 
     @property
     def _is_whole(self) -> bool:
