@@ -143,7 +143,7 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_part(
         "replace = os.replace\n"
         "def killed(source, target):\n"
         f"    if {when == 'after'}: replace(source, target)\n"
-        "    if str(target).endswith('part-000012.parquet'): os._exit(9)\n"
+        "    if str(target).endswith('part-000012.arrow'): os._exit(9)\n"
         f"    if {when == 'before'}: replace(source, target)\n"
         "os.replace = killed\n"
         "main()\n"
@@ -152,7 +152,7 @@ def test_a_run_that_is_killed_loses_no_more_than_its_last_part(
     assert process(*asked, code=code).returncode == 9
     kept = sorted(one.name for one in (tmp_path / "h.parquet.unfinished").glob("part-*"))
     done = [0, 4, 8] if when == "before" else [0, 4, 8, 12]
-    assert kept == [f"part-{at:06d}.parquet" for at in done]
+    assert kept == [f"part-{at:06d}.arrow" for at in done]
     assert run(*asked, "--resume").code == 0
     assert answered.seen == list(range(done[-1] + 4, N_QUERIES))
     assert run(*asked[:-1], tmp_path / "whole.parquet").code == 0
@@ -294,7 +294,7 @@ def test_an_unfinished_run_is_not_thrown_away_by_the_same_command(run, stopped, 
 
 
 def test_a_part_that_lost_bytes_is_answered_again(run, stopped, answered, tmp_path):
-    kept = tmp_path / "h.parquet.unfinished" / "part-000004.parquet"
+    kept = tmp_path / "h.parquet.unfinished" / "part-000004.arrow"
     kept.write_bytes(kept.read_bytes()[:-1])
     assert run(*stopped, "--resume").code == 0
     assert answered.seen == list(range(4, N_QUERIES))
@@ -303,7 +303,7 @@ def test_a_part_that_lost_bytes_is_answered_again(run, stopped, answered, tmp_pa
 
 def test_parts_beyond_one_that_is_missing_are_answered_again(run, stopped, answered, tmp_path):
     parts = tmp_path / "h.parquet.unfinished"
-    (parts / "part-000004.parquet").rename(parts / "part-000006.parquet")  # of other rows
+    (parts / "part-000004.arrow").rename(parts / "part-000006.arrow")  # of other rows
     (parts / ".hyrecall-left.tmp").write_bytes(b"of a process that was killed")
     assert run(*stopped, "--resume").code == 0
     assert answered.seen == list(range(4, N_QUERIES))
@@ -336,7 +336,7 @@ def test_a_folder_of_somebody_else_is_never_touched(run, folder, queries, tmp_pa
     own.unlink()
     own.mkdir()
     (tmp_path / "precious").write_text("mine")
-    (own / "part-000000.parquet").symlink_to(tmp_path / "precious")
+    (own / "part-000000.arrow").symlink_to(tmp_path / "precious")
     assert run(*asked).code == 0  # the link is not followed: it is removed
     assert (tmp_path / "precious").read_text() == "mine"
 

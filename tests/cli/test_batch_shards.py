@@ -118,7 +118,8 @@ class Misnumbered:
     is_cut = True
 
     def __init__(self, part: Any, first: int) -> None:
-        self.number, self._rows, self._first = part.number, part.rows, first
+        self.number, self.output = part.number, part.output
+        self._rows, self._first = part.rows, first
 
     def pieces(self, columns: Any) -> Any:
         yield self._rows, self._first

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +36,7 @@ from hyrecall.distributed.batch_recall import (
     QueryRows,
     TableRows,
     reasons_in,
+    slice_size,
 )
 from hyrecall.distributed.ray_cluster import RayWorkers
 from hyrecall.distributed.shards_file import read_folders
@@ -61,13 +62,12 @@ class BatchPart(Protocol):
     def is_cut(self) -> bool:
         """Whether a refused query ends the part before it; else there is no part."""
 
+    @property
+    def output(self) -> str:
+        """The name of the file with the hits."""
+
     def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
         """Yield its rows, with the number of the first in each piece."""
-
-
-def output_of(number: int) -> str:
-    """Return the name of the file with the hits of a part: the same for each try."""
-    return f"part-{number:06d}.parquet"
 
 
 class QueryPart(NamedTuple):
@@ -85,8 +85,8 @@ class QueryPart(NamedTuple):
 
     @property
     def output(self) -> str:
-        """The name of the file with the hits."""
-        return output_of(self.number)
+        """The name of the file with the hits: the same for each try."""
+        return f"part-{self.number:06d}.parquet"
 
     def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
         """Yield its rows, a few thousand at a time."""
@@ -196,10 +196,40 @@ Counts = Mapping[str, int]
 """Numbers of queries, hits and refused queries of a part."""
 
 _COUNTED = ("queries", "hits", "refused")
-_FOR_LATER: Mapping[str, Any] = {
-    "compression": "lz4", "use_dictionary": False, "write_statistics": False,
-}  # fmt: skip
-"""How parts are written that are read once, by the end of their run."""
+
+
+class _ParquetPart:
+    """Writes a part that is an output."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._out = pq.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, hits: pa.Table) -> None:
+        """Write some hits."""
+        self._out.write_table(hits)
+
+    def close(self, metadata: dict[bytes, bytes]) -> None:
+        """Write what is said of the part, and the end."""
+        self._out.add_key_value_metadata(metadata)
+        self._out.close()
+
+
+class _ArrowPart:
+    """Writes a part that is read once, at the end of its run: five times as fast as Parquet."""
+
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._out = pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+
+    def write(self, hits: pa.Table) -> None:
+        """Write some hits as one batch."""
+        self._out.write_table(hits.combine_chunks())
+
+    def close(self, metadata: dict[bytes, bytes]) -> None:
+        """Write what is said of the part with a last batch without rows, and the end."""
+        none = pa.RecordBatch.from_pylist([], self._schema)
+        self._out.write_batch(none, custom_metadata=metadata)
+        self._out.close()
 
 
 class Answer(NamedTuple):
@@ -217,7 +247,7 @@ def answer_part(recall: BatchRecall, part: BatchPart, folder: Path | None) -> An
     counts, tables = dict.fromkeys(_COUNTED, 0), list[pa.Table]()
     try:
         if folder is not None:
-            return write_answer(recall, part, folder / output_of(part.number))
+            return write_answer(recall, part, folder / part.output)
         for table in _answered(recall, part, counts):
             tables.append(table)
     except HyrecallError as fault:
@@ -232,24 +262,23 @@ def write_answer(recall: BatchRecall, part: BatchPart, path: Path) -> Answer:
     counts = dict.fromkeys(_COUNTED, 0)
     reasons: dict[str, list[str]] = {}
     ended: HyrecallError | None = None
-    how = _FOR_LATER if part.is_cut else {"compression": "zstd"}
     with ExitStack() as opened:
         file = opened.enter_context(open_replacement("output", path))
-        writer: pq.ParquetWriter | None = None
+        writer: _ParquetPart | _ArrowPart | None = None
         try:
             for hits in _answered(recall, part, counts):
                 if writer is None:
-                    writer = pq.ParquetWriter(file, hits.schema.remove_metadata(), **how)
-                writer.write_table(hits.replace_schema_metadata(None))
+                    kind = _ArrowPart if part.is_cut else _ParquetPart
+                    writer = kind(file, hits.schema.remove_metadata())
+                writer.write(hits.replace_schema_metadata(None))
                 reasons |= reasons_in([hits])
         except HyrecallError as fault:
             if not part.is_cut or writer is None:
                 raise
             ended = fault
         assert writer is not None  # a part has rows
-        told = {DEGRADED: json.dumps(reasons)} if reasons else {}
-        writer.add_key_value_metadata({COUNTS: json.dumps(counts).encode(), **told})
-        writer.close()
+        told = {DEGRADED: json.dumps(reasons).encode()} if reasons else {}
+        writer.close({COUNTS: json.dumps(counts).encode(), **told})
     return Answer(part.number, counts, ended)
 
 
@@ -269,8 +298,17 @@ def _answered(recall: BatchRecall, part: BatchPart, counts: dict[str, int]) -> I
 
 def counts_of(path: Path) -> Counts:
     """Return the counts of a part's file."""
-    counts: Counts = json.loads(pq.read_metadata(path).metadata[COUNTS])
+    counts: Counts = json.loads(_metadata_of(path)[COUNTS])
     return counts
+
+
+def _metadata_of(path: Path) -> Mapping[bytes, bytes]:
+    if path.suffix == PARQUET:
+        return pq.read_metadata(path).metadata or {}
+    with pa.OSFile(str(path)) as file:
+        found = pa.ipc.open_file(file)
+        last = found.get_batch_with_custom_metadata(found.num_record_batches - 1)
+        return dict(last.custom_metadata or {})
 
 
 # ---- Who answers the parts: this process, or actors of Ray that each open all shards ----
@@ -414,6 +452,11 @@ class QuerySource(Protocol):
         """Yield at most ``n_rows`` rows, again and again, from row ``first`` on."""
 
 
+def _kept_from(first: int) -> str:
+    """Return the name of the file that is kept of a part."""
+    return f"part-{first:06d}.arrow"
+
+
 class FilePart(NamedTuple):
     """Consecutive rows of a file, named by the first; a refused query ends it."""
 
@@ -424,6 +467,11 @@ class FilePart(NamedTuple):
     def is_cut(self) -> bool:
         """Whether a refused query ends the part before it."""
         return True
+
+    @property
+    def output(self) -> str:
+        """The name of the file with the hits."""
+        return _kept_from(self.number)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
         """Yield its rows."""
@@ -442,9 +490,12 @@ def answer_source(
     """Answer the queries of a file from one on; an answer with an error is the last."""
     _check_count(source.n_rows or 0, source.name)  # Parquet has the count at once
 
+    size = slice_size(recall._opened(), recall._options)
+    n_rows = FILE_ROWS // size * size or FILE_ROWS  # whole slices
+
     def parts() -> Iterator[FilePart]:
         number = first
-        for rows in source.slices(FILE_ROWS, first=first):
+        for rows in source.slices(n_rows, first=first):
             _check_count(number + rows.n_rows, source.name)
             yield FilePart(number, rows)
             number += rows.n_rows
@@ -518,7 +569,7 @@ class UnfinishedFile:
 
     @property
     def _next(self) -> Path:
-        return self.path / output_of(self.total["queries"])
+        return self.path / _kept_from(self.total["queries"])
 
     def count(self, counts: Counts) -> None:
         """Count one more part."""
@@ -529,15 +580,15 @@ class UnfinishedFile:
     def tables(self) -> Iterator[pa.Table]:
         """Yield the hits of all parts, in order."""
         for path in self._paths:
-            with pq.ParquetFile(path) as file:
-                for group in range(file.num_row_groups):
-                    yield file.read_row_group(group)
+            with pa.OSFile(str(path)) as file:
+                batches = pa.ipc.open_file(file)
+                for at in range(batches.num_record_batches - 1):
+                    yield pa.Table.from_batches([batches.get_batch(at)])
 
     def reasons(self) -> Iterator[str]:
         """Yield why queries were not answered as asked."""
         for path in self._paths:
-            found = pq.read_metadata(path).metadata or {}
-            for told in json.loads(found.get(DEGRADED, b"{}")).values():
+            for told in json.loads(_metadata_of(path).get(DEGRADED, b"{}")).values():
                 yield from told
 
     def remove(self) -> None:
