@@ -723,7 +723,7 @@ def recall_dataset(
         recall = recall.at(begin(folder, job, recall.now, is_resumed=resume))
         left = [one for one in parts if not (folder / one.output).exists()]
         ray = None
-        if on_ray:
+        if on_ray and left:
             ray = {
                 "workers": concurrency, "num_cpus": num_cpus, "num_gpus": num_gpus,
                 "device": recall._opening.device, "most": len(left),
