@@ -159,7 +159,7 @@ NAMES = {
     "hyrecall.cli.settings": "KEYS _note read_settings remove_setting set_setting settings_path",
     "hyrecall.cli.show": "Snippets print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
-    "hyrecall.distributed.batch_recall": "FileRecall TableRows",
+    "hyrecall.distributed.batch_recall": "FileRecall",
     "hyrecall.distributed.dataset": "QueryPart query_files",
     "hyrecall.distributed.ray_cluster": "RayShard read_reserved",
     "hyrecall.distributed.building": ("RowCounts distributed_pack=pack place_counts rows_of"),

@@ -20,7 +20,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.distributed import BatchRecall, ShardedIndex
 from hyrecall.embed import HashEmbedder
-from seams import FileRecall, TableRows, dataset, ray_cluster
+from seams import FileRecall, dataset, ray_cluster
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
@@ -125,45 +125,20 @@ class Misnumbered:
         yield self._rows, self._first
 
 
-def scopes_moved_by_one(part: Any) -> Any:
-    """The scope of each query is that of the next."""
-    values = part.rows.table().column("who").to_pylist()
-    return with_scopes(part, [*values[1:], values[0]])
-
-
-def joined_by_text(part: Any) -> Any:
-    """Two queries with one text are answered once, with the scope of the first."""
-    table = part.rows.table()
-    seen: dict[str, str] = {}
-    values = zip(*(table.column(name).to_pylist() for name in ("words", "who")), strict=True)
-    return with_scopes(part, [seen.setdefault(text, who) for text, who in values])
-
-
-def with_scopes(part: Any, scopes: list[str]) -> Any:
-    table = part.rows.table()
-    at = table.column_names.index("who")
-    return part._replace(rows=TableRows(table.set_column(at, "who", pa.array(scopes, pa.string()))))
-
-
-def lost_shard(part: Any) -> Any:
-    """A slice whose shard is lost has no hits, and nobody says so."""
-    return with_scopes(part, ["nobody"] * part.rows.n_rows) if part.number == 21 else part
-
-
 @pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("planted", [slice_twice, scopes_moved_by_one, joined_by_text, lost_shard])
-def test_planted_mistakes_of_a_batch_over_shards_are_seen(
+def test_a_part_with_the_numbers_of_another_is_seen(
     run: Run,
     folder: Path,
     shards: list[Path],
     asked: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    planted: Callable[[Any], Any],
 ) -> None:
     want = files(run, [folder], asked, tmp_path / "one")
     here = dataset.here
-    monkeypatch.setattr(dataset, "here", lambda *given: lambda part: here(*given)(planted(part)))
+    monkeypatch.setattr(
+        dataset, "here", lambda *given: lambda part: here(*given)(slice_twice(part))
+    )
     assert files(run, shards, asked, tmp_path / "shards") != want
 
 
@@ -252,32 +227,6 @@ def test_actors_give_the_files_of_one_index(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("small_slices")
-def test_an_actor_that_ends_is_asked_again(
-    run: Run,
-    folder: Path,
-    shards: list[Path],
-    asked: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ray: Any,
-) -> None:
-    want = files(run, [folder], asked, tmp_path / "one")
-    ask = ray_cluster.RayWorkers.ask
-    ended = []
-
-    def ending(crew: Any, part: Any) -> Callable[[], Any]:
-        if part.number == 14:
-            ray.kill(crew.actors[0], no_restart=False)
-            ended.append(part.number)
-        return ask(crew, part)
-
-    monkeypatch.setattr(ray_cluster.RayWorkers, "ask", ending)
-    assert files(run, shards, asked, tmp_path / "ray", "--ray", "--workers", 2) == want
-    assert ended
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("small_slices", "ray")
 def test_a_batch_in_actors_that_was_interrupted_goes_on(
     run: Run,
@@ -311,37 +260,6 @@ def test_a_batch_in_actors_that_was_interrupted_goes_on(
     monkeypatch.setattr(ray_cluster.RayWorkers, "ask", noted)
     assert files(run, shards, asked, output.parent, *how, "--resume") == want
     assert min(begun) >= 7, "what was kept is not asked again"
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize(
-    ("how", "gpus"), [((), 1.0), (("--num-gpus", 0), 0.0), (("--num-gpus", 0.5), 0.5)]
-)
-def test_each_actor_has_a_gpu_where_there_are_enough(
-    run: Run,
-    folder: Path,
-    asked: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ray: Any,
-    how: tuple[object, ...],
-    gpus: float,
-) -> None:
-    want = files(run, [folder], asked, tmp_path / "one")
-    ask = ray_cluster.RayWorkers.ask
-    had: set[float] = set()
-
-    def noted(crew: Any, part: Any) -> Callable[[], Any]:
-        for one in crew.actors if part.number == 0 else ():
-            call = one.__ray_call__.remote
-            told = call(lambda _: ray.get_runtime_context().get_assigned_resources())
-            had.add(ray.get(told, timeout=120).get("GPU", 0.0))
-        return ask(crew, part)
-
-    monkeypatch.setattr(ray_cluster.RayWorkers, "ask", noted)
-    assert files(run, [folder], asked, tmp_path / "ray", "--ray", "--workers", 2, *how) == want
-    assert had == {gpus}
 
 
 @pytest.mark.filterwarnings("ignore")
