@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -89,14 +90,19 @@ def write_hits(
 ) -> None:
     """Write hits, and, to another file, the rows that only say why a query was refused."""
     out = writer(kind, file, schema.remove(schema.get_field_index(ERROR)))
-    for table in tables:
-        why = table.column(ERROR)
-        hits = table
-        if why.null_count < table.num_rows:
-            if rejects is not None:
-                rejects.writelines(map(_reject, table.filter(pc.is_valid(why)).to_pylist()))
-            hits = table.filter(pc.is_null(why))
-        out.write_table(hits.drop_columns(ERROR).replace_schema_metadata(None))
+    try:
+        for table in tables:
+            why = table.column(ERROR)
+            hits = table
+            if why.null_count < table.num_rows:
+                if rejects is not None:
+                    rejects.writelines(map(_reject, table.filter(pc.is_valid(why)).to_pylist()))
+                hits = table.filter(pc.is_null(why))
+            out.write_table(hits.drop_columns(ERROR).replace_schema_metadata(None))
+    except BaseException:
+        with suppress(Exception):  # while its file is open
+            out.close()
+        raise
     out.close()
     file.flush()
 

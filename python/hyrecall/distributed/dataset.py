@@ -257,7 +257,7 @@ def answer_part(recall: BatchRecall, part: BatchPart, folder: Path | None) -> An
 
 def write_answer(recall: BatchRecall, part: BatchPart, path: Path) -> Answer:
     """Answer a part slice by slice; its file appears when it is complete."""
-    if path.exists():  # an earlier try wrote it before it ended
+    if path.exists() and not part.is_cut:  # an earlier try wrote it before it ended
         return Answer(part.number, counts_of(path), None)
     counts = dict.fromkeys(_COUNTED, 0)
     reasons: dict[str, list[str]] = {}
@@ -272,8 +272,11 @@ def write_answer(recall: BatchRecall, part: BatchPart, path: Path) -> Answer:
                     writer = kind(file, hits.schema.remove_metadata())
                 writer.write(hits.replace_schema_metadata(None))
                 reasons |= reasons_in([hits])
-        except HyrecallError as fault:
-            if not part.is_cut or writer is None:
+        except BaseException as fault:
+            if not isinstance(fault, HyrecallError) or not part.is_cut or writer is None:
+                if writer is not None:
+                    with suppress(Exception):  # while its file is open; then both are thrown away
+                        writer.close({})
                 raise
             ended = fault
         assert writer is not None  # a part has rows
