@@ -8,7 +8,7 @@ vector, each within one tenant) and answers them, each time in processes of thei
 
 - one: one index in one process
 - here: all shards in one process
-- ray: two actors of Ray Data, each of which opens all shards; left out without Ray
+- ray: two actors of Ray, each of which opens all shards; left out without Ray
 
 The files of hits must have the same values, to the last bit; a hash checks this. The script prints
 the wall time, the CPU time of all processes it started (start-up included), and the greatest

@@ -1416,14 +1416,17 @@ ROWS: dict[str, list[Row]] = {
     ],
     "ShardedIndex": [option("shards: expected at least one", None, "")],
     "ShardedIndex.*": [
-        option("surrounding: expected 0 in a recall over shards", 3),
-        option("expansion: expected () in a recall over shards", "x", -1),
-        option("graphs: expected None in a recall over shards", "x", -1, {"x": 1}),
+        option("surrounding: expected an int in [0, 100]", -1, 101, 1.5, "2", True, None),
+        option("surrounding: expected a schema with thread=", 3),
+        dtype("expansion: expected hr.Context or hr.SharedTags", "x", -1),
+        option("graphs: expected graphs that are named ([])", {"x": 1}),
+        dtype("graphs: expected {name: hr.Graph}", "x", -1),
     ],
     "ShardedIndex.build": [
         option("tables: expected a sequence of tables, one per shard", -1, None),
     ],
     "ShardedIndex.open": [
+        option("embed: expected arms of ['embedding']", {"x": 1}),
         option("paths: expected a sequence of at least one path, or a path", -1, None),
     ],
     "Shards.read into_index load_dataset rebalance": [

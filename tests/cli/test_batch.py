@@ -54,9 +54,9 @@ def in_one_go(folder, queries, scope, **options):
 def test_a_file_in_batches_gives_the_reply_of_one_call(
     run, folder, queries, tmp_path, monkeypatch, n_at_once
 ):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", n_at_once)
+    monkeypatch.setattr(dataset, "FILE_ROWS", n_at_once)
     pq.write_table(queries, tmp_path / "q.parquet", row_group_size=10)
     options = ["--limit", 4, "--fusion", "rrf:alpha=0.4", "--columns", "stars,text"]
     reply = run(
@@ -81,10 +81,10 @@ def test_a_file_in_batches_gives_the_reply_of_one_call(
 def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
     run, folder, queries, tmp_path, monkeypatch, suffix
 ):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES - 1)
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 4)
+    monkeypatch.setattr(dataset, "_MOST_QUERIES", N_QUERIES - 1)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 4)
     file, output = tmp_path / f"q.{suffix}", tmp_path / "h.parquet"
     if suffix == "parquet":
         pq.write_table(queries, file)
@@ -97,7 +97,7 @@ def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
         f"expected at most {N_QUERIES - 1} queries in a file, got {N_QUERIES} or more" in reply.err
     )
     assert not output.exists()
-    monkeypatch.setattr(batch, "_MOST_QUERIES", N_QUERIES)
+    monkeypatch.setattr(dataset, "_MOST_QUERIES", N_QUERIES)
     goes_on = ["--resume"] if suffix == "jsonl" else []  # Parquet was refused before any work
     assert run(*asked, *goes_on).code == 0
 
@@ -166,9 +166,9 @@ def test_what_batch_refuses_leaves_no_file(run, folder, queries, tmp_path, optio
 def test_a_bad_query_in_a_later_batch_keeps_the_old_file_and_is_named(
     run, folder, queries, tmp_path, monkeypatch
 ):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 10)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 10)
     rows = queries.to_pylist()
     rows[17]["vec"][2] = float("nan")
     pq.write_table(pa.Table.from_pylist(rows, schema=queries.schema), tmp_path / "q.parquet")
@@ -206,15 +206,15 @@ def test_batch_never_writes_over_its_own_queries(run, folder, queries, tmp_path,
 
 
 def test_long_stored_texts_make_batches_smaller(run, folder, queries, tmp_path, monkeypatch):
-    from seams import cli_batch_module as batch
+    from seams import FileRecall, dataset, slices
 
     seen = []
-    answer = batch.BatchRun.answer
-    monkeypatch.setattr(batch, "_REPLY_BYTES", 1)
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 8)
+    answer = FileRecall._answer
+    monkeypatch.setattr(slices, "_REPLY_BYTES", 1)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 8)
     monkeypatch.setattr(
-        batch.BatchRun,
-        "answer",
+        FileRecall,
+        "_answer",
         lambda job, q, first: seen.append(q.num_rows) or answer(job, q, first),
     )
     pq.write_table(queries, tmp_path / "q.parquet")

@@ -11,8 +11,7 @@ import hyrecall as hr
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from seams import batch_output
-from seams import cli_batch_module as batch
+from seams import FileRecall, dataset
 
 N_QUERIES = 40
 ASKED = (
@@ -48,7 +47,7 @@ def listed(path):
 
 @pytest.fixture(params=[7, 4096])
 def n_at_once(request, monkeypatch):
-    monkeypatch.setattr(batch, "_MAX_QUERIES", request.param)
+    monkeypatch.setattr(dataset, "FILE_ROWS", request.param)
     return request.param
 
 
@@ -155,8 +154,7 @@ def test_text_of_parquet_that_is_no_utf8_is_a_typed_refusal(run, folder, tmp_pat
 
 
 def test_a_run_that_ended_at_a_bad_query_goes_on_past_it(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 8)
-    monkeypatch.setattr(batch_output, "_SEGMENT_SECONDS", 0.0)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 8)
     given = rows()
     for at in (13, 30):
         given[at]["vec"][1] = float("nan")
@@ -176,12 +174,12 @@ def test_a_run_that_ended_at_a_bad_query_goes_on_past_it(run, folder, tmp_path, 
 
 
 def test_refused_queries_are_listed_once_across_interrupts(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 8)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 8)
     given = rows()
     for at in (2, 12, 35):
         given[at]["who"] = None
     path = write_parquet(tmp_path / "q.parquet", given)
-    answer = batch.BatchRun.answer
+    answer = FileRecall._answer
 
     def interrupted(job, some, first):
         if first == 16:
@@ -192,10 +190,10 @@ def test_refused_queries_are_listed_once_across_interrupts(run, folder, tmp_path
         "batch", folder, path, "-o", tmp_path / "h.csv", *ASKED,
         "--on-error", "skip", "--rejects", tmp_path / "bad.jsonl",
     )  # fmt: skip
-    monkeypatch.setattr(batch.BatchRun, "answer", interrupted)
+    monkeypatch.setattr(FileRecall, "_answer", interrupted)
     assert run(*asked).code == 130
     assert not (tmp_path / "bad.jsonl").exists()
-    monkeypatch.setattr(batch.BatchRun, "answer", answer)
+    monkeypatch.setattr(FileRecall, "_answer", answer)
     reply = run(*asked[:-4], "--resume")  # would forget the queries that were refused
     assert reply.code == 1
     assert reply.err == (
@@ -242,15 +240,15 @@ def test_options_that_do_not_fit_refuse_the_run_and_not_each_query(run, folder, 
 
 
 def test_a_slice_without_a_bad_row_is_asked_once_and_whole(run, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 10)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 10)
     given = rows()
     given[25]["vec"][0] = float("nan")
     path = write_parquet(tmp_path / "q.parquet", given)
     sizes = []
-    answer = batch.BatchRun.answer
+    answer = FileRecall._answer
     monkeypatch.setattr(
-        batch.BatchRun,
-        "answer",
+        FileRecall,
+        "_answer",
         lambda job, some, first: sizes.append(some.num_rows) or answer(job, some, first),
     )
     asked = ("batch", folder, path, "-o", tmp_path / "h.csv", *ASKED, "--on-error", "skip")

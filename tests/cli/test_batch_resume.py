@@ -18,8 +18,7 @@ import hyrecall as hr
 
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
-from seams import BatchState, batch_output
-from seams import cli_batch_module as batch
+from seams import FileRecall, dataset
 
 N_QUERIES = 23
 DIM = 8
@@ -39,9 +38,8 @@ def rows_of(path):
 
 @pytest.fixture
 def queries(tmp_path, monkeypatch):
-    """A file in row groups of 5, asked 4 at once, each slice a segment of its own."""
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 4)
-    monkeypatch.setattr(batch_output, "_SEGMENT_SECONDS", 0.0)
+    """A file in row groups of 5, asked in parts of 4."""
+    monkeypatch.setattr(dataset, "FILE_ROWS", 4)
     rng = np.random.default_rng(5)
     table = pa.table(
         {
@@ -65,7 +63,7 @@ def queries(tmp_path, monkeypatch):
 def answered(monkeypatch):
     """Count the queries that were answered; `stop` is called with each slice's first one."""
     seen = []
-    answer = batch.BatchRun.answer
+    answer = FileRecall._answer
 
     def counted(job, some, first):
         if some.num_rows:
@@ -76,7 +74,7 @@ def answered(monkeypatch):
 
     counted.stop = lambda first: None
     counted.seen = seen
-    monkeypatch.setattr(batch.BatchRun, "answer", counted)
+    monkeypatch.setattr(FileRecall, "_answer", counted)
     return counted
 
 
@@ -122,42 +120,41 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(
     assert not list(tmp_path.glob("*.unfinished"))
 
 
-def test_a_file_of_many_segments_has_the_rows_of_one(run, folder, queries, tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
+def test_a_file_of_many_parts_is_that_of_one(run, folder, queries, tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset, "FILE_ROWS", 1)
     assert run("batch", folder, queries, *ALL, "-o", tmp_path / "many.parquet").code == 0
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 4096)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 4096)
     assert run("batch", folder, queries, *ALL, "-o", tmp_path / "one.parquet").code == 0
     many, one = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("many", "one"))
-    assert (many.num_row_groups, one.num_row_groups) == (N_QUERIES, 1)
     assert many.read().equals(one.read())
     assert many.schema_arrow == one.schema_arrow
-    assert [many.read_row_group(at)["query"][0].as_py() for at in range(N_QUERIES)] == list(
-        range(N_QUERIES)
-    )
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_loses_no_more_than_its_last_segment(
-    process, run, folder, queries, answered, tmp_path
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_run_that_is_killed_loses_no_more_than_its_last_part(
+    process, run, folder, queries, answered, tmp_path, when
 ):
     code = (
-        "import os, sys\n"
-        "from hyrecall.cli import batch_command as batch, batch_output, main\n"
-        "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 4, 0.0\n"
-        "write = batch_output.Unfinished._write_hits\n"
-        "def killed(self, hits):\n"
-        "    write(self, hits)\n"
-        "    if self.n_queries == 12: self._hits.flush(); os._exit(9)\n"
-        "batch_output.Unfinished._write_hits = killed\n"
+        "import os\n"
+        "from hyrecall.cli import main\n"
+        "from hyrecall.distributed import dataset\n"
+        "dataset.FILE_ROWS = 4\n"
+        "replace = os.replace\n"
+        "def killed(source, target):\n"
+        f"    if {when == 'after'}: replace(source, target)\n"
+        "    if str(target).endswith('part-000012.arrow'): os._exit(9)\n"
+        f"    if {when == 'before'}: replace(source, target)\n"
+        "os.replace = killed\n"
         "main()\n"
     )
     asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
     assert process(*asked, code=code).returncode == 9
-    kept = json.loads((tmp_path / "h.parquet.unfinished" / "state.json").read_text())
-    assert kept["queries"] == 12
-    assert (tmp_path / "h.parquet.unfinished" / "hits").stat().st_size > kept["ends"][-1]
+    kept = sorted(one.name for one in (tmp_path / "h.parquet.unfinished").glob("part-*"))
+    done = [0, 4, 8] if when == "before" else [0, 4, 8, 12]
+    assert kept == [f"part-{at:06d}.arrow" for at in done]
     assert run(*asked, "--resume").code == 0
-    assert answered.seen == list(range(12, N_QUERIES))
+    assert answered.seen == list(range(done[-1] + 4, N_QUERIES))
     assert run(*asked[:-1], tmp_path / "whole.parquet").code == 0
     assert rows_of(tmp_path / "h.parquet") == rows_of(tmp_path / "whole.parquet")
 
@@ -169,18 +166,20 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
     code = (
         "import signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from hyrecall.cli import batch_command as batch, batch_output, main\n"
-        "batch._MAX_QUERIES, batch_output._SEGMENT_SECONDS = 1, 0.0\n"
-        "answer = batch.BatchRun.answer\n"
+        "from hyrecall.cli import main\n"
+        "from hyrecall.distributed import dataset\n"
+        "from hyrecall.distributed.batch_recall import FileRecall\n"
+        "dataset.FILE_ROWS = 1\n"
+        "answer = FileRecall._answer\n"
         "def slow(job, some, first):\n"
         "    time.sleep(0.2 if first else 0)\n"
         "    return answer(job, some, first)\n"
-        "batch.BatchRun.answer = slow\n"
+        "FileRecall._answer = slow\n"
         "main()\n"
     )
     asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl")
     path = os.pathsep.join([str(Path(hr.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    state = tmp_path / "h.jsonl.unfinished" / "state.json"
+    kept = tmp_path / "h.jsonl.unfinished"
     with subprocess.Popen(
         [sys.executable, "-c", code, *map(str, asked)],
         stderr=subprocess.PIPE,
@@ -188,7 +187,7 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
         text=True,
     ) as started:
         until = time.monotonic() + 60
-        while not (state.exists() and json.loads(state.read_text())["queries"]):
+        while not list(kept.glob("part-*")):
             assert time.monotonic() < until
             time.sleep(0.02)
         started.send_signal(signal.SIGINT)
@@ -196,53 +195,27 @@ def test_ctrl_c_in_a_process_of_its_own_is_130_and_says_how_to_go_on(
         told = started.stderr.read().splitlines()
         assert started.wait(60) == 130
     assert told[-1] == "interrupted"
-    n_done = json.loads(state.read_text())["queries"]
+    n_done = len(list(kept.glob("part-*")))
     assert told[-3].startswith(f"note: {n_done} quer")
     assert 0 < n_done < N_QUERIES
     assert run(*asked, "--resume").code == 0
     assert answered.seen == list(range(n_done, N_QUERIES))
 
 
-def test_an_interrupt_while_hits_are_written_waits_until_they_are(
+def test_a_full_disk_leaves_the_last_whole_part_to_go_on_from(
     run, folder, queries, answered, tmp_path, monkeypatch
 ):
-    write = batch_output.Unfinished._write_hits
-
-    def interrupted(self, hits):
-        write(self, hits)
-        if self.n_queries == 8:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        reply = run("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl")
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert reply.code == 130
-    assert "note: 12 queries are done" in reply.err
-    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", write)
-    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "h.jsonl", "--resume").code == 0
-    assert answered.seen == list(range(N_QUERIES))
-
-
-def test_a_full_disk_leaves_the_last_whole_segment_to_go_on_from(
-    run, folder, queries, answered, tmp_path, monkeypatch
-):
-    write = batch_output.Unfinished._write_hits
-
-    def full(self, hits):
-        write(self, hits)
-        if self.n_queries == 8:
+    def full(first):
+        if first == 8:
             raise OSError(28, "No space left on device", "h.parquet")
 
-    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", full)
+    answered.stop = full
     asked = ("batch", folder, queries, *ALL, "-o", tmp_path / "h.parquet")
     reply = run(*asked)
     assert reply.code == 1
     assert reply.err.splitlines()[-1] == "error: h.parquet: No space left on device"
     assert "note: 8 queries are done" in reply.err
-    monkeypatch.setattr(batch_output.Unfinished, "_write_hits", write)
+    answered.stop = lambda first: None
     answered.seen.clear()
     assert run(*asked, "--resume").code == 0
     assert answered.seen == list(range(8, N_QUERIES))
@@ -256,11 +229,15 @@ def test_a_run_whose_end_failed_goes_on_when_nothing_is_left_to_answer(
 ):
     asked = ("batch", folder, queries, *ALL, "-o", tmp_path / name)
 
+    replace = os.replace
+
     def fails(source, target):
-        raise OSError(5, "Input/output error", str(target))
+        if Path(target).name == name:
+            raise OSError(5, "Input/output error", str(target))
+        replace(source, target)
 
     with monkeypatch.context() as broken:
-        broken.setattr("hyrecall.base.disk.move_file", fails)
+        broken.setattr("os.replace", fails)
         reply = run(*asked)
     assert reply.code == 1
     assert f"note: {N_QUERIES} queries are done" in reply.err
@@ -316,13 +293,20 @@ def test_an_unfinished_run_is_not_thrown_away_by_the_same_command(run, stopped, 
     assert not (tmp_path / "h.parquet.unfinished").exists()
 
 
-def test_a_file_that_lost_bytes_is_not_gone_on_from(run, stopped, tmp_path):
-    kept = tmp_path / "h.parquet.unfinished" / "hits"
+def test_a_part_that_lost_bytes_is_answered_again(run, stopped, answered, tmp_path):
+    kept = tmp_path / "h.parquet.unfinished" / "part-000004.arrow"
     kept.write_bytes(kept.read_bytes()[:-1])
-    reply = run(*stopped, "--resume")
-    assert reply.code == 1
-    assert reply.err.startswith("error: --resume: expected an interrupted run to continue")
-    assert run(*stopped).code == 0
+    assert run(*stopped, "--resume").code == 0
+    assert answered.seen == list(range(4, N_QUERIES))
+    assert set(pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()) == set(range(N_QUERIES))
+
+
+def test_parts_beyond_one_that_is_missing_are_answered_again(run, stopped, answered, tmp_path):
+    parts = tmp_path / "h.parquet.unfinished"
+    (parts / "part-000004.arrow").rename(parts / "part-000006.arrow")  # of other rows
+    (parts / ".hyrecall-left.tmp").write_bytes(b"of a process that was killed")
+    assert run(*stopped, "--resume").code == 0
+    assert answered.seen == list(range(4, N_QUERIES))
     assert set(pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()) == set(range(N_QUERIES))
 
 
@@ -352,7 +336,7 @@ def test_a_folder_of_somebody_else_is_never_touched(run, folder, queries, tmp_pa
     own.unlink()
     own.mkdir()
     (tmp_path / "precious").write_text("mine")
-    (own / "hits").symlink_to(tmp_path / "precious")
+    (own / "part-000000.arrow").symlink_to(tmp_path / "precious")
     assert run(*asked).code == 0  # the link is not followed: it is removed
     assert (tmp_path / "precious").read_text() == "mine"
 
@@ -372,7 +356,7 @@ def test_two_runs_to_one_file_are_refused_while_the_first_works(
     assert run(*asked).code == 0
     (reply,) = replies
     assert reply.code == 1
-    assert reply.err == "error: --output: expected no other run to this file, got an active one\n"
+    assert reply.err == "error: --output: expected no other run to it, got an active one\n"
     assert pq.read_table(tmp_path / "h.parquet")["query"].to_pylist()[-1] == N_QUERIES - 1
 
 
@@ -392,15 +376,3 @@ def test_the_output_has_the_rights_that_the_process_gives(run, folder, queries, 
     finally:
         os.umask(before)
     assert (tmp_path / "h.csv").stat().st_mode & 0o777 == 0o640
-
-
-# ---- the state of a run ----
-
-
-@pytest.mark.parametrize("job", [[], None, 7])
-def test_a_state_whose_job_is_no_object_is_that_of_no_run(tmp_path, job):
-    path = tmp_path / "state.json"
-    path.write_bytes(BatchState(job={"limit": 3}).to_json())
-    assert BatchState.read(path).difference({"limit": 4}) == ("limit", 3, 4)
-    path.write_text(json.dumps({"job": job, "format": 2}))
-    assert BatchState.read(path) is None

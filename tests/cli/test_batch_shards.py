@@ -20,8 +20,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from hyrecall.distributed import BatchRecall, ShardedIndex
 from hyrecall.embed import HashEmbedder
-from seams import batch_crew, batch_workers
-from seams import cli_batch_module as batch
+from seams import FileRecall, dataset, ray_cluster
 
 N_QUERIES = 30
 ALL = ("--query-text", "words", "--query-vector", "vec", "--query-key", "qid")
@@ -62,7 +61,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 7)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 7)
 
 
 def command(folders: list[Path], asked: Path, output: Path) -> list[object]:
@@ -108,67 +107,38 @@ def test_the_folder_that_holds_the_shards_is_taken_as_they_are(
         BatchRecall(corpus, key="qid", text="words", scope=hr.Scope(["acme"]))
 
 
-class Spoiled(batch_workers.Here):
-    """Answers as it should, with one mistake which batch engines have made."""
-
-    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
-        return super().ask(rows, self.number(first)) if first else super().ask(rows, first)
-
-    def number(self, first: int) -> int:
-        return first
-
-
-class SliceTwice(Spoiled):
+def slice_twice(part: Any) -> Any:
     """A slice that is asked again gets the number of the one before."""
-
-    def number(self, first: int) -> int:
-        return first - 7 if first == 14 else first
+    return Misnumbered(part, part.number - 7) if part.number == 14 else part
 
 
-class ScopesMovedByOne(Spoiled):
-    """The scope of each query is that of the next."""
+class Misnumbered:
+    """A part whose rows have other numbers."""
 
-    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
-        table = rows.table()
-        values = table.column("who").to_pylist()
-        moved = pa.array([*values[1:], values[0]], pa.string())
-        own = table.set_column(table.column_names.index("who"), "who", moved)
-        return lambda: self._answer(own, first)
+    is_cut = True
 
+    def __init__(self, part: Any, first: int) -> None:
+        self.number, self.output = part.number, part.output
+        self._rows, self._first = part.rows, first
 
-class JoinedByText(Spoiled):
-    """Two queries with one text are answered once, with the scope of the first."""
-
-    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
-        table = rows.table()
-        seen: dict[str, str] = {}
-        values = zip(*(table.column(name).to_pylist() for name in ("words", "who")), strict=True)
-        scopes = pa.array([seen.setdefault(text, who) for text, who in values], pa.string())
-        own = table.set_column(table.column_names.index("who"), "who", scopes)
-        return lambda: self._answer(own, first)
-
-
-class LostShard(Spoiled):
-    """A slice whose shard is lost has no hits, and nobody says so."""
-
-    def ask(self, rows: Any, first: int) -> Callable[[], pa.Table]:
-        wait = super().ask(rows, first)
-        return lambda: wait().slice(0, 0) if first == 21 else wait()
+    def pieces(self, columns: Any) -> Any:
+        yield self._rows, self._first
 
 
 @pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("planted", [SliceTwice, ScopesMovedByOne, JoinedByText, LostShard])
-def test_planted_mistakes_of_a_batch_over_shards_are_seen(
+def test_a_part_with_the_numbers_of_another_is_seen(
     run: Run,
     folder: Path,
     shards: list[Path],
     asked: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    planted: type[Spoiled],
 ) -> None:
     want = files(run, [folder], asked, tmp_path / "one")
-    monkeypatch.setattr(batch_crew, "Here", planted)
+    here = dataset.here
+    monkeypatch.setattr(
+        dataset, "here", lambda *given: lambda part: here(*given)(slice_twice(part))
+    )
     assert files(run, shards, asked, tmp_path / "shards") != want
 
 
@@ -185,7 +155,7 @@ def test_a_batch_that_lacks_a_shard_stops_and_names_it(
             raise hr.errors.ShardLostError(f"{index.shards[1].name}: expected an answer, got none")
 
         monkeypatch.setattr(index.shards[1], "statistics", lost)
-        monkeypatch.setitem(vars(index._now), "joined", lambda: None)  # as if it were elsewhere
+        monkeypatch.setitem(vars(index._now), "joined", lambda *_: None)  # as if it were elsewhere
         return index
 
     monkeypatch.setattr(ShardedIndex, "open", without_one)
@@ -210,16 +180,16 @@ def test_a_shard_that_is_saved_anew_while_a_batch_runs_is_refused(
     own = [tmp_path / one.name for one in shards]
     for one, copy in zip(shards, own, strict=True):
         shutil.copytree(one, copy)
-    answer = batch.BatchRun.answer
+    answer = FileRecall._answer
 
-    def saving(job: batch.BatchRun, queries: pa.Table, first: int) -> pa.Table:
+    def saving(job: Any, queries: pa.Table, first: int) -> pa.Table:
         if first == 14:
             index = hr.Index.open(own[0])
             index.add(table.slice(0, 1).set_column(0, "id", pa.array(["new"])), first_seq=999)
             index.save(own[0])
         return answer(job, queries, first)
 
-    monkeypatch.setattr(batch.BatchRun, "answer", saving)
+    monkeypatch.setattr(FileRecall, "_answer", saving)
     reply = run("batch", *own, asked, "-o", tmp_path / "h.csv", *ALL, "--query-scope", "who",
                 "--on-error", "skip")  # fmt: skip
     assert reply.code == 1
@@ -257,32 +227,6 @@ def test_actors_give_the_files_of_one_index(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("small_slices")
-def test_an_actor_that_ends_is_asked_again(
-    run: Run,
-    folder: Path,
-    shards: list[Path],
-    asked: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ray: Any,
-) -> None:
-    want = files(run, [folder], asked, tmp_path / "one")
-    ask = batch_workers.OnRay.ask
-    ended = []
-
-    def ending(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
-        if first == 14:
-            ray.kill(crew._actors.actors[0], no_restart=False)
-            ended.append(first)
-        return ask(crew, rows, first)
-
-    monkeypatch.setattr(batch_workers.OnRay, "ask", ending)
-    assert files(run, shards, asked, tmp_path / "ray", "--ray", "--workers", 2) == want
-    assert ended
-
-
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("small_slices", "ray")
 def test_a_batch_in_actors_that_was_interrupted_goes_on(
     run: Run,
@@ -293,60 +237,29 @@ def test_a_batch_in_actors_that_was_interrupted_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     want = files(run, [folder], asked, tmp_path / "one")
-    ask = batch_workers.OnRay.ask
+    ask = ray_cluster.RayWorkers.ask
     begun: list[int] = []
 
-    def interrupted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
-        if first == 28:
+    def interrupted(crew: Any, part: Any) -> Callable[[], Any]:
+        if part.number == 28:
             raise KeyboardInterrupt
-        return ask(crew, rows, first)
+        return ask(crew, part)
 
-    def noted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
-        begun.append(first)
-        return ask(crew, rows, first)
+    def noted(crew: Any, part: Any) -> Callable[[], Any]:
+        begun.append(part.number)
+        return ask(crew, part)
 
     how = ("--ray", "--workers", 2)
-    monkeypatch.setattr(batch_workers.OnRay, "ask", interrupted)
+    monkeypatch.setattr(ray_cluster.RayWorkers, "ask", interrupted)
     output = tmp_path / "ray" / "h.parquet"
     output.parent.mkdir()
     reply = run(*command(shards, asked, output), *how)
     assert reply.code == 130, reply.err
-    assert "7 queries are done and kept in" in reply.err
+    assert "queries are done and kept in" in reply.err
     assert not output.exists()
-    monkeypatch.setattr(batch_workers.OnRay, "ask", noted)
+    monkeypatch.setattr(ray_cluster.RayWorkers, "ask", noted)
     assert files(run, shards, asked, output.parent, *how, "--resume") == want
-    assert min(begun) == 7, "what was kept is not asked again"
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize(
-    ("how", "gpus"), [((), 1.0), (("--num-gpus", 0), 0.0), (("--num-gpus", 0.5), 0.5)]
-)
-def test_each_actor_has_a_gpu_where_there_are_enough(
-    run: Run,
-    folder: Path,
-    asked: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    ray: Any,
-    how: tuple[object, ...],
-    gpus: float,
-) -> None:
-    want = files(run, [folder], asked, tmp_path / "one")
-    ask = batch_workers.OnRay.ask
-    had: set[float] = set()
-
-    def noted(crew: Any, rows: Any, first: int) -> Callable[[], pa.Table]:
-        for one in crew._actors.actors if first == 0 else ():
-            call = one.__ray_call__.remote
-            told = call(lambda _: ray.get_runtime_context().get_assigned_resources())
-            had.add(ray.get(told, timeout=120).get("GPU", 0.0))
-        return ask(crew, rows, first)
-
-    monkeypatch.setattr(batch_workers.OnRay, "ask", noted)
-    assert files(run, [folder], asked, tmp_path / "ray", "--ray", "--workers", 2, *how) == want
-    assert had == {gpus}
+    assert min(begun) >= 7, "what was kept is not asked again"
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -409,3 +322,18 @@ def test_batch_embeds_by_the_model_that_the_files_name(
     assert again.column("key").to_pylist() == hits.column("key").to_pylist()
     assert (b"not to be had here" in (again.schema.metadata or {}).get(b"degraded", b"")) != is_here
     found.close()
+
+
+def test_recall_of_a_folder_of_shards_says_what_one_index_says(
+    run: Run, shards: list[Path], folder: Path, tmp_path: Path
+) -> None:
+    for one in shards:
+        shutil.copytree(one, tmp_path / "shards" / one.name)
+    query = ["amber delta kelp", "--scope", "acme", "--explain"]
+    for more in (["--json", "--columns", "title,stars"], ["--json"], []):
+        got, want = (run("recall", each, *query, *more) for each in (tmp_path / "shards", folder))
+        assert got.code == want.code == 0, got.err
+        assert got.out == want.out
+        assert got.err == want.err
+    alone = run("recall", tmp_path / "shards")  # a folder, no text
+    assert alone.err == run("recall", folder).err

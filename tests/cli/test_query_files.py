@@ -53,9 +53,9 @@ KEY = (*TEXT, "--query-key", "k")
 
 
 def test_keys_of_json_lines_are_text_whatever_comes_first(ask, monkeypatch):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 2)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 2)
     keys = [None, None, None, "x", 7, 2.5, True, [1, "a"], "ü"]
     content = lines(*({"q": "milk", "k": key} for key in keys))
     _, hits = ask("q.jsonl", content, *KEY)
@@ -84,14 +84,14 @@ def test_a_key_that_is_the_scope_too_keeps_the_type_of_the_cell(ask):
 
 
 def test_a_key_whose_type_changes_on_the_way_is_refused_by_name(ask, monkeypatch):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 1)
     content = lines({"q": "tea", "k": ["1"]}, {"q": "tea", "k": "1"})
     options = (*TEXT, "--query-key", "k", "--query-scope", "k")
     reply, _ = ask("q.jsonl", content, *options, cells=[["1", "1", "2"]], code=1)
     assert reply.err.splitlines()[-1].startswith(
-        "error: --query-key: expected keys of one type, got string after list<item: string> ("
+        "error: --query-key: expected keys of the type large_string, got list<item: string> ("
     )
 
 

@@ -53,9 +53,9 @@ def without_ages(table):
 
 @pytest.mark.parametrize("name", ["default", "hebb", "loom"])
 def test_a_recipe_ranks_a_batch_as_it_does_in_python(run, memories, tmp_path, monkeypatch, name):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 3)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 3)
     pq.write_table(ASKED, tmp_path / "q.parquet")
     output = tmp_path / "hits.parquet"
     reply = run(
@@ -71,9 +71,9 @@ def test_a_recipe_ranks_a_batch_as_it_does_in_python(run, memories, tmp_path, mo
 
 
 def test_all_slices_of_a_run_count_ages_from_one_time(run, memories, tmp_path, monkeypatch):
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 1)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 1)
     times = []
     recall = hr.Index.recall
 
@@ -91,11 +91,9 @@ def test_all_slices_of_a_run_count_ages_from_one_time(run, memories, tmp_path, m
 
 
 def test_a_resumed_run_counts_ages_from_the_time_of_the_first(run, memories, tmp_path, monkeypatch):
-    from seams import batch_output
-    from seams import cli_batch_module as batch
+    from seams import dataset
 
-    monkeypatch.setattr(batch, "_MAX_QUERIES", 2)
-    monkeypatch.setattr(batch_output, "_SEGMENT_SECONDS", 0.0)
+    monkeypatch.setattr(dataset, "FILE_ROWS", 2)
     times = []
     recall = hr.Index.recall
 

@@ -221,14 +221,13 @@ class OneShard(Plain):
 
     name = "1 shard"
     shown_class = ShardedIndex
-    needs: ClassVar = {**Plain.needs, "explained": "explain", "renew": "save"}
+    needs: ClassVar = {**Plain.needs, "renew": "save"}
     n_shards: ClassVar[int] = 1
     lacks: ClassVar = {
         **dict.fromkeys(("add", "upsert", "delete", "delete_where", "compact"), _NO_CHANGES),
         **dict.fromkeys(("count", "get"), "ask the index of a shard"),
         "save": "build_shards saves them",
         "renew": "shards in folders are reloaded",
-        "explained": "recall from the shard that holds the document",
         "merged": "its recall is that",
     }
 

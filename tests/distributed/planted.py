@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import hyrecall as hr
-from distributed.placement import LocalShard
+from distributed.placement import ApartShard
 from distributed.subjects import AroundSubject
 from hyrecall.distributed import Part, Request, ShardedIndex, Statistics, merge
 from laws.engine import EngineSubject, arguments
@@ -23,7 +23,7 @@ class Planted(ShardedIndex):
     """Asks shards as it should; a subclass spoils one thing."""
 
     def __init__(self, shards: Sequence[hr.Index]) -> None:
-        super().__init__([LocalShard(str(at), one) for at, one in enumerate(shards)])
+        super().__init__([ApartShard(str(at), one) for at, one in enumerate(shards)])
 
     def _answer(self, request: Request) -> hr.Hits:
         own = [one.statistics(request) for one in self.shards]

@@ -146,18 +146,18 @@ def test_the_time_of_ages_is_fixed_and_sent(world: World) -> None:
 class ScopesMovedByOne(BatchRecall):
     """The scope of each query is that of the next."""
 
-    def _answer(self, queries: pa.Table) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         if queries.num_rows:
             values = queries.column("who").to_pylist()
             moved = pa.array([*values[1:], values[0]], queries.schema.field("who").type)
             queries = queries.set_column(queries.column_names.index("who"), "who", moved)
-        return super()._answer(queries)
+        return super()._answer(queries, first)
 
 
 class JoinedByText(BatchRecall):
     """Queries with one text are answered once."""
 
-    def _answer(self, queries: pa.Table) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         seen: dict[str | None, int] = {}
         texts = queries.column("words").to_pylist()
         alike = [seen.setdefault(text, at) for at, text in enumerate(texts)]
@@ -165,18 +165,18 @@ class JoinedByText(BatchRecall):
             at = queries.column_names.index(name)
             column = queries.column(name).combine_chunks().take(pa.array(alike, pa.int64()))
             queries = queries.set_column(at, name, column)
-        return super()._answer(queries)
+        return super()._answer(queries, first)
 
 
 class FiltersLeftOut(BatchRecall):
     """The columns of values are read, and not used."""
 
-    def _answer(self, queries: pa.Table) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         asked, self._asked = self._asked, self._asked.__class__(
             **{**vars(self._asked), "equals": {}}
         )  # fmt: skip
         try:
-            return super()._answer(queries)
+            return super()._answer(queries, first)
         finally:
             self._asked = asked
 
@@ -186,10 +186,10 @@ class KeysOfAnotherSlice(BatchRecall):
 
     first: pa.Table | None = None
 
-    def _slice(self, queries: pa.Table, first: int) -> pa.Table:
-        if not first:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
+        if queries.num_rows and not first:
             self.first = queries
-        made = super()._slice(queries, first)
+        made = super()._answer(queries, first)
         if not first or self.first is None:
             return made
         names = dict(zip(queries.column("qid").to_pylist(),

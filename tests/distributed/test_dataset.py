@@ -16,7 +16,7 @@ import pytest
 import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
 from hyrecall.distributed import BatchRecall, DatasetHits, recall_dataset
-from seams import QueryPart, dataset, disk, part_answers, query_parts
+from seams import QueryPart, dataset, disk
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_files_have_the_hits_of_one_call_in_the_order_of_the_queries(
 def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
     """Interrupt the run in the middle of a part; return the parts that were begun."""
     begun: list[int] = []
-    written = part_answers.write_answer
+    written = dataset.write_answer
 
     def writing(recall: BatchRecall, part: QueryPart, path: Path) -> Any:
         begun.append(part.number)
@@ -59,7 +59,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
             raise KeyboardInterrupt
         return written(recall, part, path)
 
-    monkeypatch.setattr(part_answers, "write_answer", writing)
+    monkeypatch.setattr(dataset, "write_answer", writing)
     return begun
 
 
@@ -120,15 +120,15 @@ def test_a_change_in_the_middle_of_a_query_file_is_another_job(
         return path.read_bytes()
 
     before = write()
-    known = query_parts.identity_of([path])
-    assert known == query_parts.identity_of([path])
+    known = dataset.identity_of([path])
+    assert known == dataset.identity_of([path])
     vectors[n // 2] += 1
     after = write()
     ends = 1 << 20
     assert len(before) > 3 * ends
     assert (before[:ends], before[-ends:]) == (after[:ends], after[-ends:])
     assert len(before) == len(after)
-    assert query_parts.identity_of([path]) != known
+    assert dataset.identity_of([path]) != known
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(recall: BatchRecall, part: QueryPart, folder: Path) -> Any:
         if part.number != 1:
             return answer(recall, part, folder)
-        _, counts, _ = answer(recall, part, folder)
+        found_of = answer(recall, part, folder)
         file = folder / part.output
-        found = pq.read_metadata(file).metadata[part_answers.COUNTS]
+        found = pq.read_metadata(file).metadata[dataset.COUNTS]
         with pq.ParquetWriter(file, pq.read_schema(file)) as out:
-            out.add_key_value_metadata({part_answers.COUNTS: found})
-        return part.number, counts, None
+            out.add_key_value_metadata({dataset.COUNTS: found})
+        return found_of
 
     monkeypatch.setattr(dataset, "answer_part", silent)
 

@@ -64,7 +64,7 @@ def gone_with(index: ShardedIndex) -> list[Any]:
 
 def ask_apart(patch: pytest.MonkeyPatch) -> None:
     """Let shards be asked one by one, by their router, as those of other processes are."""
-    patch.setattr(OpenShards, "joined", lambda _: None)
+    patch.setattr(OpenShards, "joined", lambda *_: None)
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def held_recall(
     if joined:
         vars(now)["joined"] = held
     else:
-        vars(now)["joined"] = lambda: None
+        vars(now)["joined"] = lambda *_: None
         vars(first)["statistics"] = held
     replies: list[Any] = []
 

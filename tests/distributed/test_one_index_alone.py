@@ -1,4 +1,7 @@
-"""Graphs and tags belong to one index: over shards each is refused by its name, never left out."""
+"""What reads more than candidates: shards asked apart refuse it by name, never leave it out.
+
+Shards of one process answer it (test_as_one_index.py).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.placement import ApartShard
 from hyrecall.arms import EdgeLexical, Edges, Regex, Tags
 from hyrecall.distributed import Request, ShardedIndex, merge
 from hyrecall.errors import OptionError
@@ -77,12 +81,12 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
 """What only a recall has: a request has no such argument."""
 
 
-def in_process(given: dict[str, Any]) -> object:
-    return ShardedIndex([LocalShard("a", ONE), LocalShard("b", EMPTY)]).recall(**given)
+def apart(given: dict[str, Any]) -> object:
+    return ShardedIndex([ApartShard("a", ONE), ApartShard("b", EMPTY)]).recall(**given)
 
 
 def alone(given: dict[str, Any]) -> object:
-    return ShardedIndex([LocalShard("a", ONE)]).recall(**given)
+    return ShardedIndex([ApartShard("a", ONE)]).recall(**given)
 
 
 def request(given: dict[str, Any]) -> object:
@@ -91,7 +95,7 @@ def request(given: dict[str, Any]) -> object:
     return merge(asked, [ONE.candidates(asked, counted)])
 
 
-DOORS: list[Callable[[dict[str, Any]], object]] = [in_process, alone, request]
+DOORS: list[Callable[[dict[str, Any]], object]] = [apart, alone, request]
 
 
 def check(door: Callable[[dict[str, Any]], object], name: str) -> None:
@@ -132,21 +136,23 @@ def test_a_planted_silent_answer_is_seen(
     ],
 )
 def test_what_asks_for_nothing_is_answered(nothing: dict[str, Any]) -> None:
-    got = in_process(ASKED | nothing)
+    got = apart(ASKED | nothing)
     assert isinstance(got, hr.Hits)
     assert ipc_bytes(got.to_arrow()) == ipc_bytes(ONE.recall(**ASKED).to_arrow())
 
 
-def test_a_graph_connects_the_documents_of_one_index() -> None:
-    shards = ShardedIndex([LocalShard("a", ONE)])
-    with pytest.raises(hr.DTypeError, match=r"^nodes: expected an hr\.Index, got ShardedIndex"):
-        hr.Graph.build(EDGES, EDGE_SCHEMA, nodes=shards)  # type: ignore[arg-type]
+def test_the_nodes_of_a_graph_are_documents_of_this_process() -> None:
+    with pytest.raises(hr.DTypeError, match=r"^nodes: expected an hr\.Index or a ShardedI"):
+        hr.Graph.build(EDGES, EDGE_SCHEMA, nodes=LocalShard("a", ONE))  # type: ignore[arg-type]
+    graph = hr.Graph.build(EDGES, EDGE_SCHEMA, nodes=ShardedIndex([ApartShard("a", ONE)]))
+    with pytest.raises(OptionError, match=r"^nodes: expected shards of this process, on the CPU"):
+        graph.distances([["a"]], scope="ann")
 
 
 def test_a_recipe_without_its_graphs_is_answered_as_by_one_index() -> None:
     recipe = hr.recipes.hypergraph.without_graphs()
     recipe = recipe.replace(more=(), on_no_match=(), tie_break=())
     given = ASKED | {"recipe": recipe}
-    got = in_process(given)
+    got = apart(given)
     assert isinstance(got, hr.Hits)
     assert ipc_bytes(got.to_arrow()) == ipc_bytes(ONE.recall(**given).to_arrow())

@@ -1,4 +1,4 @@
-"""recall_dataset on Ray Data: the same files, and an actor that ends loses and doubles nothing."""
+"""recall_dataset on Ray: the same files, and an actor that ends loses and doubles nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hyrecall.distributed import BatchRecall, recall_dataset
 from hyrecall.errors import error
 
 ray = pytest.importorskip("ray", reason="ray is not installed")
-pytest.importorskip("ray.data", reason="what Ray Data needs is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray, at its start
 
@@ -26,10 +25,10 @@ class EndsOnce(BatchRecall):
 
     mark: Path
 
-    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         import os
 
-        made = super().__call__(queries)
+        made = super()._answer(queries, first)
         if "q24" in queries.column("qid").to_pylist() and not self.mark.exists():
             self.mark.touch()
             os._exit(1)
@@ -41,10 +40,10 @@ class Stops(BatchRecall):
 
     mark: Path
 
-    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         if "q24" in queries.column("qid").to_pylist() and not self.mark.exists():
             raise error(hr.ScopeError, "scope", "a file", "none")
-        return super().__call__(queries)
+        return super()._answer(queries, first)
 
 
 class SeesGpus(BatchRecall):
@@ -52,14 +51,14 @@ class SeesGpus(BatchRecall):
 
     folder: Path
 
-    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         import secrets
 
         import ray
 
         had = ray.get_runtime_context().get_assigned_resources()
         (self.folder / secrets.token_hex(8)).write_text(f"{had.get('GPU', 0):g}", "utf-8")
-        return super().__call__(queries)
+        return super()._answer(queries, first)
 
 
 class WritesTwice(BatchRecall):
@@ -67,12 +66,12 @@ class WritesTwice(BatchRecall):
 
     folder: Path
 
-    def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
         import secrets
 
         import pyarrow.parquet as pq
 
-        made = super().__call__(queries)
+        made = super()._answer(queries, first)
         pq.write_table(made, self.folder / f"part-{secrets.token_hex(8)}.parquet")
         return made
 
@@ -101,7 +100,7 @@ def as_a(kind: type[BatchRecall], recall: BatchRecall, **more: Path) -> BatchRec
     return made
 
 
-def test_ray_data_writes_the_files_of_this_process(world: World, tmp_path: Path) -> None:
+def test_actors_write_the_files_of_this_process(world: World, tmp_path: Path) -> None:
     here = recall_dataset(world.recall(), world.files, tmp_path / "here", rows=7)
     told: list[tuple[int, int]] = []
     there = recall_dataset(

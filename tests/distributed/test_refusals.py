@@ -57,11 +57,8 @@ def said(call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [LocalShard, ApartShard])
-def test_an_explanation_and_a_text_that_was_not_asked_for(
-    shards: list[hr.Index], kind: type[LocalShard]
-) -> None:
-    index = ShardedIndex([kind(str(at), one) for at, one in enumerate(shards)])
+def test_an_explanation_and_a_text_that_was_not_asked_for(shards: list[hr.Index]) -> None:
+    index = ShardedIndex([ApartShard(str(at), one) for at, one in enumerate(shards)])
     hits = index.recall(**ASKED)
     assert said(hits[0][0].explain).startswith("hits: expected hits of one index, got")
     assert said(hits[0].explain_dropped).startswith("hits: expected hits of one index")

@@ -188,8 +188,8 @@ def test_they_answer_with_what_they_hold_now(monkeypatch: pytest.MonkeyPatch) ->
         assert sharded.equals(own)
     joined = OpenShards.joined
 
-    def kept(self: OpenShards) -> Any:
-        known = vars(self).setdefault("kept", joined(self))
+    def kept(self: OpenShards, *given: Any) -> Any:
+        known = vars(self).setdefault("kept", joined(self, *given))
         return known
 
     monkeypatch.setattr(OpenShards, "joined", kept)  # planted: the first state is never renewed

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.placement import index_of
 from hyrecall.distributed import ShardedIndex
 from hyrecall.embed import EmbedBy, HashEmbedder
 from hyrecall.recipe import Lexical, Recipe
@@ -94,11 +95,14 @@ def test_shards_that_name_an_embedder_answer_texts_by_words_and_say_so(tmp_path:
     for at in range(2):
         part = TABLE.slice(2 * at, 2)
         hr.Index.build(part, SCHEMA, embed=HASHES, first_seq=2 * at).save(tmp_path / str(at))
-    told = (
-        "embedding did not run: its vectors are of 'hash-16', and shards embed no texts: pass "
-        "vectors=",
-    )
-    with ShardedIndex.open(tmp_path) as index:
+    what = "embedding did not run: its vectors are of 'hash-16', "
+    with ShardedIndex.open(tmp_path) as opened:
+        told = (f"{what}which is not to be had here without embed=",)
+        assert opened.recall_one(text="tea", scope="ann").trace.degraded == told
+        hits = opened.recall(text=["green tea", "milk"], scope="ann")
+        assert hits.trace.degraded == hits[1].trace.degraded == told
+        index = index_of([one.index for one in opened.shards], wire=True)
+        told = (f"{what}and shards embed no texts: pass vectors=",)
         hits = index.recall(text=["green tea", "milk"], scope="ann")
         assert hits.trace.degraded == hits[1].trace.degraded == told
         assert index.recall_one(text="tea", scope="ann").trace.degraded == told

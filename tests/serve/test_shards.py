@@ -24,6 +24,7 @@ import pytest
 import hyrecall
 import hyrecall as hr
 from distributed.building_worlds import built, write_files
+from distributed.placement import ApartShard
 from hyrecall.distributed import ShardedIndex, Shards
 from hyrecall.errors import ShardLostError, error
 from seams import IndexQuery, IndexReply, ServedIndex, find_folders, health
@@ -134,13 +135,25 @@ def test_arrow_streams_have_the_hits_of_one_index(shards: ShardedIndex, one: hr.
         assert got.num_rows
 
 
-def test_what_shards_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> None:
+def test_hits_are_explained_as_by_one_index(shards: ShardedIndex, one: hr.Index) -> None:
+    async def work(client: Any) -> Any:
+        asked = {"text": "oak ash", "scope": "ann", "explain": True}
+        return (await client.post("/v1/recall", json=asked)).json()
+
+    got, want = served(shards, work), served(one, work)
+    assert got["hits"] == want["hits"]
+    assert all(hit["explanation"] for hit in got["hits"])
+
+
+def test_what_shards_asked_apart_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> None:
+    apart = ShardedIndex([ApartShard(one.name, one.index) for one in shards.shards])  # type: ignore[attr-defined]
+
     async def work(client: Any) -> list[Any]:
         asked = {"text": "oak", "scope": "ann"}
         wrong = ({"surrounding": 1}, {"explain": True}, {"scope": None})
         return [await client.post("/v1/recall", json=asked | more) for more in wrong]
 
-    replies = served(shards, work)
+    replies = served(apart, work)
     assert [reply.status_code for reply in replies] == [422, 422, 422]
     told = [reply.json()["error"]["message"].partition(":")[0] for reply in replies]
     assert told == ["surrounding", "explain", "scope"]

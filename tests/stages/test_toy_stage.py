@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from distributed.placement import ApartShard, index_of
 from hyrecall.distributed import ShardedIndex
 from hyrecall.stages import FusedLists, Stage, StageCall, Why
 
@@ -193,7 +194,9 @@ def test_shards_refuse_it_by_name_if_it_says_so(index: hr.Index) -> None:
         vectors=[{"v": VECTORS[:3]}, {"v": VECTORS[3:]}],
     ) as shards:
         with pytest.raises(hr.OptionError, match=r"^shaping: expected .*Alone \(it is a toy\)"):
-            shards.recall(**ASKED, shaping=Alone())
+            index_of([one.index for one in shards.shards], wire=False, kind=ApartShard).recall(
+                **ASKED, shaping=Alone()
+            )
         found = shards.recall(**ASKED, shaping=SHAPING)
     assert found.to_arrow().equals(index.recall(**ASKED, shaping=SHAPING).to_arrow())
 

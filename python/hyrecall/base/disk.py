@@ -439,12 +439,6 @@ def check_outside(argument: str, path: Path, folder: Path) -> None:
         raise error(OptionError, argument, f"a file outside {folder}", repr(str(path)))
 
 
-def move_file(source: Path, target: Path) -> None:
-    """Rename a complete file that is already on the disk, and sync its folder."""
-    os.replace(source, target)
-    sync_folder(target.parent)
-
-
 def resolve_target(argument: str, path: Path) -> Path:
     """Return the file that a path leads to through all symbolic links."""
     target = _followed(argument, path)

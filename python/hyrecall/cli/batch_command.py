@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, BinaryIO, Literal
 
-import numpy as np
 import pyarrow as pa
 import typer
-import xxhash
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
@@ -25,16 +20,7 @@ from rich.progress import Progress as Bar
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.base.disk import check_outside, open_replacement, resolve_target
 from hyrecall.base.version import __version__
-from hyrecall.cli.batch_output import (
-    OUTPUT_KINDS,
-    STDOUT,
-    Output,
-    RefusedQuery,
-    Stream,
-    Unfinished,
-    check_types,
-    output_kind,
-)
+from hyrecall.cli.batch_output import OUTPUT_KINDS, STDOUT, check_types, output_kind, write_hits
 from hyrecall.cli.options import (
     Bm25,
     Depth,
@@ -59,340 +45,21 @@ from hyrecall.cli.options import (
     recall_options,
 )
 from hyrecall.cli.options import OpenedMemory as Memory
-from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile, QueryRows
+from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
 from hyrecall.cli.show import say
-from hyrecall.distributed.batch_recall import (
-    MAX_QUERIES,
-    Opened,
-    QueryColumns,
-    answered,
-    check_seals,
-    open_saved,
-    reasons_in,
-    recall_whole,
-    renumber,
-    renumbered,
-    seals_of,
-    slice_size,
-    with_keys,
-    with_reasons,
-)
-from hyrecall.distributed.ray_cluster import RayWorkers
-from hyrecall.distributed.shards import ShardOpening
+from hyrecall.distributed.batch_recall import FileRecall, QueryColumns, open_saved, reasons_in
+from hyrecall.distributed.dataset import UnfinishedFile, answer_source, identity_of
 from hyrecall.embed import StaticEmbedder
-from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
-from hyrecall.recall.embedders import Embedders, embedders_at_open
+from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.segments.segments import IndexFacts
 
-# ---- Who answers the slices of a batch: this process, or Ray actors
-
-Answer = Callable[[pa.Table, int], pa.Table]
-"""Returns the hits of some queries, of which the first has that number."""
-
-
-class SliceWorkers(Protocol):
-    """Answers slices; may be some slices ahead of the output."""
-
-    @property
-    def n_ahead(self) -> int:
-        """How many slices may be in work while the one before them is awaited."""
-
-    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
-        """Begin to answer rows; return what waits for their hits or raises why there are none."""
-
-
-class Here:
-    """Answers each slice in this process when its hits are read."""
-
-    n_ahead = 0
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
-        """Return what answers the rows."""
-        return lambda: self._answer(rows.table(), first)
-
-
-class OnRay:
-    """Answers in Ray actors, each of which opens all shards."""
-
-    def __init__(self, make: Callable[[], Answer], **how: Any) -> None:
-        """Start the actors, with the options of :class:`RayWorkers`; ``make`` is called in each."""
-        self._actors = RayWorkers(make, **how)
-        self.n_ahead = self._actors.n_ahead
-
-    def ask(self, rows: QueryRows, first: int) -> Callable[[], pa.Table]:
-        """Give the rows to an actor."""
-        table = _parsed(rows)
-        return self._actors.ask(table, first) if isinstance(table, pa.Table) else table
-
-    def close(self) -> None:
-        """End the actors."""
-        self._actors.close()
-
-
-def _parsed(rows: QueryRows) -> pa.Table | Callable[[], pa.Table]:
-    """Return the table of rows, or what raises why they cannot be read, when it is their turn."""
-    try:
-        return rows.table()
-    except HyrecallError as fault:
-        kept = fault
-
-        def refuse() -> pa.Table:
-            raise kept
-
-        return refuse
-
-
-# ---- Answers queries slice by slice in bounded memory, and isolates queries that are refused ----
+# ---- What the command calls the arguments and the columns of queries ----
 
 OPTIONS = {
     "text": "--query-text", "vectors": "--query-vector", "scope": "--query-scope",
-    "key": "--query-key",
+    "key": "--query-key", "columns": "--columns",
 }  # fmt: skip
-"""What the command calls the columns of queries."""
-
-_DEGRADED = "degraded"  # the column of reasons
-_MOST_QUERIES = 2**31  # in a file: query numbers of hits are int32
-_MAX_QUERIES = MAX_QUERIES  # in a slice
-_REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice is smaller
-
-
-@dataclass(frozen=True)
-class BatchRun:
-    """The settings that all slices of a run share."""
-
-    index: Opened
-    asked: QueryColumns
-    scope: Scope | None  # of all queries; None if columns hold the scopes or there are no cells
-    options: dict[str, Any]
-    embed: tuple[str, StaticEmbedder] | None  # the arm whose vectors come from the texts
-    embedders: Embedders  # which the files name
-
-    def n_queries(self) -> int:
-        """Return the number of queries whose lists fit into the memory limit."""
-        return slice_size(self.index, self.options, _MAX_QUERIES)
-
-    def answer(self, queries: pa.Table, first: int) -> pa.Table:
-        """Return the hits of queries; `first` is the number of the first query in the file."""
-        named = OPTIONS.__getitem__
-        has_texts = bool(self.index._facts.text_arms)
-        given = self.asked.arguments(
-            queries, has_texts=has_texts, scope=self.scope, embed=self.embed, named=named
-        )
-        found, why = recall_whole(self.index, given, self.options, self.embedders)
-        hits = _with_degraded(found.to_arrow(), why)
-        if self.asked.key is not None:
-            key = self.asked.key
-            hits = with_keys(hits, queries, key, argument=named("key"), columns="--columns")
-        reasons = {
-            first + query: [f"query {first + query}: {one}" for one in told]
-            for query, told in why.items()
-        }
-        return with_reasons(renumbered(hits, first), reasons)
-
-
-def _with_degraded(hits: pa.Table, why: Mapping[int, Sequence[str]]) -> pa.Table:
-    """Add a column of reasons; a degraded query without hits gets a row that has nothing else."""
-    if _DEGRADED in hits.column_names:
-        raise error(OptionError, "--columns", f"no column named {_DEGRADED}", "one")
-    told = {query: "; ".join(reasons) for query, reasons in why.items()}
-    missing = np.setdiff1d(np.array(list(told), np.int32), hits.column("query").to_numpy())
-    if len(missing):
-        rows = pa.table({"query": missing})
-        hits = pa.concat_tables([hits, rows], promote_options="default")
-        hits = hits.take(np.argsort(hits.column("query").to_numpy(), kind="stable"))
-    reasons = [told.get(query) for query in hits.column("query").to_pylist()] if told else None
-    column = pa.nulls(len(hits), pa.string()) if reasons is None else pa.array(reasons, pa.string())
-    return hits.append_column(_DEGRADED, column)
-
-
-class _AwaitedSlice(NamedTuple):
-    """A slice whose answer is awaited."""
-
-    rows: QueryRows
-    first: int  # the number of its first query in the file
-    answer: Callable[[], pa.Table]
-
-
-def run(
-    job: BatchRun,
-    source: QueryFile,
-    output: Output,
-    advance: Callable[[int, int], None],
-    *,
-    workers: SliceWorkers,
-    empty: pa.Table,
-    skips: bool,
-) -> dict[str, list[str]]:
-    """Answer the queries of a file that are not finished yet, in file order.
-
-    Return why queries were not answered as asked, by their numbers.
-
-    Parameters
-    ----------
-    advance : callable
-        Called with the numbers of (queries, hits) after each slice.
-    workers : SliceWorkers
-        Who answers; they may be a few slices ahead of what is written.
-    empty : pyarrow.Table
-        The columns of the hits, written if no query is answered.
-    skips : bool
-        Continue after a refused query and pass it to the output. If False, write the queries before
-        it and raise its error.
-    """
-    _check_count(source.n_rows or 0, source.name)  # Parquet has the count at once
-    step = job.n_queries()
-    first = output.n_queries
-    asked: deque[_AwaitedSlice] = deque()
-    reasons: dict[str, list[str]] = {}
-
-    def write_next() -> None:
-        nonlocal step
-        n_done, hits = _write(asked.popleft(), job, workers, output, source.name, reasons, skips)
-        advance(n_done, 0 if hits is None else len(hits) - hits.column("rank").null_count)
-        if hits is not None and hits.nbytes > _REPLY_BYTES:
-            step = max(1, step // 2)
-
-    for rows in source.slices(step, first=first):
-        begin = 0
-        while begin < rows.n_rows:
-            some = rows.slice(begin, step)
-            _check_count(first + some.n_rows, source.name)
-            asked.append(_AwaitedSlice(some, first, workers.ask(some, first)))
-            begin += some.n_rows
-            first += some.n_rows
-            while len(asked) > workers.n_ahead:
-                write_next()
-    while asked:
-        write_next()
-    if output.schema is None:  # no query was answered: write the columns without rows
-        output.write(empty, (), 0)
-    return reasons
-
-
-def _write(
-    asked: _AwaitedSlice,
-    job: BatchRun,
-    workers: SliceWorkers,
-    output: Output,
-    name: str,
-    reasons: dict[str, list[str]],
-    skips: bool,
-) -> tuple[int, pa.Table | None]:
-    """Write the answer to a slice; return how many queries it has, and their hits."""
-    made: list[pa.Table] = []
-    refused: list[RefusedQuery] = []
-    fault: RefusedQuery | None = None
-    for one in _answered(asked, job, workers, output.schema):
-        if isinstance(one, pa.Table):
-            reasons |= reasons_in([one])
-            made.append(one.replace_schema_metadata(None))
-        elif skips:
-            refused.append(one)
-        else:
-            fault = one
-            break
-    n_done = asked.rows.n_rows if fault is None else fault.query - asked.first
-    hits = pa.concat_tables(made) if made else None
-    if n_done:
-        output.write(hits, refused, n_done)
-    if fault is not None:
-        raise _named(fault, name)
-    return n_done, hits
-
-
-def _check_count(n_rows: int, name: str) -> None:
-    if n_rows > _MOST_QUERIES:
-        wish = f"at most {_MOST_QUERIES:,} queries in a file"
-        raise error(OptionError, name, wish, f"{n_rows:,} or more")
-
-
-def _answered(
-    asked: _AwaitedSlice, job: BatchRun, workers: SliceWorkers, schema: pa.Schema | None
-) -> Iterator[pa.Table | RefusedQuery]:
-    """Answer a slice; if it is refused, its halves are asked, down to single queries."""
-    rows, first = asked.rows, asked.first
-    known = schema
-
-    def answer(begin: int, n_rows: int) -> pa.Table:
-        nonlocal known
-        if n_rows == rows.n_rows:
-            hits = asked.answer()
-        else:
-            hits = workers.ask(rows.slice(begin, n_rows), first + begin)()
-        _check_same(known, hits.schema)
-        known = known or hits.schema
-        return hits
-
-    for one in answered(answer, 0, rows.n_rows):
-        if isinstance(one, pa.Table):
-            yield one
-        else:
-            begin, fault = one
-            key = None if job.asked.key is None else rows.slice(begin, 1).key(job.asked.key)
-            yield RefusedQuery(first + begin, key, renumber(fault, first + begin))
-
-
-def _check_same(first: pa.Schema | None, now: pa.Schema) -> None:
-    """Refuse hits with other types than before: only the type of query keys can change."""
-    for old, new in zip(first or (), now, strict=first is not None):
-        if old.type != new.type:
-            got = f"{new.type} after {old.type}"
-            raise error(DTypeError, "--query-key", "keys of one type", got)
-
-
-def _named(refused: RefusedQuery, name: str) -> Exception:
-    """Return the error of a query, with its number, its key and the file in the message."""
-    key = "" if refused.key is None else f", key {refused.key!r},"
-    fault = refused.fault
-    fault.args = (f"{fault} (query {refused.query}{key} of {name}; the first is 0)",)
-    vars(fault)["query"] = refused.query
-    return fault
-
-
-# ---- Chooses who answers a batch: this process, threads that await shards, or actors of Ray ----
-
-
-@contextmanager
-def crew_of(
-    job: BatchRun,
-    folders: Sequence[Path],
-    seals: Sequence[str],
-    opening: ShardOpening,
-    *,
-    actors: Mapping[str, Any] | None,
-) -> Iterator[SliceWorkers]:
-    """Start who answers the slices, and end them; ``actors``: options of those on Ray, if any."""
-    with ExitStack() as ended:
-        if actors is not None:
-            how = {name: getattr(job, name) for name in ("asked", "scope", "options")}
-            arm = None if job.embed is None else job.embed[0]
-            absolute = [one.absolute() for one in folders]
-            once = replace(opening.once_checked, threads=opening.threads or 1)
-            make = partial(_answerer, absolute, tuple(seals), once, arm, how)
-            ray = OnRay(make, **actors)
-            ended.callback(ray.close)
-            yield ray
-        else:
-            yield Here(job.answer)
-
-
-def _answerer(
-    folders: Sequence[Path],
-    seals: Sequence[str],
-    opening: ShardOpening,
-    arm: str | None,
-    how: dict[str, Any],
-) -> Answer:
-    """Open an index, whose version was checked here, in an actor; return what answers there."""
-    index = open_saved(folders, opening)
-    check_seals(folders, seals)
-    embed = None if arm is None else (arm, StaticEmbedder())
-    embedders = embedders_at_open(None, index._facts)
-    return BatchRun(index=index, embed=embed, embedders=embedders, **how).answer
-
+NAMES = {"output": "--output", "resume": "--resume"}
 
 # ---- Shows the progress of a batch on stderr: a bar in a terminal, otherwise a line at intervals
 
@@ -462,8 +129,6 @@ class BatchProgress:
 
 
 # ---- ``hyrecall batch``: answers a file of queries of any size and writes a file of hits ----
-
-_END_BYTES = 1 << 20  # bytes at each end of a query file, whose hash identifies it
 
 _MOST_NOTES = 10  # of queries that were not answered as asked
 
@@ -639,7 +304,8 @@ def batch(
     given = dict(locals())
     _check_files(folders, queries, output)
     kind = output_kind(output, output_format)
-    refusals = _rejects_path(folders, queries, output, rejects, skips=on_error == "skip")
+    skips = on_error == "skip"
+    refusals = _rejects_path(folders, queries, output, rejects, skips=skips)
     is_piped = queries == STDIN or (queries.exists() and not queries.is_file())
     if resume and (is_piped or _is_stream(output)):
         got = "a pipe" if STDIN not in (queries, output) else "-"
@@ -650,7 +316,7 @@ def batch(
             raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
     opening = opening_of(threads, memory, verify, pin)
     index = open_saved(folders, opening)
-    facts, seals = index._facts, seals_of(folders)
+    facts = index._facts
     options = recall_options(
         facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
         min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
@@ -662,8 +328,7 @@ def batch(
         key=query_key,
     )
     fixed = _check_scope(facts, asked, scope)
-    embedder = StaticEmbedder() if embed else None
-    arm = None if embedder is None else embedded_arm(facts, embedder)
+    arm = embedded_arm(facts, StaticEmbedder()) if embed else None
     if arm is not None:
         if not isinstance(asked.text, str) or asked.vectors is not None:
             wish = "--query-text COLUMN, and no --query-vector"
@@ -672,72 +337,124 @@ def batch(
     source = QueryFile(
         queries, asked.wanted(OPTIONS.__getitem__), _cell_types(facts, asked), input_format
     )
-    job = BatchRun(
-        index=index,
-        asked=asked,
-        scope=fixed,
-        options={**options, "columns": names(columns), "now": datetime.now(UTC)},
-        embed=None if embedder is None or arm is None else (arm, embedder),
-        embedders=embedders_at_open(None, facts),
-    )
-    empty = job.answer(source.empty(), 0)  # refuses invalid options before any work
-    check_types(kind, empty.schema)
-    what = None if is_piped else _identity(given, seals, queries)
-    with _opened(kind, output, refusals, what, resume=resume) as out:
-        if isinstance(out, Unfinished):  # ages count from when the first run began
-            job = replace(job, options={**job.options, "now": out.began})
-        with (
-            crew_of(job, folders, seals, opening, actors=actors if ray else None) as crew,
-            BatchProgress(source.n_rows, done=out.n_queries) as progress,
-        ):
-            skips = on_error == "skip"
-            reasons = run(
-                job, source, out, progress.advance, workers=crew, empty=empty, skips=skips
-            )
-        check_seals(folders, seals)
-        n_refused = out.n_refused
-    told = "stdout" if output == STDOUT else output
-    say(f"{progress.summary()}; written to {told}")
-    notes = [note for told in reasons.values() for note in told]
+    recall = FileRecall.of(
+        index, folders, opening, asked, scope=fixed,
+        options={**options, "columns": names(columns)},
+        embed=None if arm is None else {arm: "static"},
+        names=OPTIONS, none=source.empty(), skips=skips,
+    )  # fmt: skip
+    check_types(kind, recall.schema)  # refuses invalid options before any work
+    run = _Run(recall, source, kind, output, refusals, actors if ray else None)
+    if is_piped or _is_stream(output):
+        n_refused, notes = run.to_stream()
+    else:
+        n_refused, notes = run.to_file(_identity(given, recall, queries), resume=resume)
     for note in notes[:_MOST_NOTES]:
         say(f"note: {note}")
     if len(notes) > _MOST_NOTES:
         say(f"note: and {len(notes) - _MOST_NOTES:,} more")
-    if on_error == "skip":
+    if skips:
         told = "1 query was" if n_refused == 1 else f"{n_refused:,} queries were"
         say(f"{told} refused, and listed in {refusals}")
 
 
-@contextmanager
-def _opened(
-    kind: str, path: Path, rejects: Path | None, job: dict[str, Any] | None, *, resume: bool
-) -> Iterator[Output]:
-    """Open the output; if the queries come from a file, a later run can continue it."""
-    if job is not None and not _is_stream(path):
-        skips = rejects is not None
-        unfinished = Unfinished(path, kind, job, resume=resume, skips=skips)
+@dataclass
+class _Run:
+    """A run to a stream, or to a file by parts that are kept until it is complete."""
+
+    recall: FileRecall
+    source: QueryFile
+    kind: str
+    output: Path
+    rejects: Path | None
+    actors: Mapping[str, Any] | None
+
+    def to_stream(self) -> tuple[int, list[str]]:
+        """Write hits as they are found; return how many queries were refused, and notes."""
+        notes: list[str] = []
+        n_refused = 0
+
+        def tables(progress: BatchProgress) -> Iterator[pa.Table]:
+            nonlocal n_refused
+            for one in answer_source(self.recall, self.source, None, ray=self.actors):
+                assert one.counts is not None
+                yield from one.tables
+                n_refused += one.counts["refused"]
+                notes.extend(why for told in reasons_in(one.tables).values() for why in told)
+                progress.advance(one.counts["queries"], one.counts["hits"])
+                if one.fault is not None:
+                    raise _named(one.fault, self.source.name)
+
+        with ExitStack() as files, BatchProgress(self.source.n_rows) as progress:
+            if self.output == STDOUT:
+                file: BinaryIO = sys.stdout.buffer
+            else:
+                file = files.enter_context(open_replacement("--output", self.output))
+            self._write(tables(progress), file, files)
+            self.recall.check_current()
+        self._tell(progress)
+        return n_refused, notes
+
+    def to_file(self, job: dict[str, Any], *, resume: bool) -> tuple[int, list[str]]:
+        """Answer in parts, and join them when all are there."""
+        kept = UnfinishedFile(self.output, NAMES.__getitem__)
+        other = kept.open(job, self.recall.now, is_resumed=resume)
+        if other is not None:
+            say(f"note: an unfinished run with other options ({other}) is discarded")
+        if kept.total["refused"] and self.rejects is None:
+            kept.close()
+            wish = f"--on-error skip as before ({kept.total['refused']:,} queries were refused)"
+            raise error(OptionError, "--resume", wish, "--on-error fail")
         try:
-            yield unfinished
-            unfinished.close(rejects)
+            progress = self._answer(kept)
+            with ExitStack() as files:
+                file = files.enter_context(open_replacement("--output", self.output))
+                self._write(kept.tables(), file, files)
+            self._tell(progress)
+            found = kept.total["refused"], list(kept.reasons())
+            kept.remove()
         except BaseException as fault:
-            if n_done := unfinished.leave():
+            if n_done := kept.close():
                 how = "--resume --on-error skip" if hasattr(fault, "query") else "--resume"
                 told = "1 query is" if n_done == 1 else f"{n_done:,} queries are"
-                say(f"note: {told} done and kept in {unfinished.shown};")
+                say(f"note: {told} done and kept in {kept.shown};")
                 say(f"      the same command with {how} continues from there")
             raise
-        return
-    with ExitStack() as files:
-        refused = None
-        if rejects is not None:
-            refused = files.enter_context(open_replacement("--rejects", rejects))
-        if path == STDOUT:
-            file = sys.stdout.buffer
-        else:
-            file = files.enter_context(open_replacement("--output", path))
-        stream = Stream(kind, file, refused)
-        yield stream
-        stream.close()
+        return found
+
+    def _answer(self, kept: UnfinishedFile) -> BatchProgress:
+        assert kept.began is not None  # ages count from when the first run began
+        recall = self.recall.at(kept.began)
+        n_done = kept.total["queries"]
+        left = answer_source(recall, self.source, kept.path, ray=self.actors, first=n_done)
+        with BatchProgress(self.source.n_rows, done=n_done) as progress:
+            for one in left:
+                if one.counts is not None and one.counts["queries"]:
+                    kept.count(one.counts)
+                    progress.advance(one.counts["queries"], one.counts["hits"])
+                if one.fault is not None:
+                    raise _named(one.fault, self.source.name)
+        recall.check_current()
+        return progress
+
+    def _write(self, tables: Iterator[pa.Table], file: BinaryIO, files: ExitStack) -> None:
+        rejects = None
+        if self.rejects is not None:
+            rejects = files.enter_context(open_replacement("--rejects", self.rejects))
+        write_hits(tables, self.recall.schema, self.kind, file, rejects)
+
+    def _tell(self, progress: BatchProgress) -> None:
+        told = "stdout" if self.output == STDOUT else self.output
+        say(f"{progress.summary()}; written to {told}")
+
+
+def _named(fault: HyrecallError, name: str) -> HyrecallError:
+    """Return the error of a query, with its number, its key and the file in the message."""
+    query, key = (vars(fault).get(one) for one in ("query", "key"))
+    if query is not None:
+        told = "" if key is None else f", key {key!r},"
+        fault.args = (f"{fault} (query {query}{told} of {name}; the first is 0)",)
+    return fault
 
 
 def _is_stream(output: Path) -> bool:
@@ -777,21 +494,15 @@ def _rejects_path(
     return given
 
 
-def _identity(given: dict[str, Any], seals: Sequence[str], queries: Path) -> dict[str, Any]:
+def _identity(given: dict[str, Any], recall: FileRecall, queries: Path) -> dict[str, Any]:
     """Return everything that determines a run's output, as JSON types."""
     free = {"folders", "queries", "output", "resume", "on_error", "rejects", "threads"}
     free |= {"memory", "verify", "pin", "ray", "workers", "num_gpus", "start_timeout"}
     named = {name.replace("filters", "filter").replace("_", "-"): name for name in given}
-    options = {f"--{shown}": given[name] for shown, name in named.items() if name not in free}
-    found = queries.stat()
-    with queries.open("rb") as file:
-        ends = xxhash.xxh3_64(file.read(_END_BYTES))
-        file.seek(max(found.st_size - _END_BYTES, 0))
-        ends.update(file.read(_END_BYTES))
     return {
-        **options,
-        "the queries": f"{found.st_size} bytes, changed {found.st_mtime_ns}, {ends.hexdigest()}",
-        "the index": ", ".join(seals),
+        **{f"--{shown}": given[name] for shown, name in named.items() if name not in free},
+        "the queries": identity_of([queries])[0]["xxh3_128"],
+        "the index": ", ".join(recall._seals),
         "hyrecall": __version__,
         "the output's format": output_kind(given["output"], given["output_format"]),
     }

@@ -410,3 +410,14 @@ def opening_of(
     from hyrecall.distributed.shards import ShardOpening
 
     return ShardOpening(threads=threads, memory=memory or "mmap", verify=verify, pin=names(pin))
+
+
+def kind_of_folder(folder: Path) -> str:
+    """Say what a folder holds: an index, the shards of one, or (also if it is new) a store."""
+    if (folder / "MANIFEST").exists():
+        return "index"
+    marks = ("shards.json", "building/asked.json", "*/MANIFEST")  # also of an unfinished build
+    is_store = (folder / "memory.db").exists() or not any(
+        one for mark in marks for one in folder.glob(mark)
+    )
+    return "store" if is_store else "shards"

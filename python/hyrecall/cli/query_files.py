@@ -19,7 +19,7 @@ from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, BinaryIO, Protocol, TypeVar, cast
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 from weakref import finalize
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from hyrecall.distributed.batch_recall import QueryRows, TableRows
 from hyrecall.errors import DTypeError, OptionError, error
 
 # ---- Reads corpora from Parquet, JSON lines, CSV or TSV, also by gzip; and helpers for query files
@@ -204,23 +205,6 @@ Line = tuple[int, Any]  # a line's number, and the line as it was read
 L_ = TypeVar("L_", bytes, list[str])
 
 
-class QueryRows(Protocol):
-    """Some rows of a query file, in file order."""
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-
-    def slice(self, first: int, n_rows: int) -> QueryRows:
-        """Return at most `n_rows` rows from row `first` on."""
-
-    def key(self, column: str) -> Any:
-        """Return the first row's value in a column, or None if it cannot be read."""
-
-    def table(self) -> pa.Table:
-        """Return the wanted columns."""
-
-
 class QueryFile:
     """A file of queries, read in slices of rows.
 
@@ -329,7 +313,7 @@ class QueryFile:
                 passed = min(first, batch.num_rows)
                 first -= passed
                 if passed < batch.num_rows:
-                    yield _TableRows(pa.Table.from_batches([batch]).slice(passed))
+                    yield TableRows(pa.Table.from_batches([batch]).slice(passed))
 
     def _jsonl(self, n_rows: int, first: int) -> Iterator[QueryRows]:
         checked = first > 0
@@ -388,31 +372,19 @@ def _in_slices(rows: Iterator[tuple[int, L_]], n_rows: int) -> Iterator[list[tup
         yield some
 
 
-class _TableRows:
-    """Rows of a Parquet file."""
+class _Asked(NamedTuple):
+    """What a file's rows need of it; as :class:`QueryFile` has it."""
 
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-        self.n_rows: int = rows.num_rows
-
-    def slice(self, first: int, n_rows: int) -> QueryRows:
-        return _TableRows(self._rows.slice(first, n_rows))
-
-    def key(self, column: str) -> Any:
-        try:
-            return self._rows.column(column)[0].as_py()
-        except ValueError:
-            return None  # invalid UTF-8, or a time outside Python's range
-
-    def table(self) -> pa.Table:
-        return self._rows
+    name: str
+    wanted: dict[str, str]
+    types: dict[str, pa.DataType]
 
 
 class _Lines:
     """Unparsed rows of a text file."""
 
-    def __init__(self, file: QueryFile, lines: Sequence[Line]) -> None:
-        self._file = file
+    def __init__(self, file: QueryFile | _Asked, lines: Sequence[Line]) -> None:
+        self._file = _Asked(file.name, file.wanted, file.types)
         self._lines = lines
         self.n_rows = len(lines)
 
@@ -460,7 +432,7 @@ class _JsonRows(_Lines):
 
 
 class _CsvRows(_Lines):
-    def __init__(self, file: QueryFile, lines: Sequence[Line], header: list[str]) -> None:
+    def __init__(self, file: QueryFile | _Asked, lines: Sequence[Line], header: list[str]) -> None:
         super().__init__(file, lines)
         self._header = header
 

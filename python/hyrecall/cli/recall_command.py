@@ -38,6 +38,7 @@ from hyrecall.cli.options import (
     Scopes,
     Threads,
     by_arm,
+    kind_of_folder,
     names,
     number,
     read_scope,
@@ -65,6 +66,7 @@ from hyrecall.index import Index
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
+    from hyrecall.distributed import ShardedIndex
     from hyrecall.memory import Episode, Matches, MemorySync
     from hyrecall.memory.recall.call import Floors
 
@@ -271,7 +273,7 @@ def recall(
         typer.Argument(
             metavar="DIR",
             show_default="the store of --path",
-            help="Folder of an index or of a store.",
+            help="Folder of an index, of its shards or of a store.",
         ),
     ] = None,
     second: Annotated[
@@ -431,8 +433,8 @@ def recall(
 ) -> None:
     """Answer one query from an index, within its scope, or from the memories of a user.
 
-    A DIR with a memory.db is a store, any other DIR is an index. A single argument is DIR if there
-    is an index or store at this path, otherwise TEXT.
+    A DIR with a memory.db is a store, any other DIR is an index, or holds its shards. A single
+    argument is DIR if there is an index or store at this path, otherwise TEXT.
     """
     if first is None:
         raise typer.BadParameter("expected DIR, TEXT or both")
@@ -498,7 +500,7 @@ def _target(
         return path, first, True
     folder = Path(expanduser(first))  # a query may be "~" where nobody has a home
     is_store = (folder / "memory.db").exists()
-    if second is None and not is_store and not (folder / "MANIFEST").exists():
+    if second is None and not is_store and kind_of_folder(folder) == "store":
         return None, first, True
     return folder, second, is_store
 
@@ -519,8 +521,13 @@ def _embedder(text: str | None, vector: object) -> EmbedBy:
     return EmbedBy("static", timeout=_SECONDS)
 
 
-def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
+def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index | ShardedIndex:
+    """Open a saved index, or the shards of one."""
     try:
+        if kind_of_folder(folder) == "shards":
+            from hyrecall.distributed import ShardedIndex
+
+            return ShardedIndex.open(folder, embed=by, threads=threads)
         return Index.open(folder, embed=by, threads=threads)
     except OptionError as fault:
         if by is None or not str(fault.argument).startswith("embed"):
@@ -532,7 +539,7 @@ def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index:
         raise error(OptionError, "--embed", wish, got) from None
 
 
-def _query(index: Index, text: str | None, vector: Any) -> dict[str, Any]:
+def _query(index: Index | ShardedIndex, text: str | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
     embeds = [] if index._embedders is None else list(index._embedders.embedded)
@@ -543,8 +550,8 @@ def _query(index: Index, text: str | None, vector: Any) -> dict[str, Any]:
     if text is not None and vector is None and embeds:
         assert index._embedders is not None
         index._embedders.wait_until_loaded(_SECONDS)
-        models = index.stats()["embedded_by"]
-        told = ", ".join(f"{arm!r}: {models[arm]} embeds the query" for arm in embeds)
+        models = index._facts.embedded
+        told = ", ".join(f"{arm!r}: {models[arm].model} embeds the query" for arm in embeds)
         say(f"note: {told}")
     elif text is not None and is_missing:
         pass  # the reply says that the embedder is missing

@@ -25,7 +25,7 @@ from hyrecall.cli.memory_options import (
     store_path,
 )
 from hyrecall.cli.options import OpenedMemory as Memory
-from hyrecall.cli.options import Pin, Verify, opening_of
+from hyrecall.cli.options import Pin, Verify, kind_of_folder, opening_of
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import NotFoundError, OptionError, error
@@ -247,7 +247,7 @@ def serve(
         raise error(OptionError, "--workers", ">= 1", workers)
     given = folder or path
     found = store_path(None, read_settings()) if given is None else given
-    kind = _kind_of(found)
+    kind = kind_of_folder(found)
     is_index = kind != "store"
     if is_index and (recipe is not None or read_only):
         wish = "no such option for an index (each request names its recipe)"
@@ -271,17 +271,6 @@ def serve(
         _serve_by_workers(asked, workers)
     else:
         _serve(asked)
-
-
-def _kind_of(folder: Path) -> str:
-    """Say what a folder holds: an index, the shards of one, or (also if it is new) a store."""
-    if (folder / "MANIFEST").exists():
-        return "index"
-    marks = ("shards.json", "building/asked.json", "*/MANIFEST")  # also of an unfinished build
-    is_store = (folder / "memory.db").exists() or not any(
-        one for mark in marks for one in folder.glob(mark)
-    )
-    return "store" if is_store else "shards"
 
 
 def _app_of(asked: _ServeOptions) -> Any:

@@ -8,13 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-import xxhash
 
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.request import CallOptions, Search
@@ -27,15 +26,11 @@ from hyrecall.base.arguments import (
     one_of,
     python_scalar,
 )
-from hyrecall.base.disk import open_replacement
 from hyrecall.base.times import call_time
 from hyrecall.base.version import __version__
 from hyrecall.distributed.sharded import ShardedIndex
 from hyrecall.distributed.shards import ShardOpening
 from hyrecall.distributed.shards_file import find_folders, read_folders
-from hyrecall.distributed.source_files import PARQUET, ending, has_rows
-from hyrecall.embed import StaticEmbedder
-from hyrecall.embed.protocol import composed
 from hyrecall.errors import (
     DTypeError,
     HyrecallError,
@@ -69,7 +64,7 @@ def open_saved(folders: Sequence[Path], opening: ShardOpening) -> Opened:
     """Open the folders as an index, or as shards of one."""
     if find_folders(folders).is_index:
         return opening.open(folders[0])
-    return ShardedIndex.open(folders, **opening.options)
+    return ShardedIndex.open(folders, embed={}, **opening.options)
 
 
 def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
@@ -199,26 +194,16 @@ class QueryColumns:
         return wanted
 
     def arguments(
-        self,
-        queries: pa.Table,
-        *,
-        has_texts: bool,
-        scope: Scope | None,
-        embed: tuple[str, StaticEmbedder] | None = None,
-        named: Named = str,
+        self, queries: pa.Table, scope: Scope | None, named: Named = str
     ) -> dict[str, Any]:
         """Return the texts, vectors and scopes of a recall."""
         made: dict[str, Any] = {"scope": self._scopes(queries, named) if self.scope else scope}
         text, vectors = self.text, self.vectors
         if isinstance(text, dict):
             made["text"] = {arm: _strings(queries, one, named) for arm, one in text.items()}
-        elif text is not None and (has_texts or embed is None):
+        elif text is not None:
             made["text"] = _strings(queries, text, named)
-        if embed is not None and isinstance(text, str):
-            arm, embedder = embed
-            texts = [composed(one or "") for one in _strings(queries, text, named)]
-            made["vectors"] = {arm: embedder.embed(texts)}
-        elif isinstance(vectors, dict):
+        if isinstance(vectors, dict):
             made["vectors"] = {arm: queries.column(column) for arm, column in vectors.items()}
         elif vectors is not None:
             made["vectors"] = queries.column(vectors)
@@ -296,13 +281,48 @@ def _values(queries: pa.Table, name: str, argument: str) -> list[Any]:
     return values
 
 
-def renumbered(hits: pa.Table, first: int) -> pa.Table:
-    """Return hits whose first query has the number ``first``."""
-    numbers = hits.column("query").to_numpy() + np.int32(first)
-    return hits.set_column(0, "query", pa.array(numbers))
-
-
 # ---- Cuts a batch into slices that fit into memory, and finds the queries that are refused ----
+
+
+class QueryRows(Protocol):
+    """Some queries, in order, perhaps not parsed yet."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        """Return at most `n_rows` rows from row `first` on."""
+
+    def key(self, column: str) -> Any:
+        """Return the first row's value in a column, or None if it cannot be read."""
+
+    def table(self) -> pa.Table:
+        """Return the wanted columns."""
+
+
+class TableRows:
+    """Rows of a table."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+        self.n_rows: int = rows.num_rows
+
+    def slice(self, first: int, n_rows: int) -> QueryRows:
+        """Return some of the rows."""
+        return TableRows(self._rows.slice(first, n_rows))
+
+    def key(self, column: str) -> Any:
+        """Return the first row's value in a column."""
+        try:
+            return self._rows.column(column)[0].as_py()
+        except ValueError:
+            return None  # invalid UTF-8, or a time outside Python's range
+
+    def table(self) -> pa.Table:
+        """Return the rows."""
+        return self._rows
+
 
 T_ = TypeVar("T_")
 
@@ -312,10 +332,11 @@ MAX_QUERIES = 4096
 _ARM_BYTES = 256  # upper estimate for a document in an arm's list during a batch
 _WORK_BYTES = 96 << 20  # for the arms' lists of a slice
 _SHARED_BYTES = 256 << 20  # the same over several shards, where each slice costs extra
+_REPLY_BYTES = 64 << 20  # for the hits of a slice; above this, the next slice is smaller
 _OF_A_QUERY = (DTypeError, OptionError, ScopeError, ShapeError)  # errors caused by a query
 
 
-def slice_size(index: Opened, options: Mapping[str, Any], most: int = MAX_QUERIES) -> int:
+def slice_size(index: Opened, options: Mapping[str, Any]) -> int:
     """Return the number of queries whose lists fit into the memory of a slice."""
     facts, n_shards = index._facts, 1 if isinstance(index, Index) else len(index)
     recipe = options.get("recipe")
@@ -323,7 +344,7 @@ def slice_size(index: Opened, options: Mapping[str, Any], most: int = MAX_QUERIE
     held, n_more = (held, 0) if recipe is None else (max(held, recipe.depth), len(recipe.more))
     lists = n_shards * held * _ARM_BYTES * (len(facts.arms) + n_more)
     work = _WORK_BYTES if n_shards == 1 else _SHARED_BYTES
-    return max(1, min(most, int(work // (lists + 4 * sum(facts.dims.values())))))
+    return max(1, min(MAX_QUERIES, int(work // (lists + 4 * sum(facts.dims.values())))))
 
 
 def answered(
@@ -437,6 +458,8 @@ class BatchRecall:
     [{'query_key': 'q1', 'rank': 1, 'key': 2}]
     """
 
+    _embed: Mapping[str, str] | None = None
+
     def __init__(
         self,
         index: str | Path | Sequence[str | Path],
@@ -477,7 +500,7 @@ class BatchRecall:
         self._seals = seals_of(folders)
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
-        self._answer(self._nothing())  # refuses wrong options before any work
+        self._answer(self._nothing(), 0)  # refuses wrong options before any work
 
     def __call__(self, queries: pa.Table | pa.RecordBatch) -> pa.Table:
         """Return the hits of queries, in the order of the queries; one without hits has no row.
@@ -500,11 +523,12 @@ class BatchRecall:
         HyrecallError
             A query is refused, and ``on_error`` is ``"raise"``. The message has its key.
         """
-        table = _read_table(queries, self.columns)
-        index = self._opened()
-        size = slice_size(index, self._options)
-        made = [self._slice(table.slice(first, size), first)
-                for first in range(0, max(table.num_rows, 1), size)]  # fmt: skip
+        rows = TableRows(_read_table(queries, self.columns))
+        made = []
+        for _, one in self._answers(rows, 0):
+            if isinstance(one, HyrecallError):
+                raise one
+            made.append(one)
         return with_reasons(pa.concat_tables(made), reasons_in(made))
 
     def map(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -554,17 +578,17 @@ class BatchRecall:
         now: datetime = self._options["now"]
         return now
 
-    def at(self, now: datetime) -> BatchRecall:
+    def at(self, now: datetime) -> Self:
         """Return a copy with another time from which ages count."""
         return self._but(_options={**self._options, "now": call_time(now)})
 
     @check_objects
-    def for_cpus(self, n: float) -> BatchRecall:
+    def for_cpus(self, n: float) -> Self:
         """Return a copy with a thread for each of ``n`` CPUs, unless ``threads`` was given."""
         threads = self._opening.threads or max(1, int(n))
         return self._but(_opening=replace(self._opening, threads=threads))
 
-    def _but(self, **changes: Any) -> BatchRecall:
+    def _but(self, **changes: Any) -> Self:
         made = object.__new__(type(self))
         vars(made).update(vars(self), **changes)
         return made
@@ -595,7 +619,7 @@ class BatchRecall:
             folders = [Path(one) for one in self._folders]
             index = open_saved(folders, self._opening.once_checked)
             check_seals(folders, self._seals)
-            self._index, self._embedders = index, embedders_at_open(None, index._facts)
+            self._index, self._embedders = index, embedders_at_open(self._embed, index._facts)
         return self._index
 
     def _nothing(self) -> pa.Table:
@@ -612,60 +636,207 @@ class BatchRecall:
             wish = f"a column for each of ({', '.join(cells)}), or a Scope" if cells else "None"
             raise error(ScopeError, "scope", wish, self._asked.scope or "none")
 
-    def _slice(self, queries: pa.Table, first: int) -> pa.Table:
-        """Answer a slice; a refused query raises an error or becomes a row."""
-        rows: list[pa.Table] = []
-        for one in answered(
-            lambda begin, n: self._answer(queries.slice(begin, n)), 0, queries.num_rows
-        ):
+    def _answers(
+        self, rows: QueryRows, first: int
+    ) -> Iterator[tuple[int, pa.Table | HyrecallError]]:
+        """Yield the hits of slices, each with its number of queries; or, at last, an error.
+
+        The first row is query ``first``. A refused query becomes a row, or raises no error but
+        ends the slices with it.
+        """
+        size, begin = slice_size(self._opened(), self._options), 0
+        while begin < max(rows.n_rows, 1):
+            some, at = rows.slice(begin, size), first + begin
+            made, n_done, ended = self._slice(some, at)
+            if made:
+                table = with_reasons(pa.concat_tables(made), reasons_in(made))
+                yield n_done, table
+                if table.nbytes > _REPLY_BYTES:
+                    size = max(1, size // 2)
+            if ended is not None:
+                yield 0, ended
+                return
+            begin += max(some.n_rows, 1)
+
+    def _slice(
+        self, rows: QueryRows, first: int
+    ) -> tuple[list[pa.Table], int, HyrecallError | None]:
+        """Answer a slice; return its tables, how many queries they answer, and what ended it."""
+        made: list[pa.Table] = []
+
+        def answer(begin: int, n: int) -> pa.Table:
+            return self._answer(rows.slice(begin, n).table(), first + begin)
+
+        for one in answered(answer, 0, rows.n_rows):
             if isinstance(one, pa.Table):
-                rows.append(one)
+                made.append(one)
                 continue
             begin, fault = one
-            key = queries.column(self._asked.key)[begin]
+            row = rows.slice(begin, 1)
+            key = None if self._asked.key is None else row.key(self._asked.key)
+            fault = renumber(fault, first + begin)
             if not self._marks_errors:
-                fault = renumber(fault, first + begin)
-                fault.args = (f"{fault} (query_key {key.as_py()!r})",)
-                raise fault
-            schema = self._answer(queries.slice(0, 0)).schema
-            rows.append(_refused(schema, key.as_py(), " ".join(str(fault).split())))
-        return with_reasons(pa.concat_tables(rows), reasons_in(rows))
+                vars(fault).update(query=first + begin, key=key)
+                return made, begin, self._named(fault)
+            made.append(self._refused(row, first + begin, key, fault))
+        return made, rows.n_rows, None
 
-    def _answer(self, queries: pa.Table) -> pa.Table:
+    def _named(self, fault: HyrecallError) -> HyrecallError:
+        fault.args = (f"{fault} (query_key {vars(fault)['key']!r})",)
+        return fault
+
+    def _refused(self, row: QueryRows, query: int, key: Any, fault: HyrecallError) -> pa.Table:
+        """Return the row of a refused query."""
+        schema = self._answer(row.slice(0, 0).table(), query).schema
+        return _row_of(schema, query_key=key, error=" ".join(str(fault).split()))
+
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
+        """Return the hits of a slice, whose first row is query ``first``."""
         index, options = self._opened(), dict(self._options)
-        key = self._asked.key
-        assert key is not None
-        given = self._asked.arguments(
-            queries,
-            has_texts=bool(index._facts.text_arms),
-            scope=self._scope,
-        )
+        given = self._asked.arguments(queries, self._scope, self._argument)
         filters = self._asked.filters(queries, options.get("filter"))
         if filters is not None:
             options["filter"] = filters
         assert self._embedders is not None
         found, reasons = recall_whole(index, given, options, self._embedders)
-        hits = with_keys(found.to_arrow(), queries, key, argument="key", columns="columns")
+        return self._shaped(found.to_arrow(), queries, reasons, first)
+
+    def _argument(self, name: str) -> str:
+        """Return the caller's name of an argument, for errors."""
+        return name
+
+    def _shaped(
+        self, hits: pa.Table, queries: pa.Table, reasons: Mapping[int, list[str]], first: int
+    ) -> pa.Table:
+        """Return hits as the caller gets them: with the queries' keys, and what was refused."""
+        del first
+        key = self._asked.key
+        assert key is not None
+        hits = with_keys(hits, queries, key, argument="key", columns="columns")
         of_hits, hits = hits.column("query").to_numpy(), hits.drop_columns("query")
         keys = {at: queries.column(key)[at].as_py() for at in reasons}
-        if self._marks_errors:
-            if ERROR in hits.column_names:
-                raise error(OptionError, "columns", f"no column named {ERROR}", "one")
-            hits = hits.append_column(ERROR, pa.nulls(hits.num_rows, pa.string()))
-            made, begin = [], 0
-            for at in sorted(reasons):
-                end = int(np.searchsorted(of_hits, at, "right"))
-                told = _refused(hits.schema, keys[at], "; ".join(reasons[at]))
-                made += [hits.slice(begin, end - begin), told]
-                begin = end
-            return pa.concat_tables([*made, hits.slice(begin)])
-        return with_reasons(hits, {keys[at]: told for at, told in reasons.items()})
+        if not self._marks_errors:
+            return with_reasons(hits, {keys[at]: told for at, told in reasons.items()})
+        if ERROR in hits.column_names:
+            raise error(OptionError, "columns", f"no column named {ERROR}", "one")
+        hits = hits.append_column(ERROR, pa.nulls(hits.num_rows, pa.string()))
+        made, begin = [], 0
+        for at in sorted(reasons):
+            end = int(np.searchsorted(of_hits, at, "right"))
+            told = _row_of(hits.schema, query_key=keys[at], error="; ".join(reasons[at]))
+            made += [hits.slice(begin, end - begin), told]
+            begin = end
+        return pa.concat_tables([*made, hits.slice(begin)])
 
 
-def _refused(schema: pa.Schema, key: object, reason: str) -> pa.Table:
-    """Return the row of a query that was refused, or whose text was."""
-    values = {"query_key": [key], ERROR: [reason]}
-    return pa.table({one.name: pa.array(values.get(one.name, [None]), one.type) for one in schema})
+class FileRecall(BatchRecall):
+    """Answers the queries of one file: hits with their numbers and reasons, refused queries too."""
+
+    _argument_names: Mapping[str, str]
+    _none: pa.Table  # the columns of queries, without rows
+
+    @classmethod
+    def of(
+        cls,
+        index: Opened,
+        folders: Sequence[Path],
+        opening: ShardOpening,
+        asked: QueryColumns,
+        *,
+        scope: Scope | None,
+        options: Mapping[str, Any],
+        embed: Mapping[str, str] | None,
+        names: Mapping[str, str],
+        none: pa.Table,
+        skips: bool,
+    ) -> FileRecall:
+        """Take what is opened and checked; ``names`` are the caller's for arguments."""
+        made = object.__new__(cls)
+        vars(made).update(
+            _folders=tuple(str(one.absolute()) for one in folders), _asked=asked, _scope=scope,
+            _options={**options, "now": call_time(None)}, _marks_errors=skips, _opening=opening,
+            _index=index, _embed=embed, _embedders=embedders_at_open(embed, index._facts),
+            _seals=seals_of(folders), columns=tuple(asked.wanted()), _argument_names=names,
+            _none=none,
+        )  # fmt: skip
+        return made
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of the hits; wrong options are refused."""
+        return self._answer(self._none, 0).schema
+
+    def _answer(self, queries: pa.Table, first: int) -> pa.Table:
+        made = super()._answer(queries, first)
+        known = vars(self).get("schema", made.schema)
+        if made.schema.equals(known, check_metadata=False):
+            return made
+        wanted, got = (one.field(QUERY_KEY).type for one in (known, made.schema))
+        try:  # a column of JSON lines that is the scope, too
+            return made.cast(known.with_metadata(made.schema.metadata))
+        except pa.ArrowException:
+            wish = f"keys of the type {wanted}"
+            raise error(DTypeError, self._argument("key"), wish, got) from None
+
+    def _argument(self, name: str) -> str:
+        return self._argument_names.get(name, name)
+
+    def _named(self, fault: HyrecallError) -> HyrecallError:
+        return fault
+
+    def _refused(self, row: QueryRows, query: int, key: Any, fault: HyrecallError) -> pa.Table:
+        said = key if isinstance(key, str) or key is None else json.dumps(key, default=str)
+        is_text = QUERY_KEY in self.schema.names and pa.types.is_string(
+            self.schema.field(QUERY_KEY).type
+        )
+        told = " ".join(str(fault).split())
+        return _row_of(self.schema, query=query, query_key=said if is_text else key, error=told)
+
+    def _shaped(
+        self, hits: pa.Table, queries: pa.Table, reasons: Mapping[int, list[str]], first: int
+    ) -> pa.Table:
+        hits = _with_degraded(hits, reasons, self._argument("columns"))
+        if self._asked.key is not None:
+            argument, columns = self._argument("key"), self._argument("columns")
+            hits = with_keys(hits, queries, self._asked.key, argument=argument, columns=columns)
+        if ERROR in hits.column_names:
+            raise error(OptionError, self._argument("columns"), f"no column named {ERROR}", "one")
+        numbers = hits.column("query").to_numpy() + np.int32(first)
+        hits = hits.set_column(0, "query", pa.array(numbers))
+        told = {
+            first + query: [f"query {first + query}: {one}" for one in why]
+            for query, why in reasons.items()
+        }
+        return with_reasons(hits.append_column(ERROR, pa.nulls(len(hits), pa.string())), told)
+
+
+_DEGRADED = "degraded"  # the column of reasons
+
+
+def _with_degraded(hits: pa.Table, why: Mapping[int, Sequence[str]], columns: str) -> pa.Table:
+    """Add a column of reasons; a degraded query without hits gets a row that has nothing else."""
+    if _DEGRADED in hits.column_names:
+        raise error(OptionError, columns, f"no column named {_DEGRADED}", "one")
+    told = {query: "; ".join(reasons) for query, reasons in why.items()}
+    missing = np.setdiff1d(np.array(list(told), np.int32), hits.column("query").to_numpy())
+    if len(missing):
+        rows = pa.table({"query": missing})
+        hits = pa.concat_tables([hits, rows], promote_options="default")
+        hits = hits.take(np.argsort(hits.column("query").to_numpy(), kind="stable"))
+    reasons = [told.get(query) for query in hits.column("query").to_pylist()] if told else None
+    column = pa.nulls(len(hits), pa.string()) if reasons is None else pa.array(reasons, pa.string())
+    return hits.append_column(_DEGRADED, column)
+
+
+def _row_of(schema: pa.Schema, **values: Any) -> pa.Table:
+    """Return one row that has only these values; of a key that cannot be written, null."""
+    made = {}
+    for one in schema:
+        try:
+            made[one.name] = pa.array([values.get(one.name)], one.type)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            made[one.name] = pa.nulls(1, one.type)
+    return pa.table(made, schema=schema.remove_metadata())
 
 
 def _read_table(queries: object, columns: Sequence[str]) -> pa.Table:
@@ -707,171 +878,3 @@ def _by_arm(argument: str, value: object) -> Any:
     if not isinstance(value, Mapping):
         raise error(OptionError, argument, "a column, or a column for each arm", repr(value))
     return {_name(argument, arm): _name(argument, one) for arm, one in value.items()}
-
-
-# ---- Cuts a dataset of queries in Parquet files into parts of a given number of rows ----
-
-_HASHED_BYTES = 1 << 20  # at a time
-
-
-class QueryPart(NamedTuple):
-    """Consecutive rows of a file."""
-
-    number: int
-    path: str
-    first: int
-    n_rows: int
-
-    @property
-    def output(self) -> str:
-        """The name of the file with the hits of this part: the same for each try."""
-        return f"part-{self.number:06d}.parquet"
-
-    def __str__(self) -> str:
-        return f"rows {self.first:,} to {self.first + self.n_rows - 1:,} of {self.path}"
-
-
-def query_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the Parquet files of paths, and those in folders at any depth, sorted by name."""
-    # Names that begin with a dot or an underscore are skipped, as other readers do.
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            found = sorted(one for one in path.rglob("*") if one.is_file())
-            found = [one for one in found if not _is_hidden(one.relative_to(path))]
-            others = [one for one in found if has_rows(one)]
-            if others:  # their queries would not be answered
-                raise error(OptionError, "queries", "Parquet files alone", str(others[0]))
-            files += [one for one in found if ending(one) == PARQUET]
-        else:
-            files.append(path)
-    absolute = [one.absolute() for one in files]
-    if not files or len(set(absolute)) < len(files):
-        got = "one of them twice" if files else f"none in {', '.join(map(str, paths))}"
-        raise error(OptionError, "queries", "Parquet files, each once", got)
-    return absolute
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(one.startswith((".", "_")) for one in path.parts)
-
-
-def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
-    """Cut files into parts of at most ``n_rows`` rows."""
-    parts: list[QueryPart] = []
-    for path in files:
-        try:
-            footer = pq.read_metadata(path)
-        except pa.ArrowInvalid as fault:
-            raise error(DTypeError, str(path), "a Parquet file", fault) from None
-        names = footer.schema.to_arrow_schema().names
-        missing = [one for one in columns if one not in names]
-        if missing:
-            raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
-        for begin in range(0, footer.num_rows, n_rows):
-            own = min(n_rows, footer.num_rows - begin)
-            parts.append(QueryPart(len(parts), str(path), begin, own))
-    return parts
-
-
-def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
-    """Yield the rows of a part, at most ``n_rows`` at a time."""
-    try:
-        yield from _read(part, columns, n_rows)
-    except (pa.ArrowInvalid, OSError) as fault:
-        if isinstance(fault, OSError) and fault.errno is not None:  # an error of the file system
-            raise
-        raise error(DTypeError, part.path, "rows that can be read", fault) from None
-
-
-def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
-    begin, left = part.first, part.n_rows
-    # Buffered and without prefetch: the whole file may be one row group.
-    with pq.ParquetFile(part.path, pre_buffer=False, buffer_size=1 << 20) as file:
-        groups: list[int] = []
-        n_read = 0
-        for group in range(file.num_row_groups):
-            own = file.metadata.row_group(group).num_rows
-            if not groups and begin >= own:
-                begin -= own
-            elif n_read < begin + left:
-                groups.append(group)
-                n_read += own
-        batches = file.iter_batches(n_rows, row_groups=groups, columns=list(columns))
-        for batch in batches:
-            passed = min(begin, batch.num_rows)
-            begin -= passed
-            rows = batch.slice(passed, left)
-            left -= rows.num_rows
-            if rows.num_rows:
-                yield pa.Table.from_batches([rows])
-            if not left:
-                return
-
-
-def identity_of(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return the names, sizes and hashes of files; all bytes are read once."""
-    out = []
-    for path in files:
-        found = xxhash.xxh3_128()
-        with path.open("rb") as file:
-            while piece := file.read(_HASHED_BYTES):
-                found.update(piece)
-            size = file.tell()
-        out.append({"name": str(path), "bytes": size, "xxh3_128": found.hexdigest()})
-    return out
-
-
-# ---- Answers one part of a dataset of queries and writes its hits to a file, once ----
-
-COUNTS = b"hyrecall.counts"
-"""The key of a part's counts, as JSON, in the footer of its file."""
-
-Counts = Mapping[str, int]
-"""Numbers of queries, hits and refused queries of a part."""
-
-Answer = tuple[int, Counts | None, HyrecallError | None]
-"""A part's number, with its counts, or the error if it was not answered."""
-
-
-def answer_part(recall: BatchRecall, part: QueryPart, folder: Path) -> Answer:
-    """Answer a part and write its file unless it exists; return its counts or its error."""
-    # Errors of other classes, such as a full disk, are raised: the part does not cause them.
-    try:
-        return part.number, write_answer(recall, part, folder / part.output), None
-    except HyrecallError as fault:
-        return part.number, None, fault
-
-
-def write_answer(recall: BatchRecall, part: QueryPart, path: Path) -> Counts:
-    """Answer a part slice by slice; its file appears when it is complete. Return its counts."""
-    if path.exists():  # an earlier try wrote it before it ended
-        return counts_of(path)
-    counts = {"queries": 0, "hits": 0, "refused": 0}
-    reasons: dict[str, list[str]] = {}
-    writer: pq.ParquetWriter | None = None
-    with open_replacement("output", path) as file:
-        for queries in read_part(part, recall.columns, MAX_QUERIES):
-            hits = recall(queries)
-            if writer is None:
-                schema = hits.schema.remove_metadata()
-                writer = pq.ParquetWriter(file, schema, compression="zstd")
-            writer.write_table(hits.replace_schema_metadata(None))
-            n_refused = 0
-            if ERROR in hits.column_names:
-                n_refused = hits.num_rows - hits.column(ERROR).null_count
-            counts["queries"] += queries.num_rows
-            counts["hits"] += hits.num_rows - n_refused
-            counts["refused"] += n_refused
-            reasons |= reasons_in([hits])
-        assert writer is not None  # a part has rows
-        told = {DEGRADED: json.dumps(reasons)} if reasons else {}
-        writer.add_key_value_metadata({COUNTS: json.dumps(counts).encode(), **told})
-        writer.close()
-    return counts
-
-
-def counts_of(path: Path) -> Counts:
-    """Return the counts of a part's file."""
-    counts: Counts = json.loads(pq.read_metadata(path).metadata[COUNTS])
-    return counts

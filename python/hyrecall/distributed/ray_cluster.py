@@ -7,14 +7,11 @@ error and without end; so the start of actors has a limit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from hyrecall.base.arguments import number
 from hyrecall.distributed.shards import SavedShard, ShardOpening
@@ -183,18 +180,24 @@ class RayWorkers:
     def __init__(
         self,
         make: Callable[[], Callable[..., Any]],
-        workers: int | None,
+        workers: int | None = None,
         *,
+        most: int | None = None,
+        num_cpus: float = 1,
         num_gpus: float | None = None,
+        device: str = "auto",
         start_timeout: float | None = None,
     ) -> None:
+        """Start actors: as many as are named, or the cluster has room for, up to ``most``."""
+        cpus, gpus = read_reserved(num_cpus, num_gpus or 0)
         self._ray = connect("ray")
         has = self._ray.cluster_resources()
-        most = has.get("GPU", 0) / num_gpus if num_gpus else has.get("CPU", 0)
-        n = workers or max(1, int(min(most, has.get("CPU", 0))))
+        room = has.get("CPU", 0) / max(cpus, 0.01)
+        n = workers or max(1, int(min(room, has.get("GPU", 0) / gpus if gpus else room)))
+        n = n if most is None else max(1, min(n, most))
         self.actors = start_actors(
-            [make] * n, num_cpus=1, num_gpus=num_gpus, device="auto", start_timeout=start_timeout,
-            max_restarts=-1, max_task_retries=3,
+            [make] * n, num_cpus=cpus, num_gpus=num_gpus, device=device,
+            start_timeout=start_timeout, max_restarts=-1, max_task_retries=3,
         )  # fmt: skip
         self._turns = cycle(self.actors)
         self.n_ahead = 2 * n - 1  # each has the next question while it answers one
@@ -285,59 +288,3 @@ def ray_shards(
     return [
         RayShard(one.name, actor, facts, seconds) for one, actor in zip(saved, actors, strict=True)
     ]
-
-
-# ---- Actors of Ray Data ----
-
-
-class _Mapped:
-    """An actor that calls a function with one row after another."""
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __call__(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        rows = zip(*(column.tolist() for column in batch.values()), strict=True)
-        made = [self._call(**dict(zip(batch, row, strict=True))) for row in rows]
-        out = np.empty(len(made), object)
-        out[:] = made
-        return {"answer": out}
-
-
-def map_on_ray(
-    call: Callable[..., Any],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    device: str,
-    concurrency: int | None,
-    num_cpus: float,
-    num_gpus: float | None,
-) -> Iterator[Any]:
-    """Yield what a function returns for each row, in any order; only rows go through Ray."""
-    cpus, gpus = read_reserved(num_cpus, num_gpus or 0)
-    ray = connect("on_ray")
-    from ray.data import ActorPoolStrategy, from_arrow
-
-    if not rows:
-        return
-    has = ray.cluster_resources()
-    most = has.get("GPU", 0) / gpus if gpus else has.get("CPU", 0) / max(cpus, 0.01)
-    n = min(concurrency or max(1, int(most)), len(rows))
-    if num_gpus is None and has.get("GPU"):  # else Ray waits for one for ever
-        gpus = default_gpus(ray, n, device)
-    # A block for each row, so that an actor that ends loses the work of one row only.
-    answers: Any = from_arrow([pa.Table.from_pylist([one]) for one in rows]).map_batches(
-        _Mapped,
-        fn_constructor_args=(call,),
-        batch_size=1,
-        batch_format="numpy",
-        compute=ActorPoolStrategy(size=n),
-        num_cpus=cpus,
-        num_gpus=gpus,
-    )
-    try:
-        for batch in answers.iter_batches(batch_size=None, batch_format="numpy"):
-            yield from batch["answer"]
-    except ray.exceptions.RayError as fault:
-        got = str(fault).strip().rsplit("\n", 1)[-1] or type(fault).__name__
-        raise error(ShardLostError, "on_ray", "an answer of every actor", got) from fault

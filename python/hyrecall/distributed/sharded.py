@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from hyrecall.distributed.shards import (
     Shard,
     ShardOpening,
     ask,
+    damaged_shard,
     open_generation,
     told_of,
 )
@@ -42,12 +43,14 @@ from hyrecall.errors import (
 from hyrecall.hits.hits import Hits, QueryHits, reply_of
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.index import Index
-from hyrecall.parts.merging import check_shards, merge, recall_joined
+from hyrecall.parts.merging import check_shards, merge
 from hyrecall.parts.messages import Request, Statistics, hash_of
-from hyrecall.segments.segments import IndexFacts
+from hyrecall.recall.embedders import Embedders, embedders_at_open
+from hyrecall.segments.segments import IndexFacts, State
 from hyrecall.table.columns import open_source
 
 if TYPE_CHECKING:
+    from hyrecall.embed.choose import Embeds
     from hyrecall.table.schema import Schema
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
@@ -58,18 +61,19 @@ MOST_TRIES = 5
 _REFUSED: Mapping[str, tuple[object, ...]] = {
     "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}),
 }  # fmt: skip
-"""Options that shards do not support, with the values that ask for nothing, the default first."""
+"""Options that shards which are asked apart do not support, with the values that ask for nothing,
+the default first."""
 
 
 @check_keywords
 class ShardedIndex:
     """An index split into shards, with the replies of a single index, bit for bit.
 
-    Shards in this process, on the CPU, are searched together, as the parts of one index. Others are
-    asked twice: for the integers that BM25 counts, and, with their sums, for the best documents of
-    each arm; of shards that :func:`build_shards` placed by cell, only those that may hold documents
-    of a query. A reply that lacks a shard says so in ``degraded``. A document may lie in any shard;
-    with threads, all rows of a thread lie in one shard.
+    Shards in this process, on the CPU, are searched together, as the parts of one index, and answer
+    all that one index answers. Others are asked twice: for the integers that BM25 counts, and, with
+    their sums, for the best documents of each arm; of shards that :func:`build_shards` placed by
+    cell, only those that may hold documents of a query. A reply that lacks a shard says so in
+    ``degraded``. A document may lie in any shard; with threads, all rows of a thread lie in one.
 
     Create one with :meth:`build`, :meth:`open` or :meth:`on_ray`.
 
@@ -102,6 +106,7 @@ class ShardedIndex:
             raise error(OptionError, "shards", wish, f"{twice[0]!r} {names.count(twice[0])} times")
         self._now = OpenShards(tuple(shards))
         self._opener: Callable[[SavedFolders, OpenShards | None], OpenShards] | None = None
+        self._embedders: Embedders | None = None
         self._paths: tuple[Path, ...] = ()
         self._is_closed = False
         self._taking_up = free_in_children(threading.Lock())
@@ -161,6 +166,7 @@ class ShardedIndex:
         paths: str | Path | Sequence[str | Path],
         *,
         analyzer: Analyzer | Mapping[str, Analyzer] | None = None,
+        embed: Embeds = None,
         memory: str = "mmap",
         verify: str | None = None,
         pin: Sequence[str] | str = (),
@@ -178,8 +184,8 @@ class ShardedIndex:
             wrote, or the folder that holds these. Their insertion numbers must differ
             (``first_seq`` of build and add), and no two of them may have the same key in a cell;
             both are checked here.
-        analyzer : Analyzer or mapping of str to Analyzer, optional
-            As in :meth:`hyrecall.Index.open`.
+        analyzer, embed
+            As in :meth:`hyrecall.Index.open`; on a GPU, texts are not embedded.
         memory, verify, pin, device, threads
             For each shard, as in :meth:`hyrecall.Index.open`.
 
@@ -190,7 +196,13 @@ class ShardedIndex:
             :meth:`hyrecall.Index.open`.
         """
         opening = ShardOpening(device, threads, memory, verify, pin)
-        return cls._opened(paths, opening, analyzer=analyzer)
+        made = cls._opened(paths, opening, analyzer=analyzer)
+        try:
+            made._embedders = embedders_at_open(embed, made._now.facts)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     @classmethod
     def on_ray(
@@ -290,9 +302,30 @@ class ShardedIndex:
         """
         return self._now.shards
 
-    @property
+    @cached_property
     def _facts(self) -> IndexFacts:
-        return self._now.facts
+        """The facts of all shards, which a :meth:`reload` does not change."""
+        facts, own = self._now.facts, self._embedders
+        return facts if own is None else replace(facts, embedded={**facts.embedded, **own.embedded})
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the shards are searched as one index."""
+        return self._now.indexes is not None
+
+    @property
+    def _state(self) -> State:
+        """The documents of all shards, as the nodes of a graph."""
+        indexes = self._now.indexes
+        whole = None if indexes is None else self._now.joined(indexes.values(), self._index_of)
+        if whole is None:
+            raise error(OptionError, "nodes", "shards of this process, on the CPU", "others")
+        return whole._state
+
+    def _index_of(self, state: State) -> Index:
+        made = Index(self._facts, state, "cpu")
+        made._embedders = self._embedders
+        return made
 
     @property
     def schema(self) -> Schema:
@@ -373,6 +406,8 @@ class ShardedIndex:
         for one in self.shards:
             one.close()
         self._now.last_joined.clear()
+        if self._embedders is not None:
+            self._embedders.close()
 
     def __enter__(self) -> Self:
         """Use the index in a with statement."""
@@ -394,12 +429,11 @@ class ShardedIndex:
     def recall(self, **options: Any) -> Hits:
         """Answer a batch of queries as :meth:`hyrecall.Index.recall` does.
 
-        What reads more than candidates is refused by name: graphs, :class:`hyrecall.arms.Tags`,
-        ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback`. Recall from one index then.
-        Texts are not embedded here: if the shards name an embedder and there are no ``vectors``,
-        the reply is ``degraded``. ``hit.text`` works only if its columns are in ``columns``, and
-        ``hit.evidence()`` and ``explain()`` are refused. ``hits.trace.degraded`` names each shard
-        that does not answer or whose files are damaged.
+        ``hits.trace.degraded`` names each shard that does not answer or whose files are damaged.
+        Shards on Ray or on a GPU refuse by name what reads more than candidates: graphs,
+        :class:`hyrecall.arms.Tags`, ``expansion``, ``surrounding`` and :class:`hyrecall.Feedback`,
+        ``hit.evidence()`` and ``explain()``. They embed no texts: without ``vectors`` the reply is
+        ``degraded``. There ``hit.text`` works only if its columns are in ``columns``.
 
         Raises
         ------
@@ -408,18 +442,14 @@ class ShardedIndex:
         StaleStatisticsError
             Documents changed during each of five tries.
         """
-        return self._answer(_read_request(options))
+        hits: Hits = self._recall(Index.recall, options)
+        return hits
 
     @same_options(Index.recall_one)
     def recall_one(self, **options: Any) -> QueryHits:
         """Answer one query as :meth:`hyrecall.Index.recall_one` does; see :meth:`recall`."""
-        check_no_list(options.get("scope"))
-        given = dict(options)
-        given["vectors"] = batch_of_one(given.pop("vector", None))
-        for name in ("text", "candidates"):
-            if name == "text" or isinstance(given.get(name), Mapping):
-                given[name] = batch_of_one(given.get(name))
-        return self._answer(_read_request(given))[0]
+        hits: QueryHits = self._recall(Index.recall_one, options)
+        return hits
 
     @same_options(Index.recall)
     async def arecall(self, **options: Any) -> Hits:
@@ -431,36 +461,111 @@ class ShardedIndex:
         """Answer as :meth:`recall_one` does, off the event loop."""
         return await off_loop(self.recall_one, options)
 
-    def _answer(self, request: Request) -> Hits:
+    def _recall(self, method: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+        """Answer from shards in this process as one index does; ask others."""
         self._check_open()
+        now = self._now  # to the end of this recall
+        indexes = now.indexes
+        whole = None if indexes is None else now.joined(indexes.values(), self._index_of)
+        if indexes is not None and whole is not None:
+            try:
+                return _asked_whole(whole, method, options)
+            except CorruptIndexError as fault:
+                return self._without_damaged(now, indexes, fault, method, options)
+        if method is Index.recall:
+            return self._answer(_read_request(options))
+        check_no_list(options.get("scope"))
+        given = dict(options)
+        given["vectors"] = batch_of_one(given.pop("vector", None))
+        for name in ("text", "candidates"):
+            if name == "text" or isinstance(given.get(name), Mapping):
+                given[name] = batch_of_one(given.get(name))
+        return self._answer(_read_request(given))[0]
+
+    def _without_damaged(
+        self,
+        now: OpenShards,
+        indexes: Mapping[str, Index],
+        fault: CorruptIndexError,
+        method: Callable[..., Any],
+        options: Mapping[str, Any],
+    ) -> Any:
+        """Answer from the shards whose files can be read."""
+        sound = dict(indexes)
+        lost: dict[str, Fault] = {}
+        needed = None if now.router is None else now.router.needed(options.get("scope"))
+        first = fault
+        while True:
+            name = damaged_shard(sound, fault, lambda one: _asked_whole(one, method, options))
+            lost[name] = fault
+            del sound[name]
+            if not any(one.name in sound for one in _asked_shards(now, needed)):
+                raise first
+            whole = now.joined(sound.values(), self._index_of)
+            assert whole is not None
+            try:
+                hits = _asked_whole(whole, method, options)
+                break
+            except CorruptIndexError as another:
+                fault = another
+        told, about = _told(now, needed, lost)
+        reply = _noted(reply_of(hits), told, about)
+        return Hits(reply) if isinstance(hits, Hits) else QueryHits(reply.part_of(0), 0)
+
+    def _answer(self, request: Request) -> Hits:
         now = self._now  # to the end of this recall
         for left in reversed(range(MOST_TRIES)):
             try:
-                return _answer(now, request)
+                return _asked(now, request)
             except StaleStatisticsError:
                 if not left:
                     raise
         raise AssertionError("unreachable")
 
 
-def _answer(now: OpenShards, request: Request) -> Hits:
-    """Answer from shards in this process as one index does; ask others, or if one is damaged."""
-    joined = now.joined()
-    if joined is not None:
-        try:
-            return recall_joined(now.facts, joined, request)
-        except CorruptIndexError:
-            pass  # the shards say which of them it is, and the others answer
-    return _asked(now, request)
+def _asked_whole(index: Index, method: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Answer from one index; what hits will show is read now, while other shards can answer."""
+    hits = method(index, **options)
+    if len(index._state.files):
+        reply = reply_of(hits)
+        for name in (reply.facts.schema.key, *reply.facts.schema.cell_columns, *reply.columns):
+            reply.column(name)
+    return hits
+
+
+Needed: TypeAlias = list[frozenset[int]] | frozenset[int] | None
+"""The shards that each query needs, or every query; None: all."""
+
+
+def _asked_shards(now: OpenShards, needed: Needed) -> tuple[Shard, ...]:
+    if needed is None:  # all shards, which say why a scope cannot be read
+        return now.shards
+    of_all = needed if isinstance(needed, frozenset) else frozenset().union(*needed)
+    return tuple(now.shards[number] for number in sorted(of_all or {0}))
+
+
+def _told(
+    now: OpenShards, needed: Needed, lost: Mapping[str, Fault]
+) -> tuple[list[str], dict[str, dict[int, str]]]:
+    """Return what is said of lost shards, and what is only about the queries that need them."""
+    told: list[str] = []
+    about: dict[str, dict[int, str]] = {}
+    asked = _asked_shards(now, needed)
+    for number, shard in enumerate(now.shards):
+        if shard.name not in lost or shard not in asked:
+            continue
+        told.append(told_of(shard.name, lost[shard.name]))
+        if isinstance(needed, list):
+            queries = [query for query, own in enumerate(needed) if number in own]
+            if len(queries) < len(needed):
+                about[told[-1]] = dict.fromkeys(queries, told[-1])
+    return told, about
 
 
 def _asked(now: OpenShards, request: Request) -> Hits:
     """Ask the shards that a request needs for counts, then for documents with their sums."""
-    needed = None if now.router is None else now.router.needed(request)
-    asked = now.shards
-    if needed is not None:  # else all shards, which say why a scope cannot be read
-        of_all = needed if isinstance(needed, frozenset) else frozenset().union(*needed)
-        asked = tuple(now.shards[number] for number in sorted(of_all or {0}))
+    needed = None if now.router is None else now.router.needed(request.given["scope"])
+    asked = _asked_shards(now, needed)
     lost: dict[str, Fault] = {}
     if len(asked) == 1 and hasattr(asked[0], "begin"):  # in one trip
         found = ask(asked, lost, "alone", request)
@@ -468,28 +573,23 @@ def _asked(now: OpenShards, request: Request) -> Hits:
         counted = ask(asked, lost, "statistics", request)
         summed = Statistics.sum([counts for _, counts in counted])
         found = ask([one for one, _ in counted], lost, "candidates", request, summed)
-    told = {name: told_of(name, fault) for name, fault in lost.items()}
-    hits = merge(request, [part for _, part in found], degraded=list(told.values()))
-    if not told or not isinstance(needed, list):
-        return hits
-    about: dict[str, dict[int, str]] = {}
-    for number, shard in enumerate(now.shards):
-        queries = [query for query, own in enumerate(needed) if number in own]
-        if shard.name in told and len(queries) < len(needed):
-            about[told[shard.name]] = dict.fromkeys(queries, told[shard.name])
-    return _told_by_query(hits, about)
+    told, about = _told(now, needed, lost)
+    hits = merge(request, [part for _, part in found], degraded=told)
+    return Hits(_noted(reply_of(hits), [], about)) if about else hits
 
 
-def _told_by_query(hits: Hits, about: Mapping[str, Mapping[int, str]]) -> Hits:
-    """Return hits that report a lost shard only for the queries that need it."""
+def _noted(reply: Any, told: Sequence[str], about: Mapping[str, Mapping[int, str]]) -> Any:
+    """Return a reply that reports lost shards, some only for the queries that need them."""
 
     def noted(reply: Any) -> Any:
-        return replace(reply, trace=replace(reply.trace, about=reply.trace.about | about))
+        trace = reply.trace
+        degraded, own = (*told, *trace.degraded), trace.about | about
+        return replace(reply, trace=replace(trace, degraded=degraded, about=own))
 
-    reply = noted(reply_of(hits))
+    reply = noted(reply)
     if isinstance(reply, JoinedReply):
         reply = replace(reply, replies=tuple(noted(one) for one in reply.replies))
-    return Hits(reply)
+    return reply
 
 
 def _read_tables(tables: object) -> list[pa.Table]:
@@ -503,7 +603,7 @@ def _read_tables(tables: object) -> list[pa.Table]:
 
 
 def _read_request(options: Mapping[str, Any]) -> Request:
-    """Make the request of a call; options that shards do not support are refused."""
+    """Make the request of a call; options that shards asked apart do not support are refused."""
     given = dict(options)
     for name, nothing in _REFUSED.items():
         value = given.pop(name, None)

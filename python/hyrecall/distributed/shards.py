@@ -23,7 +23,7 @@ from hyrecall.errors import (
     error,
 )
 from hyrecall.index import Index
-from hyrecall.parts.merging import check_shards, joined_state
+from hyrecall.parts.merging import check_shards
 from hyrecall.parts.messages import Part, Request, Statistics, hash_of
 from hyrecall.segments.manifest import MANIFEST, SHARDS
 from hyrecall.segments.opening import OpenOptions, read_pin
@@ -132,10 +132,10 @@ class ShardRouter:
         self._types = types
         self._all = frozenset(range(placement.n_shards))
 
-    def needed(self, request: Request) -> list[frozenset[int]] | frozenset[int] | None:
+    def needed(self, scope: object) -> list[frozenset[int]] | frozenset[int] | None:
         """Return the shards of each query, or those of every query; None: an invalid scope."""
         try:
-            scope = scope_entries(self._types, request.given["scope"])
+            scope = scope_entries(self._types, scope)
             if not isinstance(scope, list):
                 return self._shards(scope)
             known: dict[object, frozenset[int]] = {}
@@ -223,6 +223,31 @@ Maker = Callable[[Sequence[SavedShard], IndexFacts], list[Any]]
 """Makes the shards of saved indexes that other processes open."""
 
 
+def joined_state(states: Sequence[State]) -> State:
+    """Return the documents of several shards as one state."""
+    segments = [segment for one in states for segment in one.segments]
+    views = [view for one in states for view in one.views]
+    return State.of(segments, views, max(one.next_seq for one in states))
+
+
+def damaged_shard(
+    indexes: Mapping[str, Index], fault: CorruptIndexError, ask: Callable[[Index], object]
+) -> str:
+    """Return the name of the shard whose files made a call of all fail."""
+    folder = Path(str(fault.argument)).absolute().parent
+    for name, index in indexes.items():
+        if index._lineage.home == folder:
+            return name
+    for name, index in indexes.items():  # the error names no file
+        try:
+            ask(index)
+        except CorruptIndexError:
+            return name
+        except HyrecallError:
+            continue
+    raise fault
+
+
 @dataclass(frozen=True, eq=False)
 class OpenShards:
     """Shards that answer together; a recall goes on with the one with which it began."""
@@ -231,23 +256,28 @@ class OpenShards:
     saved: tuple[SavedShard, ...] = ()
     placed: PlacedShards | None = None
     router: ShardRouter | None = None
-    last_joined: list[tuple[list[State], State]] = field(
+    last_joined: list[tuple[list[State], Index]] = field(
         default_factory=list, init=False, repr=False
     )
 
-    def joined(self) -> State | None:
-        """Return the documents of all shards, as they are now; None: ask the shards."""
-        indexes = [one.index for one in self.shards if type(one) is LocalShard]
-        if len(indexes) < len(self.shards) or any(one.device != "cpu" for one in indexes):
-            return None
+    @property
+    def indexes(self) -> dict[str, Index] | None:
+        """The shards by name if all are in this process, on the CPU; None: they are asked apart."""
+        found = {one.name: one.index for one in self.shards if type(one) is LocalShard}
+        is_apart = len(found) < len(self.shards) or any(i.device != "cpu" for i in found.values())
+        return None if is_apart else found
+
+    def joined(self, indexes: Iterable[Index], index_of: Callable[[State], Index]) -> Index | None:
+        """Return the documents of some shards, as they are now, as one index; None: they differ."""
+        indexes = list(indexes)
         states = [one._state for one in indexes]
-        known = self.last_joined[:1]
-        if known and all(map(is_, known[0][0], states)):
-            return known[0][1]
+        for known, index in self.last_joined:
+            if len(known) == len(states) and all(map(is_, known, states)):
+                return index
         if len({hash_of(one._facts) for one in indexes}) > 1:
             return None
-        made = joined_state(states)
-        self.last_joined[:] = [(states, made)]
+        made = index_of(joined_state(states))
+        self.last_joined[:] = [(states, made), *self.last_joined[:1]]
         return made
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -268,6 +268,21 @@ def _check_akin(name: str, found: pa.DataType, kind: pa.DataType) -> None:
 MOST_HOPS = 16
 
 
+class Nodes(Protocol):
+    """An index, or the shards of one in this process."""
+
+    @property
+    def schema(self) -> Schema:
+        """The roles of the columns."""
+        ...
+
+    @property
+    def _facts(self) -> IndexFacts: ...
+
+    @property
+    def _state(self) -> State: ...
+
+
 @check_keywords
 class Graph:
     """Edges and hyperedges between the documents of an index.
@@ -295,7 +310,7 @@ class Graph:
     [('ann', 1), ('bo', 1)]
     """
 
-    def __init__(self, edges: Index, nodes: Index, schema: GraphSchema) -> None:
+    def __init__(self, edges: Index, nodes: Nodes, schema: GraphSchema) -> None:
         """Join both indexes; use :meth:`build` or :meth:`open` instead."""
         cells = {name: edges._facts.row_types[name] for name in edges.schema.cell_columns}
         known = {name: nodes._facts.row_types[name] for name in nodes.schema.cell_columns}
@@ -311,8 +326,8 @@ class Graph:
         return self._edges
 
     @property
-    def nodes(self) -> Index:
-        """The index of documents."""
+    def nodes(self) -> Nodes:
+        """The index of documents, or its shards."""
         return self._nodes
 
     @property
@@ -358,7 +373,7 @@ class Graph:
         table: object,
         schema: GraphSchema,
         *,
-        nodes: Index,
+        nodes: Nodes,
         analyzer: Analyzer | None = None,
         bm25: BM25 | None = None,
         threads: int | None = None,
@@ -371,15 +386,16 @@ class Graph:
             As in :meth:`hyrecall.Index.build`, with one edge per row.
         schema : GraphSchema
             The roles of the columns.
-        nodes : Index
-            The documents that edges connect. It may change later; missing participants are ignored.
+        nodes : Index or ShardedIndex
+            The documents that edges connect. They may change later; missing participants are
+            ignored. Shards must be in this process, on the CPU.
         analyzer, bm25, threads
             As in :meth:`hyrecall.Index.build`.
 
         Raises
         ------
         DTypeError
-            Participants of another type than the nodes' keys, or nodes that are no ``Index``.
+            Participants of another type than the nodes' keys, or nodes that are no index.
         OptionError, ShapeError, KeyConflictError
             As in :meth:`hyrecall.Index.build`.
         """
@@ -400,7 +416,7 @@ class Graph:
         path: str | Path,
         schema: GraphSchema,
         *,
-        nodes: Index,
+        nodes: Nodes,
         analyzer: Analyzer | None = None,
     ) -> Graph:
         """Open a graph that :meth:`save` wrote, over an index.
@@ -618,7 +634,7 @@ class Graph:
 
     def __repr__(self) -> str:
         """Show the numbers of edges and documents."""
-        return f"<Graph: {len(self)} edges over {len(self._nodes)} documents>"
+        return f"<Graph: {len(self)} edges over {self._nodes._state.n_docs} documents>"
 
 
 def _check_schema(schema: object) -> None:
@@ -627,8 +643,8 @@ def _check_schema(schema: object) -> None:
 
 
 def _check_nodes(nodes: object) -> None:
-    if not isinstance(nodes, Index):
-        raise error(DTypeError, "nodes", "an hr.Index", type(nodes).__name__)
+    if not hasattr(type(nodes), "_state"):  # a property, which a closed index refuses
+        raise error(DTypeError, "nodes", "an hr.Index or a ShardedIndex", type(nodes).__name__)
 
 
 def read_hops(hops: object) -> None:

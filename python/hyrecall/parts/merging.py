@@ -23,7 +23,7 @@ from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import Reply
 from hyrecall.hits.trace import BatchNotes
 from hyrecall.parts.messages import Array, Part, ReadRequest, Request, RunPart, check_alike, hash_of
-from hyrecall.parts.shard import columns_read, named_runs, narrowed, nothing_found
+from hyrecall.parts.shard import named_runs, narrowed, nothing_found
 from hyrecall.recall.answer import answer
 from hyrecall.recall.arms import make_batch, scope_request
 from hyrecall.recall.batch import Ran, Steps
@@ -584,40 +584,3 @@ class _PartsSource:
         raise error(OptionError, "hits", wish, got, remedy)
 
     evidence = explain = explain_dropped = _refuse
-
-
-# ---- Shards in this process: the segments of all are those of one index ----
-
-
-def joined_state(states: Sequence[State]) -> State:
-    """Return the documents of several shards as one state."""
-    segments = [segment for one in states for segment in one.segments]
-    views = [view for one in states for view in one.views]
-    return State.of(segments, views, max(one.next_seq for one in states))
-
-
-def recall_joined(facts: IndexFacts, state: State, request: Request) -> Hits:
-    """Answer a request on the joined state of all shards, which are on the CPU."""
-    call = request.read(facts)
-    told = BatchNotes(degraded=tuple(_unembedded(facts, request, call)))
-    steps = _JoinedSteps(facts, call.asked)
-    with state.reading():
-        given = call.asked, call.options, call.recipe
-        reply = answer(facts, state, "cpu", *given, None, told, steps)
-        reply = _narrow(reply, narrowed(facts, steps.stored))
-        for name in reply.facts.schema.row_columns:
-            reply.column(name)  # so a damaged file is found while other shards can answer
-    return Hits(reply)
-
-
-class _JoinedSteps(Steps):
-    """The steps of one index; as of any shards, hits have only the columns that a call reads."""
-
-    def __init__(self, facts: IndexFacts, asked: Search) -> None:
-        self._facts, self._asked = facts, asked
-        self.stored: set[str] = set()
-
-    def source(self, plan: Plan, state: State, *_: Any) -> ReplySource:
-        """Return a source that only has columns."""
-        self.stored |= columns_read(self._facts, plan, self._asked)[0]
-        return _PartsSource(state)

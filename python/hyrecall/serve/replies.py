@@ -356,7 +356,7 @@ class ServedIndex:
 
     def unembedded(self) -> str:
         """Say which arms lack the embedder that the files name; empty: none."""
-        own = getattr(self.index, "_embedders", None)  # shards have none
+        own = self.index._embedders
         had = () if own is None else own.embedded
         return "; ".join(
             f"texts are not embedded for {arm}, whose vectors are of {one.model!r}"

@@ -254,7 +254,7 @@ class Stage:
         Composite and SessionSignals 3, Budget and MMR 4, Gate 5. A call has at most one stage of a
         number. A stage of your own gets the fused lists, whatever its number.
     over_shards : str or None
-        Why it is refused in a recall over shards; None: it runs where the shards' lists are merged.
+        Why shards that are asked apart refuse it; None: it runs where the shards' lists are merged.
     column_options : tuple of str
         Those of its options that name a column. The columns are checked, and shards send them.
 

@@ -102,10 +102,11 @@ def read_query(
     columns = tuple(body.columns)
     if body.surrounding:
         shared["surrounding"] = body.surrounding
-    if body.surrounding or isinstance(index, ShardedIndex):  # whose hits have no other columns
+    is_apart = isinstance(index, ShardedIndex) and not index._is_whole
+    if body.surrounding or is_apart:  # whose hits have no other columns
         shared["columns"] = columns
-    if body.explain and isinstance(index, ShardedIndex):  # alone, before it joins others
-        wish = "false over shards, which keep their postings"
+    if body.explain and is_apart:  # alone, before it joins others
+        wish = "false over shards on a GPU, which keep their postings"
         raise error(OptionError, "explain", wish, "true")
     known = index.schema.row_columns
     for name in columns:
