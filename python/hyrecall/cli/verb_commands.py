@@ -265,7 +265,9 @@ def _cell(one: dict[str, Any], name: str) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value))
     return (
-        str(value)[:16].replace("T", " ") if name.endswith(("_at", "_from", "_to")) else str(value)
+        str(value)[:16].replace("T", " ")
+        if name.endswith(("_at", "_from", "_to", "oldest", "newest"))
+        else str(value)
     )
 
 

@@ -176,7 +176,7 @@ _WORDS: Final = {
     "by their policy.",
     "expires_at": "From then on it is not found any more, and is erased.",
     "ttl": "Seconds until it expires; not beside expires_at.",
-    "author": "Who said it: user, agent, tool, web or import.",
+    "author": "Who said it.",
     "if_version": "Only if the memory has this version; otherwise nothing is changed.",
     "reason": "Why; it is kept in the history.",
     "agent": "The agent's name.",
@@ -308,6 +308,7 @@ _WHICH: Final = {
     "before": "What happened before this time, and facts that were stored before.",
     "kind": "Those of this kind.",
     "tags": "Those with one of these tags.",
+    "filter": 'Those with these attributes: {"importance": {"to": 2}, "metadata.run": 7}.',
     "metadata": "Those with these keys and values.",
 }
 """What is said of the arguments that choose memories."""
@@ -425,6 +426,7 @@ OPS: Final[dict[str, Op]] = {
             effect="changes",
             rest="POST /memories/update",
             title="Change fields of several memories",
+            does="Change fields of several memories, all or none; facts are left as they are.",
             words={
                 "changes": "Fields and their new values: kind, tags, importance, metadata, "
                 "expires_at, ...; no text.",
