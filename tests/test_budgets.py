@@ -13,31 +13,31 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_619, 7),
-    "adapters": (5_043, 15),
+    "": (1_624, 7),
+    "adapters": (4_550, 15),
     "arm": (955, 8),
     "ask": (3_023, 12),
-    "base": (2_652, 16),
-    "cli": (7_977, 23),
-    "distributed": (4_079, 10),
-    "embed": (2_539, 9),
-    "evaluate": (2_911, 7),
-    "graph": (638, 2),
+    "base": (2_657, 16),
+    "cli": (7_244, 23),
+    "distributed": (4_717, 10),
+    "embed": (2_296, 9),
+    "evaluate": (2_446, 7),
+    "graph": (654, 2),
     "hits": (2_754, 11),
-    "memory": (20_856, 60),
-    "migrate": (1_364, 9),
-    "parts": (1_494, 4),
+    "memory": (21_762, 61),
+    "migrate": (1_332, 9),
+    "parts": (1_457, 4),
     "recall": (4_602, 17),
-    "replicas": (2_077, 7),
+    "replicas": (1_986, 7),
     "rerank": (436, 2),
     "segments": (2_878, 10),
-    "serve": (7_035, 31),
+    "serve": (7_130, 31),
     "stages": (3_353, 15),
-    "systems": (5_103, 29),
+    "systems": (5_104, 29),
     "table": (2_564, 10),
     "text": (738, 3),
 }
-TESTS = (116_206, 571)
+TESTS = (116_660, 570)
 CSRC = (39_039, 341)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
