@@ -72,6 +72,7 @@ MODULES = {
     "lock": "hyrecall.memory.sql.lock",
     "index_header": "hyrecall.memory.sql.lost_changes",
     "reading": "hyrecall.memory.sql.reading",
+    "tasks": "hyrecall.memory.keeping.tasks",
     "schema": "hyrecall.memory.sql.schema",
     "writing": "hyrecall.memory.sql.writing",
     "upkeep": "hyrecall.memory.upkeep",

@@ -16,7 +16,7 @@ from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, MemorySync
 from memory.stores import DIM, NOON, Clock
-from seams import EXPIRING, Expiry, Fill, RecallArguments, reading
+from seams import EXPIRING, Expiry, Fill, RecallArguments, reading, tasks
 
 SECRET = "xyzzy"
 SOON = NOON + timedelta(hours=1)
@@ -191,6 +191,28 @@ def test_what_has_expired_is_not_sent_to_an_embedder(clock: Clock) -> None:
         memory.reembed(force=True)
         assert sent
         assert not any(SECRET in text for text in sent)
+
+
+def test_what_is_kept_longer_meanwhile_is_not_erased(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MemorySync.in_memory(embedder=None, clock=clock) as memory:
+        fill(memory)
+        memory.remember("tea", id="two", user_id="ann", expires_at=SOON)
+        clock.now = SOON
+        erase = tasks.erase
+
+        def erasing(database: Any, selection: Any, **options: Any) -> Any:
+            # Somebody whose clock is behind keeps it, between the look and the erasure.
+            clock.now = NOON
+            memory.update("gone", user_id="ann", expires_at=LATER)
+            clock.now = SOON
+            return erase(database, selection, **options)
+
+        monkeypatch.setattr(tasks, "erase", erasing)
+        memory.compact()
+        assert memory.get("gone", user_id="ann") is not None
+        assert memory.history("two", user_id="ann") == []
 
 
 # ---- planted bugs ----

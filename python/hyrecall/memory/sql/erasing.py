@@ -12,7 +12,6 @@ import apsw
 from hyrecall.errors import CorruptStoreError, OptionError, StoreError, error
 from hyrecall.memory.sql.codec import (
     cells_by_number,
-    from_json,
     from_micros,
     home_of_edges,
     to_json,
@@ -80,12 +79,11 @@ def next_expiry(connection: apsw.Connection) -> datetime | None:
 
 
 def expired(connection: apsw.Connection) -> list[Selection]:
-    """Return what has expired, a selection for each cell."""
-    select = f"SELECT v.cell, json_group_array(v.id) {_EXPIRING} AND {EXPIRED} GROUP BY v.cell"
-    found = {cell: tuple(from_json(ids)) for cell, ids in connection.execute(select)}
-    homes = cells_by_number(connection, found)
+    """Return what has expired, a selection for each cell; the transaction looks again."""
+    select = f"SELECT DISTINCT v.cell {_EXPIRING} AND {EXPIRED}"
+    homes = cells_by_number(connection, [cell for (cell,) in connection.execute(select)])
     return [
-        Selection((number,), found[number], owner=(cell.org, cell.workspace, cell.user))
+        Selection((number,), expired=True, owner=(cell.org, cell.workspace, cell.user))
         for number, cell in homes.items()
     ]
 

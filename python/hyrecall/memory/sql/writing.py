@@ -72,13 +72,14 @@ class Selection:
     session_id: str | None = None
     before: datetime | None = None
     homes: tuple[tuple[int, str], ...] | None = None
+    expired: bool = False
     owner: tuple[str | None, str | None, str | None] | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether all that is in the cells is selected."""
         narrower = (self.ids, self.session_id, self.before, self.homes)
-        return all(one is None for one in narrower)
+        return not self.expired and all(one is None for one in narrower)
 
 
 def check_which(user: object, *narrower: object, everything: object) -> None:
@@ -115,6 +116,8 @@ def selected(
     if selection.session_id is not None:
         wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
         given.append(selection.session_id)
+    if selection.expired:
+        wanted += f" AND v.status = 'live' AND {EXPIRED}"
     if selection.homes is not None:
         one = "SELECT value ->> 0, value ->> 1 FROM json_each(?)"
         wanted += f" AND (d.cell, d.id) IN ({one})"
