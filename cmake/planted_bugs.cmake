@@ -2,6 +2,10 @@
 # `right` replaced by `wrong`, before the include path of the true one, and the wrappers of the .cu files that
 # include it built anew. The text must be there, once.
 set(HYRECALL_BROKEN_FOLDER ${CMAKE_BINARY_DIR}/broken)
+# Read once for all of them, though a compiler cache stores none of them then: no other build has them.
+set(HYRECALL_BROKEN_HEADERS
+  <algorithm> <array> <atomic> <bit> <cmath> <cstddef> <cstdint> <cstring> <functional> <limits> <memory> <mutex> <optional>
+  <span> <string> <utility> <variant> <vector> ${CMAKE_SOURCE_DIR}/tests/emulator/cuda_runtime.h)
 
 function(hyrecall_plant name file sources right wrong)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/csrc/${file})
@@ -28,7 +32,14 @@ function(hyrecall_plant name file sources right wrong)
   target_compile_options(hyrecall_broken_${name} PRIVATE -O1 -Wno-unused-variable -Wno-unused-parameter
     -Wno-unused-but-set-variable)
   set_target_properties(hyrecall_broken_${name} PROPERTIES
-    OUTPUT_NAME hyrecall_cuda LIBRARY_OUTPUT_DIRECTORY ${folder})
+    OUTPUT_NAME hyrecall_cuda LIBRARY_OUTPUT_DIRECTORY ${folder} DEFINE_SYMBOL "")
+  get_property(first GLOBAL PROPERTY HYRECALL_FIRST_BROKEN)
+  if(first)
+    target_precompile_headers(hyrecall_broken_${name} REUSE_FROM ${first})
+  else()
+    set_property(GLOBAL PROPERTY HYRECALL_FIRST_BROKEN hyrecall_broken_${name})
+    target_precompile_headers(hyrecall_broken_${name} PRIVATE ${HYRECALL_BROKEN_HEADERS})
+  endif()
   add_dependencies(hyrecall_native_tests hyrecall_broken_${name})
 endfunction()
 

@@ -102,8 +102,11 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores: some tests wait for something else."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Return one worker a core, of those that this process may use.
+
+    One more would fill the moments in which tests wait, and collect all tests once more for it.
+    """
+    return len(os.sched_getaffinity(0))
 
 
 def pytest_configure(config: pytest.Config) -> None:

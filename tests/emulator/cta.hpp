@@ -26,11 +26,9 @@ struct Fiber {
   void* stack = nullptr;
   void* sp = nullptr;
   void* asan_frame = nullptr;
-  bool is_done = true;
-  std::uint64_t const volatile* wait_word = nullptr;
-  std::uint64_t wait_value = 0;
   char const* why = "";
   Place place;
+  unsigned index = 0;
   unsigned warp = 0;
   unsigned lane = 0;
   std::uint64_t collectives = 0;
@@ -41,10 +39,41 @@ struct Fiber {
   bool may_multiply = false;  // since a fence for its sums
 };
 
+// What a fiber waits for: *word != value. No word, nothing.
+struct Wait {
+  std::uint64_t const volatile* word = nullptr;
+  std::uint64_t value = 0;
+  bool is_open() const { return word != nullptr && *word == value; }
+  bool operator==(Wait const&) const = default;
+};
+
+// Beside one another, since each round looks at all of them.
+struct Turn {
+  Wait wait;
+  bool is_done = true;
+};
+
 struct Warp {
   alignas(16) unsigned char values[2][kWarpSize * kMostExchanged];
   unsigned n_arrived = 0;
   std::uint64_t generation = 0;
+};
+
+// Lanes that need not be looked at one by one.
+struct Rest {
+  unsigned n_done = 0;
+  unsigned n_waiting = 0;  // at least so many lanes wait for the same
+  Wait wait;
+};
+
+// The order of a round is the threads' own, from any of them on, forwards or backwards.
+struct Round {
+  unsigned n = 0;  // threads
+  unsigned first = 0;
+  bool is_backwards = false;
+  unsigned at = 0;    // how many have been looked at
+  unsigned late = 0;  // the warp that stands still, or none
+  bool has_progressed = false;
 };
 
 struct Barrier {
@@ -70,7 +99,11 @@ struct Cta {
   }
 
   std::vector<Fiber> fibers;
+  std::vector<Turn> turns;  // of each fiber
   std::vector<Warp> warps;
+  std::vector<Rest> rests;  // of each warp
+  Round round;
+  unsigned n_done = 0;
   Barrier barriers[kNamedBarriers];
   unsigned char* shared = nullptr;
   std::size_t shared_bytes = 0;
@@ -88,8 +121,12 @@ struct Cta {
   std::size_t scheduler_stack_bytes = 0;
 };
 
-// Of the host thread that runs.
-Cta& cta();
+// Of the host thread that runs. Plain and at a fixed place: every lane asks for it all the time.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local Cta* t_cta;
+Cta& make_cta();
+inline Cta& cta() {
+  return t_cta != nullptr ? *t_cta : make_cta();
+}
 
 // The running fiber lets others run.
 void yield();

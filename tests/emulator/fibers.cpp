@@ -10,11 +10,11 @@
 
 #include "emulator/cta.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#define EMULATOR_ASAN 1
-#else
+#if !defined(EMULATOR_ASAN)  // AddressSanitizer looks at all but this file
 #define EMULATOR_ASAN 0
+#endif
+#if EMULATOR_ASAN
+#include <sanitizer/common_interface_defs.h>
 #endif
 
 // void emulator_switch(void** save, void* load): callee-saved registers of the System V ABI.
@@ -44,10 +44,9 @@ emulator_switch:
 extern "C" void emulator_switch(void** save, void* load);
 
 namespace emulator {
-namespace {
 
-// Plain and at a fixed place: every lane asks for it all the time.
-[[gnu::tls_model("initial-exec")]] constinit thread_local Cta* t_cta = nullptr;
+constinit thread_local Cta* t_cta = nullptr;
+constinit thread_local Place const* t_here = nullptr;
 
 Cta& make_cta() {
   thread_local std::unique_ptr<Cta> owner;
@@ -56,25 +55,52 @@ Cta& make_cta() {
   return *owner;
 }
 
-}  // namespace
-
-Cta& cta() {
-  return t_cta != nullptr ? *t_cta : make_cta();
-}
-
 namespace {
 
-// Threads of a CTA are one thread to ThreadSanitizer. Its record of who calls whom stays whole as
-// long as the two functions that are left for good are not in it.
-[[gnu::no_sanitize("thread")]] void to_scheduler(bool is_last) {
+// The next fiber of this round that may go on, or null at its end.
+Fiber* next_of_round(Cta& c) {
+  Round& round = c.round;
+  while (round.at < round.n) {
+    unsigned i = round.is_backwards ? round.first + round.n - round.at : round.first + round.at;
+    if (i >= round.n) i -= round.n;
+    unsigned const w = i / kWarpSize;
+    Rest& rest = c.rests[w];
+    if (w == round.late || rest.n_done == kWarpSize ||
+        (rest.n_waiting == kWarpSize && rest.wait.is_open())) {
+      round.at += round.is_backwards ? i % kWarpSize + 1 : kWarpSize - i % kWarpSize;
+      continue;
+    }
+    round.at += 1;
+    Turn& turn = c.turns[i];
+    if (turn.is_done || turn.wait.is_open()) continue;
+    if (rest.wait == turn.wait) rest.n_waiting = 0;
+    turn.wait = {};
+    round.has_progressed = true;
+    return &c.fibers[i];
+  }
+  return nullptr;
+}
+
+void set_running(Cta& c, Fiber* fiber) {
+  c.running = fiber;
+  t_here = fiber != nullptr ? &fiber->place : nullptr;
+}
+
+// Goes on with the next fiber, or with run_cta() at the end of a round. Threads of a CTA are one
+// thread to ThreadSanitizer. Its record of who calls whom stays whole as long as the two functions
+// that are left for good are not in it.
+[[gnu::no_sanitize("thread")]] void to_next(bool is_last) {
   Cta& c = cta();
   Fiber& self = *c.running;
+  Fiber* const next = next_of_round(c);
+  set_running(c, next);
 #if EMULATOR_ASAN
-  __sanitizer_start_switch_fiber(is_last ? nullptr : &self.asan_frame, c.scheduler_stack,
-                                 c.scheduler_stack_bytes);
+  __sanitizer_start_switch_fiber(is_last ? nullptr : &self.asan_frame,
+                                 next != nullptr ? next->stack : c.scheduler_stack,
+                                 next != nullptr ? kStackBytes : c.scheduler_stack_bytes);
 #endif
   (void)is_last;
-  emulator_switch(&self.sp, c.scheduler_sp);
+  emulator_switch(&self.sp, next != nullptr ? next->sp : c.scheduler_sp);
 #if EMULATOR_ASAN
   __sanitizer_finish_switch_fiber(self.asan_frame, nullptr, nullptr);
 #endif
@@ -83,7 +109,14 @@ namespace {
 [[gnu::no_sanitize("thread")]] void enter() {
   Cta& c = cta();
 #if EMULATOR_ASAN
-  __sanitizer_finish_switch_fiber(nullptr, &c.scheduler_stack, &c.scheduler_stack_bytes);
+  // The first comes from run_cta(), whose stack nobody else knows.
+  void const* from = nullptr;
+  std::size_t from_bytes = 0;
+  __sanitizer_finish_switch_fiber(nullptr, &from, &from_bytes);
+  if (c.scheduler_stack == nullptr) {
+    c.scheduler_stack = from;
+    c.scheduler_stack_bytes = from_bytes;
+  }
 #endif
   try {
     (*c.body)();
@@ -98,14 +131,15 @@ namespace {
   self.groups.clear();
   if (!self.open_products.empty() || !self.product_groups.empty())
     fault("a thread left with products that it did not wait for");
-  self.is_done = true;
-  to_scheduler(true);
+  c.turns[self.index].is_done = true;
+  c.rests[self.warp].n_done += 1;
+  c.n_done += 1;
+  to_next(true);
   std::abort();
 }
 
-void resume(Fiber& fiber) {
-  Cta& c = cta();
-  c.running = &fiber;
+void resume(Cta& c, Fiber& fiber) {
+  set_running(c, &fiber);
 #if EMULATOR_ASAN
   __sanitizer_start_switch_fiber(&c.scheduler_asan_frame, fiber.stack, kStackBytes);
 #endif
@@ -113,10 +147,14 @@ void resume(Fiber& fiber) {
 #if EMULATOR_ASAN
   __sanitizer_finish_switch_fiber(c.scheduler_asan_frame, nullptr, nullptr);
 #endif
-  c.running = nullptr;
 }
 
-void prepare(Fiber& fiber) {
+// Stacks begin at other places of their pages each, or their tops would share a few lines of cache.
+std::size_t beginning_of(unsigned i) {
+  return i * 320 % 4096;
+}
+
+void prepare(Fiber& fiber, unsigned i) {
   if (fiber.stack == nullptr) {
     fiber.stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -124,12 +162,12 @@ void prepare(Fiber& fiber) {
   }
   // As emulator_switch leaves it: six registers, then the address to return to; the stack is
   // 16-byte aligned plus 8 when a function begins.
-  auto** top = reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + kStackBytes) - 3;
+  auto** top =
+      reinterpret_cast<void**>(static_cast<char*>(fiber.stack) + kStackBytes - beginning_of(i)) - 3;
   *--top = reinterpret_cast<void*>(&enter);
-  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  for (int k = 0; k < 6; ++k) *--top = nullptr;
   fiber.sp = top;
-  fiber.is_done = false;
-  fiber.wait_word = nullptr;
+  fiber.index = i;
   fiber.collectives = 0;
 }
 
@@ -145,49 +183,42 @@ std::atomic<NullDevice> g_null{NullDevice::kNone};
 
 // Another seed than 0 shuffles the threads anew between waits, and now and then lets a warp stand
 // still for some rounds, so that a missing barrier shows.
-void run_cta(Index3 block_dim) {
+void run_cta(unsigned n) {
   Cta& c = cta();
   std::mt19937_64& rng = c.rng;
-  unsigned const n = block_dim.x * block_dim.y * block_dim.z;
-  std::vector<unsigned> order(n);
-  std::iota(order.begin(), order.end(), 0u);
-  unsigned const n_warps = (n + kWarpSize - 1) / kWarpSize;
-  unsigned late = n_warps;  // the warp that stands still, or none
-  unsigned n_done = 0;
-  while (n_done < n) {
+  unsigned const n_warps = n / kWarpSize;
+  Round& round = c.round;
+  round = {.n = n, .late = n_warps};
+  while (c.n_done < n) {
     if (c.is_shuffled) {
       // Warps in a new order, and every other one backwards: cheaper than a full shuffle.
       unsigned const turn = static_cast<unsigned>(rng() % n);
-      std::rotate(order.begin(), order.begin() + turn, order.end());
-      if ((rng() & 1) != 0) std::reverse(order.begin(), order.end());
-      if ((rng() & 7) == 0) late = static_cast<unsigned>(rng() % (2 * n_warps));
+      round.first = (round.first + (round.is_backwards ? n - turn : turn)) % n;
+      if ((rng() & 1) != 0) {
+        round.first = (round.first + (round.is_backwards ? 1 : n - 1)) % n;
+        round.is_backwards = !round.is_backwards;
+      }
+      if ((rng() & 7) == 0) round.late = static_cast<unsigned>(rng() % (2 * n_warps));
     }
-    bool progressed = false;
-    for (unsigned i : order) {
-      Fiber& fiber = c.fibers[i];
-      if (fiber.is_done || i / kWarpSize == late) continue;
-      if (fiber.wait_word != nullptr && *fiber.wait_word == fiber.wait_value) continue;
-      fiber.wait_word = nullptr;
-      resume(fiber);
-      progressed = true;
-      if (fiber.is_done) n_done += 1;
-    }
-    if (!c.landing.empty() && (!progressed || (rng() & 3) == 0)) {
+    round.at = 0;
+    round.has_progressed = false;
+    if (Fiber* const first = next_of_round(c); first != nullptr) resume(c, *first);
+    if (!c.landing.empty() && (!round.has_progressed || (rng() & 3) == 0)) {
       auto const one = c.landing.begin() + static_cast<std::ptrdiff_t>(rng() % c.landing.size());
       std::function<void()> const copy = std::move(*one);
       c.landing.erase(one);
       copy();
       continue;
     }
-    if (!progressed && late >= n_warps) fault("deadlock: every thread waits");
-    if (!progressed) late = n_warps;
+    if (!round.has_progressed && round.late >= n_warps) fault("deadlock: every thread waits");
+    if (!round.has_progressed) round.late = n_warps;
   }
 }
 
 }  // namespace
 
 void yield() {
-  to_scheduler(false);
+  to_next(false);
 }
 
 void set_seed(std::uint64_t value) {
@@ -213,18 +244,13 @@ void fault(char const* what) {
   Cta& c = cta();
   std::fprintf(stderr, "emulator: %s\n", what);
   unsigned shown = 0;
-  for (Fiber const& fiber : c.fibers) {
-    if (fiber.is_done || shown++ >= 40) continue;
+  for (std::size_t i = 0; i < c.turns.size(); ++i) {
+    if (c.turns[i].is_done || shown++ >= 40) continue;
+    Fiber const& fiber = c.fibers[i];
     std::fprintf(stderr, "  block %u,%u thread %u: %s\n", fiber.place.block.x, fiber.place.block.y,
-                 fiber.place.thread.x, fiber.wait_word != nullptr ? fiber.why : "runs");
+                 fiber.place.thread.x, c.turns[i].wait.word != nullptr ? fiber.why : "runs");
   }
   std::abort();
-}
-
-Place const& here() {
-  Cta& c = cta();
-  if (c.running == nullptr) fault("device code runs outside a kernel");
-  return c.running->place;
 }
 
 unsigned char* dynamic_shared() {
@@ -244,7 +270,6 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
   Cta& c = cta();
   if (c.running != nullptr) fault("a kernel starts a kernel");
   if (c.fibers.size() < n) c.fibers.resize(n);
-  for (std::size_t i = n; i < c.fibers.size(); ++i) c.fibers[i].is_done = true;
   c.warps.resize(n / kWarpSize);
   c.body = &body;
   // Exactly as many bytes as asked for, so that a sanitizer guards the next; 1,024-byte aligned as
@@ -268,10 +293,14 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
     for (Barrier& barrier : c.barriers) barrier = {};
     c.touches.clear();
     for (Warp& warp : c.warps) warp.n_arrived = 0;
+    c.turns.assign(c.fibers.size(), {});
+    c.rests.assign(n / kWarpSize, {});
+    c.n_done = 0;
     c.has_hidden_barriers = false;
     for (unsigned i = 0; i < n; ++i) {
       Fiber& fiber = c.fibers[i];
-      prepare(fiber);
+      prepare(fiber, i);
+      c.turns[i].is_done = false;
       fiber.warp = i / kWarpSize;
       fiber.lane = i % kWarpSize;
       fiber.place.thread = {i % block.x, i / block.x % block.y, i / block.x / block.y};
@@ -281,7 +310,7 @@ void run_grid(Index3 grid, Index3 block, std::size_t shared_bytes,
       fiber.place.block_dim = block;
       fiber.place.grid_dim = grid;
     }
-    run_cta(block);
+    run_cta(n);
     if (!c.landing.empty()) fault("a CTA ended before its block copies had landed");
     for (Warp const& warp : c.warps) {
       if (warp.n_arrived != 0) fault("a collective that not all lanes came to");

@@ -22,7 +22,12 @@ inline constexpr std::size_t kMaxDynamicShared = 227 * 1024;  // sm_90's most
 struct Place {
   Index3 thread, block, block_dim, grid_dim;
 };
-Place const& here();
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local Place const* t_here;
+[[noreturn]] void fault(char const* what);
+inline Place const& here() {
+  if (t_here == nullptr) fault("device code runs outside a kernel");
+  return *t_here;
+}
 
 // The CTA's dynamic shared memory: as large as the launch said, filled with a pattern before each
 // CTA.
@@ -55,14 +60,12 @@ void named_barrier(unsigned id, unsigned n_threads);
 
 // All 32 lanes of the warp come here with a value each; gives the warp's values, valid until the
 // lane's next collective.
-void const* exchange(void const* value, std::size_t bytes, std::size_t stride);
+void const* exchange(void const* value, std::size_t bytes);
 inline constexpr std::size_t kMostExchanged = 1024;
 
 // The running thread reads or writes words of shared memory that no other may touch before the
 // CTA's next barrier; one that another has touched since the last is a fault. 16 bytes are aligned.
 void touch_shared(void const* at, std::size_t bytes);
-
-[[noreturn]] void fault(char const* what);
 
 // cp.async: copies that take place when the thread waits for their group, or (see set_seed) before.
 void queue_copy(void* to, void const* from, std::size_t bytes);

@@ -45,9 +45,13 @@ inline void sync_block() {
   emulator::named_barrier(0, blockDim.x * blockDim.y * blockDim.z);
 }
 inline std::uint32_t ballot(bool value) {
-  auto const* const all = static_cast<bool const*>(emulator::exchange(&value, 1, 1));
+  auto const* const all = static_cast<unsigned char const*>(emulator::exchange(&value, 1));
   std::uint32_t bits = 0;
-  for (unsigned i = 0; i < 32; ++i) bits |= std::uint32_t{all[i]} << i;
+  for (unsigned i = 0; i < 32; i += 8) {  // eight bytes of 0 or 1, their bits into the highest byte
+    std::uint64_t eight;
+    std::memcpy(&eight, all + i, sizeof eight);
+    bits |= static_cast<std::uint32_t>(eight * 0x0102040810204080u >> 56) << i;
+  }
   return bits;
 }
 inline void sync_warp() {
@@ -57,13 +61,13 @@ template <typename T>
 T shuffle(T value, unsigned lane) {
   T out;
   auto const* const all =
-      static_cast<unsigned char const*>(emulator::exchange(&value, sizeof value, sizeof value));
+      static_cast<unsigned char const*>(emulator::exchange(&value, sizeof value));
   std::memcpy(&out, all + lane % 32 * sizeof(T), sizeof out);
   return out;
 }
 inline std::uint32_t match(std::uint32_t value) {
   auto const* const all =
-      static_cast<std::uint32_t const*>(emulator::exchange(&value, sizeof value, sizeof value));
+      static_cast<std::uint32_t const*>(emulator::exchange(&value, sizeof value));
   std::uint32_t bits = 0;
   for (unsigned i = 0; i < 32; ++i) bits |= std::uint32_t{all[i] == value} << i;
   return bits;
@@ -136,8 +140,7 @@ inline void load_matrices(std::uint32_t (&out)[4], void const* row) {
       static_cast<std::size_t>(static_cast<unsigned char const*>(row) - shared_memory());
   if (place + 16 > emulator::dynamic_shared_bytes() || place % 16 != 0)
     emulator::fault("a matrix row outside shared memory or not aligned");
-  auto const* const rows =
-      static_cast<void const* const*>(emulator::exchange(&row, sizeof row, sizeof row));
+  auto const* const rows = static_cast<void const* const*>(emulator::exchange(&row, sizeof row));
   unsigned const lane = lane_id();
   for (unsigned i = 0; i < 4; ++i) {
     auto const* const at = static_cast<unsigned char const*>(rows[8 * i + lane / 4]);
@@ -169,8 +172,7 @@ void multiply(Kind, Sum (&sums)[4], std::uint32_t const (&rows)[4],
     std::uint32_t rows[4];
     std::uint32_t queries[2];
   } const own{{rows[0], rows[1], rows[2], rows[3]}, {queries[0], queries[1]}};
-  auto const* const all =
-      static_cast<Registers const*>(emulator::exchange(&own, sizeof own, sizeof own));
+  auto const* const all = static_cast<Registers const*>(emulator::exchange(&own, sizeof own));
   unsigned const lane = lane_id();
   for (unsigned i = 0; i < 4; ++i) {
     unsigned const row = lane / 4;  // the register pair says whether it is row or row + 8

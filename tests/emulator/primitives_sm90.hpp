@@ -91,19 +91,31 @@ inline std::uint64_t describe_matrix(void const* rows) {
       static_cast<std::uint64_t>(static_cast<unsigned char const*>(rows) - shared_memory()));
 }
 
-// Byte `byte` of row `row` of the matrix: rows of 128 bytes in groups of eight, `stride` apart; the
-// 128-byte swizzle xors address bits 4 to 6 with bits 7 to 9.
-inline unsigned char const* matrix_byte(std::uint64_t descriptor, unsigned row, unsigned byte) {
-  if (descriptor >> 62 != 1) emulator::fault("a matrix without the 128-byte swizzle");
-  if ((descriptor >> 49 & 7) != 0 || (descriptor & 0x3fff) % 64 >= 8)
-    emulator::fault("a matrix that does not begin in a swizzled group of rows");
-  std::uint64_t const stride = (descriptor >> 32 & 0x3fff) << 4;
-  std::uint64_t const address =
-      ((descriptor & 0x3fff) << 4) + row / 8 * stride + row % 8 * 128 + byte;
-  std::uint64_t const swizzled = address ^ (address >> 3 & 0x70);
-  if (swizzled >= emulator::dynamic_shared_bytes()) emulator::fault("a matrix past shared memory");
-  return shared_memory() + swizzled;
-}
+// Rows of 128 bytes in groups of eight, `stride` apart; the 128-byte swizzle xors address bits 4 to
+// 6 with bits 7 to 9.
+class Matrix {
+ public:
+  explicit Matrix(std::uint64_t descriptor)
+      : shared_(shared_memory()),
+        shared_bytes_(emulator::dynamic_shared_bytes()),
+        begin_((descriptor & 0x3fff) << 4),
+        stride_((descriptor >> 32 & 0x3fff) << 4) {
+    if (descriptor >> 62 != 1) emulator::fault("a matrix without the 128-byte swizzle");
+    if ((descriptor >> 49 & 7) != 0 || (descriptor & 0x3fff) % 64 >= 8)
+      emulator::fault("a matrix that does not begin in a swizzled group of rows");
+  }
+  unsigned char const* byte(unsigned row, unsigned byte) const {
+    std::uint64_t const address = begin_ + row / 8 * stride_ + row % 8 * 128 + byte;
+    std::uint64_t const swizzled = address ^ (address >> 3 & 0x70);
+    if (swizzled >= shared_bytes_) emulator::fault("a matrix past shared memory");
+    return shared_ + swizzled;
+  }
+
+ private:
+  unsigned char const* shared_;
+  std::size_t shared_bytes_;
+  std::uint64_t begin_, stride_;
+};
 
 inline void begin_products() {
   emulator::begin_products();
@@ -123,6 +135,8 @@ template <typename Kind, typename Sum, int kBlocks>
 void multiply_group(Kind, Sum (&sums)[kBlocks][4], std::uint64_t rows, std::uint64_t queries,
                     bool adds) {
   emulator::queue_product([&sums, rows, queries, adds] {
+    Matrix const of_rows(rows);
+    Matrix const of_queries(queries);
     unsigned const warp = threadIdx.x / 32 % 4;
     unsigned const lane = threadIdx.x % 32;
     for (unsigned n = 0; n < kBlocks; ++n) {
@@ -133,11 +147,13 @@ void multiply_group(Kind, Sum (&sums)[kBlocks][4], std::uint64_t rows, std::uint
         Wide sum = adds ? sums[n][i] : Sum{0};
         for (unsigned byte = 0; byte < 32; byte += 16) {
           // 16 bytes lie together.
-          unsigned char const* const a = matrix_byte(rows, row, byte);
-          unsigned char const* const b = matrix_byte(queries, query, byte);
+          unsigned char const* const a = of_rows.byte(row, byte);
+          unsigned char const* const b = of_queries.byte(query, byte);
           if constexpr (std::is_same_v<Kind, Int8>) {
+            std::int32_t part = 0;
             for (unsigned k = 0; k < 16; ++k)
-              sum += static_cast<std::int8_t>(a[k]) * static_cast<std::int8_t>(b[k]);
+              part += static_cast<std::int8_t>(a[k]) * static_cast<std::int8_t>(b[k]);
+            sum += part;
           } else {
             for (unsigned k = 0; k < 8; ++k) {
               std::uint16_t x, y;

@@ -14,13 +14,18 @@ void land(Copy const& copy) {
 }  // namespace
 
 void wait_while_equal(std::uint64_t const volatile* word, std::uint64_t value, char const* why) {
-  Fiber& self = *cta().running;
+  Cta& c = cta();
+  Fiber& self = *c.running;
   self.why = why;
   // At least one turn for the others, so that orders differ.
-  self.wait_word = word;
-  self.wait_value = value;
-  while (*word == value) yield();
-  self.wait_word = nullptr;
+  while (*word == value) {
+    Wait const wait{word, value};
+    c.turns[self.index].wait = wait;
+    Rest& rest = c.rests[self.warp];
+    rest.n_waiting = rest.wait == wait ? rest.n_waiting + 1 : 1;
+    rest.wait = wait;
+    yield();
+  }
 }
 
 void named_barrier(unsigned id, unsigned n_threads) {
@@ -36,13 +41,21 @@ void named_barrier(unsigned id, unsigned n_threads) {
   wait_while_equal(&barrier.generation, barrier.generation, "barrier");
 }
 
-void const* exchange(void const* value, std::size_t bytes, std::size_t stride) {
-  if (bytes > stride || stride > kMostExchanged) fault("a value too large to exchange");
-  Fiber& self = *cta().running;
-  Warp& warp = cta().warps[self.warp];
+void const* exchange(void const* value, std::size_t bytes) {
+  if (bytes > kMostExchanged) fault("a value too large to exchange");
+  Cta& c = cta();
+  Fiber& self = *c.running;
+  Warp& warp = c.warps[self.warp];
   // Two sets of slots: a lane may be one collective ahead of the slowest reader, never two.
   unsigned char* const slots = warp.values[self.collectives % 2];
-  std::memcpy(slots + self.lane * stride, value, bytes);
+  unsigned char* const own = slots + self.lane * bytes;
+  if (bytes == 1) {
+    std::memcpy(own, value, 1);
+  } else if (bytes == 4) {
+    std::memcpy(own, value, 4);
+  } else {
+    std::memcpy(own, value, bytes);
+  }
   self.collectives += 1;
   if (++warp.n_arrived == kWarpSize) {
     warp.n_arrived = 0;

@@ -31,10 +31,10 @@ def test_a_border_that_is_taken_away_is_found(monkeypatch: pytest.MonkeyPatch) -
         Counter(peers.case(seed) for seed in range(1_000))
 
 
-@pytest.mark.parametrize("n", [30, pytest.param(5_000, marks=pytest.mark.slow)])
-def test_no_request_fails_or_takes_too_much(n: int) -> None:
-    statuses = Counter(doors.case(seed) for seed in range(n))
-    assert statuses["200"] > n // 10
+def test_no_request_fails_or_takes_too_much() -> None:
+    """The first few; `.ci/run fuzz` goes on with thousands."""
+    statuses = Counter(doors.case(seed) for seed in range(30))
+    assert statuses["200"] > 3
 
 
 @pytest.mark.slow
