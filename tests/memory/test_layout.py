@@ -63,9 +63,9 @@ def test_recipes_that_read_the_same_share_a_layout() -> None:
 def test_a_recipe_that_states_no_analyzer_is_served_by_any() -> None:
     layout = layout_of(recipes.default, hr.Analyzer("snowball:german"))
     stating = recipes.default.replace(analyzer="snowball:german")
-    for recipe in (recipes.loom, recipes.default, recipes.honeycomb, stating):
+    for recipe in (recipes.loom, recipes.default, recipes.honeycomb, stating, recipes.hypergraph):
         assert serves(layout, recipe), recipe.name
-    for recipe in (recipes.hebb, recipes.l0, recipes.hypergraph):
+    for recipe in (recipes.hebb, recipes.l0):
         assert not serves(layout, recipe), recipe.name
     assert not serves(layout, recipes.default.replace(analyzer="word"))
 

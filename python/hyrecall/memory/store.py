@@ -35,7 +35,13 @@ from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionTracker
 from hyrecall.memory.data.types import flag, in_utc
 from hyrecall.memory.derived.follower import Background, Follower
-from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, OpenReport, layout_of, serves
+from hyrecall.memory.derived.layout import (
+    IndexNotReadyError,
+    Layout,
+    OpenReport,
+    layout_of,
+    on_layout,
+)
 from hyrecall.memory.faces.import_rows import divide
 from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
@@ -359,10 +365,11 @@ class Store:
             return self.recipe
         if not isinstance(recipe, Recipe):
             raise error(DTypeError, "recipe", "an hr.Recipe", type(recipe).__name__)
-        if not serves(self.layout, recipe):
+        own = on_layout(recipe, self.layout)
+        if own is None:
             wish = f"a recipe that shares an index with {self.recipe.name}"
             raise error(OptionError, "recipe", wish, recipe.name, "Memory.open(path, recipe=...)")
-        return recipe
+        return own
 
     # ---- writing ----
 

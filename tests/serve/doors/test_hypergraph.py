@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra [serve] is not installed")
 
-from hyrecall import recipes
+from hyrecall import Recipe, recipes
 from hyrecall.serve import Caller
 from hyrecall.systems.hypergraph import hm_recall
 from serve.doors.world import HOUSE, Served, bearer, served
@@ -34,8 +34,9 @@ def timeless(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "metadata": {**answer["metadata"], "took_ms": 0}}
 
 
-async def test_C24_the_route_answers_the_pages_body_as_the_function_does() -> None:
-    async with served(recipes.hypergraph) as house:
+@pytest.mark.parametrize("recipe", [recipes.hypergraph, recipes.default], ids=["own", "default"])
+async def test_C24_the_route_answers_the_pages_body_as_the_function_does(recipe: Recipe) -> None:
+    async with served(recipe) as house:
         fill(house)
         # The same conversation has another phase at each call, so each asks in its own.
         asked = {**PAGE, "session_id": "s1"}
@@ -112,6 +113,28 @@ async def test_C24_openapi_documents_the_errors() -> None:
         for status in ("401", "429", "500"):
             schema = shown[status]["content"]["application/json"]["schema"]
             assert schema == {"$ref": "#/components/schemas/ErrorBody"}
+
+
+async def test_a_store_of_memories_answers_as_one_of_nodes_does() -> None:
+    """All but patterns in the data, of which such a store has no text."""
+    asked = [
+        {"query": "the tokens"}, {"query": "decision_.*", "force_regex": True},
+        {"query": "person|zzz"}, {"query": "works", "max_results": 2},
+    ]  # fmt: skip
+    told = []
+    for recipe in (recipes.hypergraph, recipes.default):
+        async with served(recipe) as house:
+            fill(house)
+            told.append(
+                [
+                    [one["key"] for one in (await house.post(
+                        PATH, {**one, "session_id": f"s{at}"}, params={"user_id": "alice"}
+                    ))["results"]]
+                    for at, one in enumerate(asked)
+                ]
+            )  # fmt: skip
+    assert told[0] == told[1]
+    assert any(told[0])
 
 
 async def test_an_agent_sees_the_nodes_that_its_policy_admits() -> None:

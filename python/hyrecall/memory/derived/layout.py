@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import xxhash
 
+from hyrecall.arm.regex import Regex
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import ANY, Scope, ScopePattern
@@ -215,12 +216,43 @@ def layout_of(recipe: Recipe, analyzer: Analyzer | None = None) -> Layout:
     return made
 
 
-def serves(layout: Layout, recipe: Recipe) -> bool:
-    """Return whether a recipe can recall from an index of a layout."""
+_OTHER_NAMES = {"key": "id", "description": "text"}
+"""What a store of memories calls the columns of one of nodes; it has no column ``data``."""
+
+
+def on_layout(recipe: Recipe, layout: Layout) -> Recipe | None:
+    """Return a recipe as it recalls from an index of a layout; None: it cannot."""
     # A recipe that states no analyzer takes the layout's.
     if recipe.analyzer not in (None, layout.analyzer.name):
-        return False
-    return layout_of(recipe, layout.analyzer) == layout
+        return None
+    forms = [recipe, _of_memories(recipe)]
+    return next((one for one in forms if layout_of(one, layout.analyzer) == layout), None)
+
+
+def serves(layout: Layout, recipe: Recipe) -> bool:
+    """Return whether a recipe can recall from an index of a layout."""
+    return on_layout(recipe, layout) is not None
+
+
+def _of_memories(recipe: Recipe) -> Recipe:
+    """Return a recipe over nodes as one over memories; others are given back as they are."""
+    if "key" not in recipe.columns:
+        return recipe
+
+    def renamed(arm: Any) -> Any:
+        if not isinstance(arm, Regex):
+            return arm
+        named = [_OTHER_NAMES.get(one, one) if isinstance(one, str) else one for one in arm.columns]
+        return replace(arm, columns=tuple(one for one in named if one != "data"))
+
+    ties = [
+        replace(one, column=_OTHER_NAMES.get(one.column, one.column)) for one in recipe.tie_break
+    ]
+    return recipe.replace(
+        tie_break=tuple(ties),
+        more=tuple(map(renamed, recipe.more)),
+        on_no_match=tuple(map(renamed, recipe.on_no_match)),
+    )
 
 
 # ---- What a follower returns: an index to search, why there is none, how it was opened ----
