@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hyrecall.base.progress import ROOM, Room
 from hyrecall.base.threads import CALLER
 from hyrecall.memory.memory import THREADS
-from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
+from hyrecall.serve.errors import INTERNAL, ServiceError, internal_error
 from hyrecall.serve.json_shape import is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 from hyrecall.serve.scoped_store import identify
@@ -143,9 +143,7 @@ class ReplySender:
         if message["type"] == "http.response.start":
             n_bytes = int(Headers(raw=message.get("headers", [])).get("content-length", 0))
             if n_bytes > self._most and message["status"] < 400:
-                told = _too_long(self._most)
-                refusal = error_response(told.status, told.kind, told.message)
-                await refusal({"type": "http"}, _nothing, self)
+                await _too_long(self._most).reply()({"type": "http"}, _nothing, self)
                 self._is_replaced = True
                 return
             self.status = message["status"]
@@ -439,13 +437,8 @@ async def _refuse(scope: Scope, reply: ReplySender, fault: ServiceError) -> None
     """Send a refusal; after one that left the body unread, the connection is closed."""
     if reply.status:
         return
-    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
-    if fault.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    if fault.status in (400, 401, 403, 408, 413, 415, 421):
-        headers["Connection"] = "close"
-    response = error_response(fault.status, fault.kind, fault.message, headers)
-    await response(scope, _nothing, reply)
+    is_unread = fault.status in (400, 401, 403, 408, 413, 415, 421)
+    await fault.reply({"Connection": "close"} if is_unread else None)(scope, _nothing, reply)
 
 
 async def _nothing() -> Message:
