@@ -33,7 +33,7 @@ from hyrecall.errors import (
     type_and_place,
     without_remedy,
 )
-from hyrecall.serve.json_shape import is_json
+from hyrecall.serve.limits import is_json
 from hyrecall.serve.options import ServiceOptions
 
 _log = logging.getLogger("hyrecall.serve")

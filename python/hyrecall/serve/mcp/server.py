@@ -7,14 +7,13 @@ malformed request is an error of the protocol.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -35,57 +34,11 @@ from hyrecall.errors import (
 )
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
+from hyrecall.serve.limits import BusyError, CallLimiter
 from hyrecall.serve.mcp import file_tools, search_tool, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
-
-# ---- Bounds the calls at work and those that wait, and the time of each ----
-
-T_ = TypeVar("T_")
-
-
-class BusyError(Exception):
-    """Too many calls wait, or a call took too long; the message is for the caller."""
-
-
-@dataclass
-class CallLimiter:
-    """Limits the running and the waiting calls; refuses further ones.
-
-    Parameters
-    ----------
-    options : ServiceOptions
-        ``max_running``, ``max_waiting`` and ``deadline``.
-    """
-
-    options: ServiceOptions
-
-    def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(self.options.max_running)
-        self._n_inside = 0
-
-    async def run(self, call: Callable[[], Awaitable[T_]]) -> T_:
-        """Return what a call returns.
-
-        Raises
-        ------
-        BusyError
-            The queue is full, or the deadline has passed.
-        """
-        options = self.options
-        if self._n_inside >= options.max_running + options.max_waiting:
-            raise BusyError("too many calls are waiting: try again in a second")
-        self._n_inside += 1
-        try:
-            async with asyncio.timeout(options.deadline), self._room:
-                return await call()
-        except TimeoutError:
-            told = f"the call took more than {options.deadline:g} seconds"
-            raise BusyError(f"{told}; a write may have been committed") from None
-        finally:
-            self._n_inside -= 1
-
 
 # ---- Pinned memories as resources: ``memory:///scope/key``, where the scope is a user ----
 

@@ -35,7 +35,7 @@ from hyrecall.serve.errors import (
     options_of,
 )
 from hyrecall.serve.guards import ARROW
-from hyrecall.serve.json_shape import is_deeper, read_json
+from hyrecall.serve.limits import is_deeper, read_json
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS, AnyIndex, recipe_named
 from hyrecall.serve.routes.export import MOST_SECONDS

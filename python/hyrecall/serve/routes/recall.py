@@ -28,7 +28,7 @@ from hyrecall.serve.errors import (
     naming_query,
     options_of,
 )
-from hyrecall.serve.guards import FairSemaphore
+from hyrecall.serve.limits import FairSemaphore
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
