@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import Request
@@ -151,7 +150,7 @@ def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
         if own is None:
             wish = f"a cell of ({', '.join(names)})"
             raise ServiceError(422, "Invalid", f"scope: expected {wish}")
-        return Scope([_typed(cell) for cell in own])
+        return Scope(list(own))
     if isinstance(asked, dict):
         cells = asked.get(_ANY_OF)
         if set(asked) != {_ANY_OF} or not isinstance(cells, list):
@@ -165,7 +164,7 @@ def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
             raise ServiceError(422, "Invalid", f"scope: expected {wish}")
         if own is not None and not any(_same(cell, one) for one in own):
             raise ServiceError(403, "ScopeError", "scope: expected cells of the token")
-    return Scope([_typed(cell) for cell in wanted])
+    return Scope(wanted)
 
 
 def _same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
@@ -173,13 +172,3 @@ def _same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
     return len(first) == len(second) and all(
         type(a) is type(b) and a == b for a, b in zip(first, second, strict=True)
     )
-
-
-def _typed(cell: tuple[Any, ...]) -> Any:
-    return cell
-
-
-async def encoded(call: Any) -> bytes:
-    """Run a function that returns bytes on a thread."""
-    made: bytes = await asyncio.to_thread(call)
-    return made
