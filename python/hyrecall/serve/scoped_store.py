@@ -22,35 +22,8 @@ from hyrecall.memory.sql.reading import Accesses
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.options import ANYBODY, RIGHTS, Caller, Right, free_names
+from hyrecall.serve.options import ANYBODY, Caller, Right, free_names
 from hyrecall.serve.verbs import CallersStore
-
-__all__ = [
-    "ANYBODY",
-    "RIGHTS",
-    "Caller",
-    "CallerOf",
-    "EditScope",
-    "Editor",
-    "Keeper",
-    "ReadScope",
-    "Reader",
-    "RequestScope",
-    "Right",
-    "ScopeParams",
-    "ScopedStore",
-    "Tokens",
-    "WriteScope",
-    "Writer",
-    "caller",
-    "identify",
-    "memory_of",
-    "narrow",
-    "require",
-    "scope_of",
-    "scoped_store",
-]
-
 
 # ---- Says who calls: a token becomes a `Caller` on the server, and a body can only narrow it ----
 

@@ -22,7 +22,7 @@ from hyrecall.serve.errors import (
     naming_query,
     options_of,
 )
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
     AnyIndex,
@@ -33,7 +33,7 @@ from hyrecall.serve.replies import (
     recipe_named,
 )
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Caller, Reader
+from hyrecall.serve.scoped_store import Reader
 
 router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 

@@ -24,9 +24,9 @@ from hyrecall.recipe import Recipe
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.bodies import Whole
 from hyrecall.serve.errors import ServiceError, check_query, error_response, options_of
+from hyrecall.serve.options import Caller
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
-    Caller,
     Reader,
     RequestScope,
     ScopedStore,
