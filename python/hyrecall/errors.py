@@ -6,7 +6,7 @@ form ``argument: expected X, got Y``; ``error.argument`` names the argument. If 
 the problem, the message ends in ``; <that line>`` and ``error.remedy`` is the line.
 """
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from hyrecall._core import (
     CorruptIndexError,
@@ -190,3 +190,60 @@ def error(kind: type[E_], argument: str, expected: str, got: object, remedy: str
 
 def _printable(text: object) -> str:
     return str(text).encode("utf-8", "backslashreplace").decode()
+
+
+# ---- What an error is to a caller: over HTTP, over MCP, and on the command line ----
+
+REFUSED, USAGE, CORRUPT, INTERNAL = 1, 2, 3, 4  # exit codes
+
+
+class ErrorOutcome(NamedTuple):
+    """The status of HTTP and the exit code of an error. From 500 on, the server is at fault."""
+
+    status: int
+    code: int = REFUSED
+
+
+_OUTCOMES = {
+    HyrecallError: ErrorOutcome(500),
+    InternalError: ErrorOutcome(500, INTERNAL),
+    OptionError: ErrorOutcome(422),
+    DTypeError: ErrorOutcome(422),
+    ShapeError: ErrorOutcome(422),
+    ScopeError: ErrorOutcome(403),
+    NotFoundError: ErrorOutcome(404),
+    KeyConflictError: ErrorOutcome(409),
+    VersionConflictError: ErrorOutcome(412),
+    TooManyScansError: ErrorOutcome(429),
+    MissingExtraError: ErrorOutcome(501, USAGE),
+    CorruptIndexError: ErrorOutcome(500, CORRUPT),
+    IndexNotFoundError: ErrorOutcome(503),
+    CorruptStoreError: ErrorOutcome(500, CORRUPT),
+    StoreFormatError: ErrorOutcome(503, CORRUPT),
+    CorruptRemoteError: ErrorOutcome(500, CORRUPT),
+    **dict.fromkeys(
+        (StoreError, StoreBusyError, StoreMismatchError, WriterBusyError, ShardLostError,
+         StaleStatisticsError),
+        ErrorOutcome(503),
+    ),
+}  # fmt: skip
+
+
+def outcome_of(fault: HyrecallError) -> ErrorOutcome:
+    """Return what stands in the table for the class of an error, or for the nearest above it."""
+    return next(_OUTCOMES[kind] for kind in type(fault).__mro__ if kind in _OUTCOMES)
+
+
+def without_remedy(fault: BaseException) -> str:
+    """Return an error's message without the remedy, which is Python code."""
+    text, remedy = str(fault), getattr(fault, "remedy", "")
+    return text.replace(f"; {remedy}", "") if remedy else text
+
+
+def type_and_place(fault: BaseException) -> str:
+    """Return what a log may say of any error, whose message and locals may hold texts."""
+    trace, place = fault.__traceback__, "?"
+    while trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return f"{type(fault).__name__} at {place}"

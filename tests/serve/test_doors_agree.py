@@ -23,9 +23,10 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 pytest.importorskip("mcp", reason="the extra [mcp] is not installed")
 
 import httpx2
+from fastapi import FastAPI
 from mcp.client import Client
 
-from hyrecall import recipes
+from hyrecall import errors, recipes
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import Episode, Memory, MemorySync
 from hyrecall.serve import Caller, create_app
@@ -34,6 +35,7 @@ from laws.effort import Effort
 from mcp_world import data_of
 from memory.sharing.handles import is_owner
 from memory.stores import NOON
+from seams import install, judged_by_cli, told_by_mcp
 from serve_client import calling
 
 WORDS = ["oak", "ash", "elm", "fir", "yew", "bay", "fig", "nut", "hop", "rye", "ivy", "tea"]
@@ -185,3 +187,31 @@ def test_H13_every_door_gives_the_same_ids_and_scores(
 ) -> None:
     n_questions = effort.cases(quick=3, full=100)
     asyncio.run(compared(name, tmp_path / "agent.mem", command, n_questions))
+
+
+KINDS = [getattr(errors, name) for name in errors.__all__ if name != "error"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_error_is_told_over_http_where_it_is_told_over_mcp(
+    kind: type[errors.HyrecallError],
+) -> None:
+    fault = errors.error(kind, "query", "a wish", "a-value", "a_remedy()")
+    app = FastAPI()
+    install(app)
+
+    @app.get("/fail")
+    async def fail() -> None:
+        raise fault
+
+    async with calling(app) as client:
+        found = await client.get("/fail")
+    by_http, by_mcp = found.json()["error"], told_by_mcp(fault, "a call")
+    code, by_cli = judged_by_cli(fault)
+    assert by_http["type"] == kind.__name__ == by_mcp.partition(":")[0]
+    assert ("a wish" in by_http["message"]) == ("a wish" in by_mcp) == (found.status_code < 500)
+    assert "a-value" not in found.text
+    assert "a_remedy" not in found.text + by_mcp + by_cli
+    assert "a wish" in by_cli
+    assert (code == 4) == (kind is errors.InternalError)
+    assert (found.status_code == 422) <= (code == 1)

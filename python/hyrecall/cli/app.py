@@ -18,14 +18,13 @@ from hyrecall.base.version import __version__
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.show import one_line, say
 from hyrecall.errors import (
-    CorruptIndexError,
-    CorruptRemoteError,
-    CorruptStoreError,
+    CORRUPT,
+    INTERNAL,
+    REFUSED,
+    USAGE,
     HyrecallError,
     IndexNotFoundError,
-    InternalError,
-    MissingExtraError,
-    StoreFormatError,
+    outcome_of,
 )
 
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
@@ -108,7 +107,7 @@ def _command(name: str, module: str, attribute: str, cls: str | None = None) -> 
 
 # ---- Defines the app with all commands, and turns errors into a line on stderr and an exit code
 
-REFUSED, USAGE, CORRUPT, INTERNAL, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 130, 143
+INTERRUPTED, TERMINATED = 130, 143
 
 _EXIT_CODES = (
     (0, "Success, also if nothing was found."),
@@ -192,21 +191,11 @@ def _judge(fault: BaseException) -> tuple[int, str]:
     """Return the exit code and the message of an error; raise typer's own errors again."""
     if isinstance(fault, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
-    if isinstance(fault, InternalError):
-        return INTERNAL, _report(fault)
     if isinstance(fault, HyrecallError):
-        kinds = {
-            IndexNotFoundError: REFUSED,  # a CorruptIndexError too, but nothing is there
-            CorruptIndexError: CORRUPT,
-            CorruptStoreError: CORRUPT,
-            CorruptRemoteError: CORRUPT,
-            StoreFormatError: CORRUPT,
-            MissingExtraError: USAGE,
-        }
-        code = next((code for kind, code in kinds.items() if isinstance(fault, kind)), REFUSED)
+        code = outcome_of(fault).code
         if isinstance(fault, IndexNotFoundError) and fault.argument.endswith("MANIFEST"):
             code = CORRUPT  # a folder is there, and holds no index
-        return code, f"error: {one_line(fault)}"
+        return code, _report(fault) if code == INTERNAL else f"error: {one_line(fault)}"
     # typer handles its own errors (usage errors, Exit, Abort) and closed pipes.
     if hasattr(fault, "exit_code") or isinstance(fault, typer.Abort):
         raise fault

@@ -15,6 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
+from hyrecall.errors import without_remedy
 from hyrecall.hits.dropped import Dropped, dropped_text
 from hyrecall.hits.explain_text import Explanation, wrapped_text
 from hyrecall.hits.hit_tables import hit_lines, styled
@@ -155,10 +156,8 @@ def say(message: str) -> None:
 
 def one_line(fault: BaseException) -> str:
     """Return the message and its notes in one line, without the remedy, which is Python code."""
-    text, remedy = str(fault), getattr(fault, "remedy", "")
-    text = text.replace(f"; {remedy}", "") if remedy else text
     notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
-    lines = "\n".join((text, *notes)).splitlines()
+    lines = "\n".join((without_remedy(fault), *notes)).splitlines()
     return " ".join(filter(None, map(str.strip, lines)))
 
 

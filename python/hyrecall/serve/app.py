@@ -22,7 +22,8 @@ from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
 from hyrecall.serve import errors, metrics, page
-from hyrecall.serve.guards import FairSemaphore, ServiceGuard
+from hyrecall.serve.guards import ServiceGuard
+from hyrecall.serve.limits import FairSemaphore
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import AnyIndex, ServedIndex
 from hyrecall.serve.routes import arrow_recall, export, health, index_recall, recall, verbs

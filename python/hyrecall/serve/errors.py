@@ -24,27 +24,16 @@ from starlette.types import Scope
 
 from hyrecall.base.arguments import nearest
 from hyrecall.errors import (
-    CorruptIndexError,
-    CorruptStoreError,
     DTypeError,
     HyrecallError,
-    IndexNotFoundError,
-    KeyConflictError,
-    MissingExtraError,
-    NotFoundError,
     OptionError,
     ScopeError,
     ShapeError,
-    ShardLostError,
-    StaleStatisticsError,
-    StoreBusyError,
-    StoreError,
-    StoreMismatchError,
-    TooManyScansError,
-    VersionConflictError,
-    WriterBusyError,
+    outcome_of,
+    type_and_place,
+    without_remedy,
 )
-from hyrecall.serve.json_shape import is_json
+from hyrecall.serve.limits import is_json
 from hyrecall.serve.options import ServiceOptions
 
 _log = logging.getLogger("hyrecall.serve")
@@ -87,27 +76,16 @@ class ServiceError(Exception):
         self.status, self.kind, self.message = status, kind, message
         self.retry_after = retry_after
 
+    def reply(self, headers: Mapping[str, str] | None = None) -> Response:
+        """Return the refusal as a reply."""
+        told = dict(headers or {})
+        if self.retry_after is not None:
+            told["Retry-After"] = str(self.retry_after)
+        if self.status == 401:
+            told["WWW-Authenticate"] = "Bearer"
+        return error_response(self.status, self.kind, self.message, told)
 
-_STATUSES: tuple[tuple[type[BaseException], int], ...] = (
-    (NotFoundError, 404),
-    (KeyConflictError, 409),
-    (VersionConflictError, 412),
-    (ScopeError, 403),
-    (WriterBusyError, 503),
-    (ShardLostError, 503),
-    (TooManyScansError, 429),
-    (StaleStatisticsError, 503),
-    (StoreBusyError, 503),
-    (StoreMismatchError, 503),
-    (CorruptStoreError, 500),
-    (IndexNotFoundError, 503),
-    (CorruptIndexError, 500),
-    (MissingExtraError, 501),
-    (StoreError, 503),
-    (OptionError, 422),
-    (DTypeError, 422),
-    (ShapeError, 422),
-)
+
 _KINDS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
     405: "MethodNotAllowed", 406: "NotAcceptable", 408: "Timeout", 411: "LengthRequired",
@@ -116,8 +94,12 @@ _KINDS = {
 }  # fmt: skip
 INTERNAL = "an internal error; the log of the service says more"
 _CLOSED = "expected an open store, got a closed one"
-_SAFE_MESSAGES = (500, 501, 503)
-"""Statuses whose cause is the server's, not the caller's: the message is not repeated."""
+_OF_THE_SERVER = {
+    500: "the store or index is damaged, or hyrecall has a fault; its log says which",
+    501: "the service lacks an optional package for this request",
+    503: "the store or index cannot take the request now",
+}
+"""What is said where the cause is the server's, not the caller's, in place of the message."""
 
 
 def error_response(
@@ -131,11 +113,7 @@ def error_response(
 def plain_message(fault: BaseException) -> str:
     """Return an error's message without the remedy, which is Python code, and without values."""
     # What follows ``, got `` may quote the request, so it is left out of replies and of logs.
-    text, remedy = str(fault), getattr(fault, "remedy", "")
-    if remedy:
-        text = text.replace(f"; {remedy}", "")
-    head, got, _ = text.partition(", got ")
-    return head if got else text
+    return without_remedy(fault).partition(", got ")[0]
 
 
 @contextmanager
@@ -155,36 +133,22 @@ def naming_query(at: int) -> Iterator[None]:
         raise
 
 
-def status_of(fault: HyrecallError) -> int:
-    """Return the status that an error of hyrecall has."""
-    if _CLOSED in str(fault):
-        return 503
-    return next((status for kind, status in _STATUSES if isinstance(fault, kind)), 500)
-
-
 async def _of_service(_: Request, fault: Exception) -> Response:
     assert isinstance(fault, ServiceError)
-    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
-    if fault.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return error_response(fault.status, fault.kind, fault.message, headers)
+    return fault.reply()
 
 
 async def _of_hyrecall(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, HyrecallError)
-    status, kind = status_of(fault), type(fault).__name__
-    if status not in _SAFE_MESSAGES:
-        headers = {"Retry-After": "1"} if status == 429 else None
-        return error_response(status, kind, plain_message(fault), headers)
-    _log.error("%s %s failed: %s", request.method, _route(request.scope), kind)
-    message = {
-        500: "the store or index is damaged, or hyrecall has a fault; its log says which",
-        501: "the service lacks an optional package for this request",
-        503: "the store or index cannot take the request now",
-    }[status]
-    seconds = math.ceil(fault.retry_after) if isinstance(fault, StoreBusyError) else 1
-    headers = {"Retry-After": str(seconds)} if status == 503 else None
-    return error_response(status, kind, message, headers)
+    status, kind = outcome_of(fault).status, type(fault).__name__
+    status = 503 if _CLOSED in str(fault) else status
+    message = _OF_THE_SERVER.get(status)
+    if message is not None:
+        _log.error("%s %s failed: %s", request.method, _route(request.scope), kind)
+    seconds = math.ceil(getattr(fault, "retry_after", 1)) if status in (429, 503) else None
+    return ServiceError(
+        status, kind, plain_message(fault) if message is None else message, retry_after=seconds
+    ).reply()
 
 
 async def _of_http(request: Request, fault: Exception) -> Response:
@@ -220,13 +184,8 @@ async def _of_anything(request: Request, fault: Exception) -> Response:
 
 
 def internal_error(scope: Scope, fault: BaseException) -> None:
-    """Log a fault by its type and its place; its message and its locals may hold texts."""
-    trace, place = fault.__traceback__, "?"
-    while trace is not None:
-        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    kind = type(fault).__name__
-    _log.error("%s %s failed: %s at %s", scope["method"], _route(scope), kind, place)
+    """Log a fault by its type and its place."""
+    _log.error("%s %s failed: %s", scope["method"], _route(scope), type_and_place(fault))
 
 
 def _route(scope: Scope) -> str:

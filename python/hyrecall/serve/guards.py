@@ -11,9 +11,7 @@ import contextlib
 import ipaddress
 import logging
 import time
-from collections import Counter, deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, State
@@ -23,82 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hyrecall.base.progress import ROOM, Room
 from hyrecall.base.threads import CALLER
 from hyrecall.memory.memory import THREADS
-from hyrecall.serve.errors import INTERNAL, ServiceError, error_response, internal_error
-from hyrecall.serve.json_shape import is_deeper, is_json
+from hyrecall.serve.errors import INTERNAL, ServiceError, internal_error
+from hyrecall.serve.limits import FairSemaphore, is_deeper, is_json
 from hyrecall.serve.options import LOOPBACK, ServiceOptions
 from hyrecall.serve.scoped_store import identify
-
-# ---- Limits the requests at work; waiting callers take turns, however many each sends ----
-
-
-class FairSemaphore:
-    """A semaphore that serves waiting callers in turn, by name, on one event loop."""
-
-    def __init__(self, most: int, share: int) -> None:
-        self._most, self._share = most, max(share, 1)
-        self._n_inside = self.n_waiting = 0
-        self._inside: Counter[str] = Counter()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next turn first
-
-    @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[None]:
-        """Wait for a turn and keep it for the block."""
-        if name not in self._waiting and self.is_free(name):
-            self._enter(name)
-        else:
-            await self._wait(name)
-        try:
-            yield
-        finally:
-            self._leave(name)
-
-    def is_free(self, name: str) -> bool:
-        """Say whether there is room for one more of a name."""
-        has_share = not name or self._inside[name] < self._share
-        return has_share and self._n_inside < self._most
-
-    async def _wait(self, name: str) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(name, deque()).append(waiter)
-        self.n_waiting += 1
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.cancelled():
-                self._drop(name, waiter)
-                self._let_in()
-            else:  # let in, and cancelled before it learnt of it
-                self._leave(name)
-            raise
-
-    def _enter(self, name: str) -> None:
-        self._n_inside += 1
-        self._inside[name] += 1
-
-    def _leave(self, name: str) -> None:
-        self._n_inside -= 1
-        self._inside[name] -= 1
-        if not self._inside[name]:
-            del self._inside[name]
-        self._let_in()
-
-    def _let_in(self) -> None:
-        for name in list(self._waiting):
-            waiter = next((one for one in self._waiting[name] if not one.done()), None)
-            if waiter is not None and self.is_free(name):
-                self._drop(name, waiter)
-                if name in self._waiting:  # its next one waits until the others had a turn
-                    self._waiting[name] = self._waiting.pop(name)
-                self._enter(name)
-                waiter.set_result(None)
-
-    def _drop(self, name: str, waiter: asyncio.Future[None]) -> None:
-        self.n_waiting -= 1
-        queue = self._waiting[name]
-        queue.remove(waiter)
-        if not queue:
-            del self._waiting[name]
-
 
 # ---- Refuses requests that are too large, foreign, too many or too slow, before any work
 
@@ -143,9 +69,7 @@ class ReplySender:
         if message["type"] == "http.response.start":
             n_bytes = int(Headers(raw=message.get("headers", [])).get("content-length", 0))
             if n_bytes > self._most and message["status"] < 400:
-                told = _too_long(self._most)
-                refusal = error_response(told.status, told.kind, told.message)
-                await refusal({"type": "http"}, _nothing, self)
+                await _too_long(self._most).reply()({"type": "http"}, _nothing, self)
                 self._is_replaced = True
                 return
             self.status = message["status"]
@@ -174,7 +98,6 @@ class ServiceGuard:
         busy = options.max_running if state.index is not None else min(THREADS, options.max_running)
         self._turns = FairSemaphore(options.max_running, share=3 * busy // 4)
         self._n_buffered = 0
-        self._by_caller: Counter[str] = Counter()
         self._hosts = {*LOOPBACK, options.host.lower(), *options.allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -327,19 +250,13 @@ class ServiceGuard:
             yield
             return
         name = scope.get("hyrecall.caller") or ""
-        if name and self._by_caller[name] >= self._options.max_per_token:
+        if name and self._turns.n_of(name) >= self._options.max_per_token:
             message = f"the token has {self._options.max_per_token} requests under way"
             raise ServiceError(429, "TooManyRequests", message, retry_after=RETRY_AFTER)
-        if not self._turns.is_free(name) and self._turns.n_waiting >= self._options.max_waiting:
+        if self._turns.is_full(name, self._options.max_waiting):
             raise _busy(f"{self._options.max_waiting} requests wait already")
-        self._by_caller[name] += 1
-        try:
-            async with self._turns.turn(name):
-                yield
-        finally:
-            self._by_caller[name] -= 1
-            if not self._by_caller[name]:
-                del self._by_caller[name]
+        async with self._turns.turn(name):
+            yield
 
 
 # ---- checks ----
@@ -439,13 +356,8 @@ async def _refuse(scope: Scope, reply: ReplySender, fault: ServiceError) -> None
     """Send a refusal; after one that left the body unread, the connection is closed."""
     if reply.status:
         return
-    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
-    if fault.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    if fault.status in (400, 401, 403, 408, 413, 415, 421):
-        headers["Connection"] = "close"
-    response = error_response(fault.status, fault.kind, fault.message, headers)
-    await response(scope, _nothing, reply)
+    is_unread = fault.status in (400, 401, 403, 408, 413, 415, 421)
+    await fault.reply({"Connection": "close"} if is_unread else None)(scope, _nothing, reply)
 
 
 async def _nothing() -> Message:

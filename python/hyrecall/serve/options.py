@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from hyrecall.base.arguments import check_keywords, convert_field
@@ -215,6 +215,13 @@ class Caller:
     def may_name_any(self) -> bool:
         """Whether it speaks for no user or agent, and may name any user."""
         return "user_id" in free_names(self)
+
+
+def caller_data(who: Caller) -> dict[str, Any]:
+    """Return a caller as plain data, without its name."""
+    data = asdict(who) | {"rights": sorted(who.rights)}
+    del data["name"]
+    return data
 
 
 def free_names(who: Caller) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hyrecall.base.arguments import nearest
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.json_shape import read_json
+from hyrecall.serve.limits import read_json
 
 _WHO = re.compile(
     r"x?(hyrecall|hebb(mind)?|honeycomb|hypermemory|hypergraph|l0|loom|mem0)?"

@@ -22,35 +22,8 @@ from hyrecall.memory.sql.reading import Accesses
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 from hyrecall.serve.errors import ServiceError
-from hyrecall.serve.options import ANYBODY, RIGHTS, Caller, Right, free_names
+from hyrecall.serve.options import ANYBODY, Caller, Right, free_names
 from hyrecall.serve.verbs import CallersStore
-
-__all__ = [
-    "ANYBODY",
-    "RIGHTS",
-    "Caller",
-    "CallerOf",
-    "EditScope",
-    "Editor",
-    "Keeper",
-    "ReadScope",
-    "Reader",
-    "RequestScope",
-    "Right",
-    "ScopeParams",
-    "ScopedStore",
-    "Tokens",
-    "WriteScope",
-    "Writer",
-    "caller",
-    "identify",
-    "memory_of",
-    "narrow",
-    "require",
-    "scope_of",
-    "scoped_store",
-]
-
 
 # ---- Says who calls: a token becomes a `Caller` on the server, and a body can only narrow it ----
 
@@ -94,26 +67,21 @@ def require(who: Caller, right: Right) -> Caller:
     return who
 
 
-async def _reader(who: CallerOf) -> Caller:
-    return require(who, "read")
+def _caller_with(*rights: Right) -> Any:
+    async def checked(who: CallerOf) -> Caller:
+        for right in rights:
+            require(who, right)
+        return who
+
+    return Depends(checked)
 
 
-async def _writer(who: CallerOf) -> Caller:
-    return require(who, "write")
+_READS, _WRITES, _EDITS = _caller_with("read"), _caller_with("write"), _caller_with("write", "read")
 
-
-async def _editor(who: CallerOf) -> Caller:
-    return require(require(who, "write"), "read")
-
-
-async def _keeper(who: CallerOf) -> Caller:
-    return require(who, "upkeep")
-
-
-Reader: TypeAlias = Annotated[Caller, Depends(_reader)]
-Writer: TypeAlias = Annotated[Caller, Depends(_writer)]
-Editor: TypeAlias = Annotated[Caller, Depends(_editor)]
-Keeper: TypeAlias = Annotated[Caller, Depends(_keeper)]
+Reader: TypeAlias = Annotated[Caller, _READS]
+Writer: TypeAlias = Annotated[Caller, _WRITES]
+Editor: TypeAlias = Annotated[Caller, _EDITS]
+Keeper: TypeAlias = Annotated[Caller, _caller_with("upkeep")]
 """The caller of a route; one that lacks the right is refused.
 
 An editor writes, and the reply shows what the store holds, so that it has to have both rights."""
@@ -165,27 +133,18 @@ def scope_of(who: Caller, asked: Any) -> RequestScope:
     return RequestScope(None, names["org"], names["workspace"], who.agent)
 
 
-async def _scope_to_read(
-    who: Reader, user_id: Name = None, org: Name = None, workspace: Name = None
-) -> RequestScope:
-    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
+def _scope_for(caller_of: Any) -> Any:
+    async def scope(
+        who: Caller = caller_of, user_id: Name = None, org: Name = None, workspace: Name = None
+    ) -> RequestScope:
+        return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
+
+    return Depends(scope)
 
 
-async def _scope_to_write(
-    who: Writer, user_id: Name = None, org: Name = None, workspace: Name = None
-) -> RequestScope:
-    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
-
-
-async def _scope_to_edit(
-    who: Editor, user_id: Name = None, org: Name = None, workspace: Name = None
-) -> RequestScope:
-    return scope_of(who, {"user_id": user_id, "org": org, "workspace": workspace})
-
-
-ReadScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_read)]
-WriteScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_write)]
-EditScope: TypeAlias = Annotated[RequestScope, Depends(_scope_to_edit)]
+ReadScope: TypeAlias = Annotated[RequestScope, _scope_for(_READS)]
+WriteScope: TypeAlias = Annotated[RequestScope, _scope_for(_WRITES)]
+EditScope: TypeAlias = Annotated[RequestScope, _scope_for(_EDITS)]
 """The scope of a route whose documents have no field for it: its query string may narrow it."""
 
 

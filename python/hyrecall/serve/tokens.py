@@ -26,7 +26,7 @@ from hyrecall.base.forks import locked
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.errors import HyrecallError, OptionError, error
 from hyrecall.memory.data.types import check_user, in_utc
-from hyrecall.serve.options import RIGHTS, Caller
+from hyrecall.serve.options import RIGHTS, Caller, caller_data
 
 _log = logging.getLogger("hyrecall.serve")
 
@@ -198,10 +198,7 @@ def _read(path: Path) -> list[_StoredToken]:
 def _token_of(row: dict[str, Any]) -> _StoredToken:
     cells = row["cells"]
     caller = Caller(
-        org=row["org"],
-        workspace=row["workspace"],
-        user_id=row["user_id"],
-        agent=row["agent"],
+        **{name: row[name] for name in ("org", "workspace", "user_id", "agent")},
         rights=frozenset(row["rights"]),
         may_choose_user=row["may_choose_user"] is True,
         may_choose_partition=row["may_choose_partition"] is True,
@@ -220,18 +217,11 @@ def _token_of(row: dict[str, Any]) -> _StoredToken:
 
 
 def _row_of(one: _StoredToken) -> dict[str, Any]:
-    info, who = one.info, one.info.caller
+    info = one.info
     return {
         "id": info.id,
         "sha256": one.digest.hex(),
-        "org": who.org,
-        "workspace": who.workspace,
-        "user_id": who.user_id,
-        "agent": who.agent,
-        "rights": sorted(who.rights),
-        "may_choose_user": who.may_choose_user,
-        "may_choose_partition": who.may_choose_partition,
-        "cells": who.cells,
+        **caller_data(info.caller),
         "created_at": info.created_at.isoformat(),
         "expires_at": None if info.expires_at is None else info.expires_at.isoformat(),
         "note": info.note,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from serve.page.conftest import Open
 from serve.page.driving import FOCUS, MOVING, POOR_CONTRAST, QUERY, WIDER, goto, recall
+
+ASKED = f"#/recall?{urlencode({'query': QUERY, 'user_id': 'alice'})}"
 
 
 def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
@@ -32,7 +35,7 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     assert page.locator("#keys-dialog").is_visible()
     page.keyboard.press("f")  # no shortcut works behind a dialog
     page.keyboard.press("Escape")
-    assert page.evaluate("location.hash") == "#/recall"
+    assert page.evaluate("location.hash") == ASKED
     assert not page.locator("#keys-dialog").is_visible()
     assert page.evaluate(focused) == "Rank 2"
     name = page.locator("li.hit").nth(1).locator(".about .id").inner_text()
@@ -47,7 +50,7 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     page.keyboard.press("Space")
     page.keyboard.press("Escape")
     page.keyboard.press("f")
-    assert page.evaluate("location.hash") == "#/recall"  # single letters are off
+    assert page.evaluate("location.hash") == ASKED  # single letters are off
 
 
 def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page: Open) -> None:

@@ -18,7 +18,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.memory import Memory
 from hyrecall.serve import errors, metrics
 from hyrecall.serve.guards import ServiceGuard
-from hyrecall.serve.json_shape import check_message
+from hyrecall.serve.limits import check_message
 from hyrecall.serve.mcp.server import CALLER, create_server
 from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.routes import health

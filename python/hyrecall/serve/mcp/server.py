@@ -7,14 +7,13 @@ malformed request is an error of the protocol.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -28,63 +27,18 @@ from hyrecall.errors import (
     HyrecallError,
     NotFoundError,
     OptionError,
-    StoreBusyError,
-    StoreError,
     error,
+    outcome_of,
+    type_and_place,
+    without_remedy,
 )
 from hyrecall.memory import Episode, Memory
 from hyrecall.memory.faces.browse import user_name
+from hyrecall.serve.limits import BusyError, CallLimiter
 from hyrecall.serve.mcp import file_tools, search_tool, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
 from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
-
-# ---- Bounds the calls at work and those that wait, and the time of each ----
-
-T_ = TypeVar("T_")
-
-
-class BusyError(Exception):
-    """Too many calls wait, or a call took too long; the message is for the caller."""
-
-
-@dataclass
-class CallLimiter:
-    """Limits the running and the waiting calls; refuses further ones.
-
-    Parameters
-    ----------
-    options : ServiceOptions
-        ``max_running``, ``max_waiting`` and ``deadline``.
-    """
-
-    options: ServiceOptions
-
-    def __post_init__(self) -> None:
-        self._room = asyncio.Semaphore(self.options.max_running)
-        self._n_inside = 0
-
-    async def run(self, call: Callable[[], Awaitable[T_]]) -> T_:
-        """Return what a call returns.
-
-        Raises
-        ------
-        BusyError
-            The queue is full, or the deadline has passed.
-        """
-        options = self.options
-        if self._n_inside >= options.max_running + options.max_waiting:
-            raise BusyError("too many calls are waiting: try again in a second")
-        self._n_inside += 1
-        try:
-            async with asyncio.timeout(options.deadline), self._room:
-                return await call()
-        except TimeoutError:
-            told = f"the call took more than {options.deadline:g} seconds"
-            raise BusyError(f"{told}; a write may have been committed") from None
-        finally:
-            self._n_inside -= 1
-
 
 # ---- Pinned memories as resources: ``memory:///scope/key``, where the scope is a user ----
 
@@ -332,12 +286,8 @@ class _Answers:
         name = params.name if params.name in self.tools else "a call"  # for the log
         try:
             reply = await self.gate.run(lambda: self._answer(context, params))
-        except HyrecallError as fault:
-            return _refused(_told(fault, name))
-        except BusyError as fault:
-            return _refused(f"BusyError: {fault}")
         except Exception as fault:
-            return _refused(_internal(fault, name))
+            return types.CallToolResult(content=[_text(_told(fault, name))], is_error=True)
         data = reply.data
         if not isinstance(data, dict):
             data = data.model_dump(mode="json", by_alias=True)
@@ -406,40 +356,25 @@ def _text(text: str) -> types.TextContent:
     return types.TextContent(type="text", text=text)
 
 
-def _refused(message: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[_text(message)], is_error=True)
-
-
-def _told(fault: HyrecallError, where: str) -> str:
-    """Return a typed error as one line, without the remedy, which is Python code."""
-    # Faults of the server, such as a damaged store, are logged and told without their cause.
+def _told(fault: Exception, where: str) -> str:
+    """Return an error as one line; the causes of faults of the server are for its log."""
     kind = type(fault).__name__
-    is_callers = isinstance(fault, ValueError | TypeError | LookupError)
-    if not is_callers:
-        _log.error("%s failed: %s", where, kind)
-        what = (
-            "cannot take the call now"
-            if isinstance(fault, StoreError | StoreBusyError)
-            else "failed"
-        )
-        return f"{kind}: the store {what}; the log of the server says more"
-    text, remedy = str(fault), getattr(fault, "remedy", "")
-    return f"{kind}: {text.replace(f'; {remedy}', '') if remedy else text}"
-
-
-def _internal(fault: Exception, where: str) -> str:
-    """Log an unexpected error by its type and place alone, for its message may hold texts."""
-    trace, place = fault.__traceback__, "?"
-    while trace is not None:
-        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    _log.error("%s failed: %s at %s", where, type(fault).__name__, place)
-    return "InternalError: an internal error; the log of the server says more"
+    if isinstance(fault, BusyError):
+        return f"{kind}: {fault}"
+    if not isinstance(fault, HyrecallError):
+        _log.error("%s failed: %s", where, type_and_place(fault))
+        return "InternalError: an internal error; the log of the server says more"
+    status = outcome_of(fault).status
+    if status < 500:
+        return f"{kind}: {without_remedy(fault)}"
+    _log.error("%s failed: %s", where, kind)
+    what = "cannot take the call now" if status == 503 else "failed"
+    return f"{kind}: the store {what}; the log of the server says more"
 
 
 def _protocol_error(fault: Exception, where: str) -> MCPError:
     """Return the error of the protocol for what a request of a resource raised."""
-    if isinstance(fault, HyrecallError):
-        return MCPError(code=types.INVALID_PARAMS, message=_told(fault, where))
-    message = str(fault) if isinstance(fault, BusyError) else _internal(fault, where)
-    return MCPError(code=types.INTERNAL_ERROR, message=message)
+    is_typed = isinstance(fault, HyrecallError)
+    code = types.INVALID_PARAMS if is_typed else types.INTERNAL_ERROR
+    message = str(fault) if isinstance(fault, BusyError) else _told(fault, where)
+    return MCPError(code=code, message=message)

@@ -108,9 +108,8 @@ class CallerSession:
             A recipe of another index.
         """
         chosen = None if recipe is None else self.recipe(recipe)
-        if (agent := self.agent) is not None:
-            return await agent.search(text, recipe=chosen, **options)
-        return await self.memory.search(text, recipe=chosen, **self.where, **options)
+        found: Matches = await self._call("search", text, recipe=chosen, **options)
+        return found
 
     def recipe(self, name: str) -> Recipe:
         """Return a recipe by its name.
@@ -127,21 +126,17 @@ class CallerSession:
 
     async def get(self, key: str) -> Episode | None:
         """Return a memory, or None."""
-        if (agent := self.agent) is not None:
-            return await agent.get(key)
-        return await self.memory.get(key, **self.where)
+        found: Episode | None = await self._call("get", key)
+        return found
 
     async def newest(self, **options: Any) -> list[Episode]:
         """Return memories, newest first."""
-        if (agent := self.agent) is not None:
-            return await agent.list(**options)
-        return await self.memory.list(**self.where, **options)
+        found: list[Episode] = await self._call("list", **options)
+        return found
 
     async def history(self, key: str) -> tuple[Version, ...]:
         """Return the versions of a memory, oldest first."""
-        if (agent := self.agent) is not None:
-            return tuple(await agent.history(key))
-        return tuple(await self.memory.history(key, **self.where))
+        return tuple(await self._call("history", key))
 
     async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
         """Return the accesses of memories, and when each was last written."""
@@ -163,34 +158,34 @@ class CallerSession:
 
     async def remember(self, text: str, **fields: Any) -> Remembered:
         """Keep a memory."""
-        self.check_right("write")
-        if (agent := self.agent) is not None:
-            return await agent.remember(text, **fields)
-        return await self.memory.remember(text, **self.where, **fields)
+        kept: Remembered = await self._write("remember", text, **fields)
+        return kept
 
     async def update(self, key: str, reason: str | None, changes: Mapping[str, Any]) -> Remembered:
         """Change a memory. An agent has to give a reason."""
-        self.check_right("write")
-        if (agent := self.agent) is not None:
-            return await agent.update(key, reason=self._reason(reason), **changes)
-        return await self.memory.update(key, reason=reason, **self.where, **changes)
+        kept: Remembered = await self._write("update", key, reason=reason, **changes)
+        return kept
 
     async def forget(self, key: str, reason: str | None) -> int:
         """Take a memory out of recall. An agent has to give a reason."""
-        self.check_right("write")
-        if (agent := self.agent) is not None:
-            return await agent.forget(key, reason=self._reason(reason))
-        return await self.memory.forget(key, reason=reason, **self.where)
+        n_gone: int = await self._write("forget", key, reason=reason)
+        return n_gone
 
     def check_right(self, right: Right) -> None:
         """Refuse a caller that lacks a right."""
         if right not in self.caller.rights:
             raise error(ScopeError, "caller", f"the right to {right}", "a caller without it")
 
-    def _reason(self, reason: str | None) -> str:
-        if reason is None:
+    async def _call(self, method: str, *args: Any, **options: Any) -> Any:
+        if (agent := self.agent) is not None:
+            return await getattr(agent, method)(*args, **options)
+        return await getattr(self.memory, method)(*args, **self.where, **options)
+
+    async def _write(self, method: str, *args: Any, **options: Any) -> Any:
+        self.check_right("write")
+        if self.caller.agent is not None and options.get("reason", "") is None:
             raise error(OptionError, "reason", "a reason, which agents have to give", "none")
-        return reason
+        return await self._call(method, *args, **options)
 
 
 def missing() -> Exception:

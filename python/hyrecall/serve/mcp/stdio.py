@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 
 from hyrecall.base import threads
 from hyrecall.errors import OptionError, error
-from hyrecall.serve.json_shape import check_message
+from hyrecall.serve.limits import check_message
 
 _DRAIN_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 16

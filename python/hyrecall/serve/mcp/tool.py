@@ -16,34 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hyrecall.base.arguments import unknown_option
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.data.types import checked
-from hyrecall.memory.ops import SCOPE, Sought, Text
+from hyrecall.memory.ops import SCOPE, Sought
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.options import Caller, Right, ServiceOptions
-
-__all__ = [
-    "LIMITS",
-    "NOTICE",
-    "Arguments",
-    "Effect",
-    "Id",
-    "Ids",
-    "Limit",
-    "Previews",
-    "Query",
-    "StoredTexts",
-    "Structure",
-    "Text",
-    "Tool",
-    "ToolReply",
-    "check_page",
-    "check_shape",
-    "fenced",
-    "kinds_of",
-    "show_sizes",
-    "with_defaults",
-    "with_previews",
-]
-
 
 # ---- Bounds the bytes of a reply with several entries, and fences texts that a store holds ----
 

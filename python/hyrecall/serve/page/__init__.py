@@ -20,9 +20,9 @@ FILES = {
     **dict.fromkeys(("base.css", "views.css"), "text/css; charset=utf-8"),
     **dict.fromkeys(
         (
-            *("api.js", "bars.js", "compare.js", "diff.js", "dom.js", "files.js", "format.js"),
-            *("graph.js", "hit.js", "keys.js", "main.js", "memory.js", "recall.js", "replies.js"),
-            *("trace.js", "words.js"),
+            *("address.js", "api.js", "bars.js", "compare.js", "diff.js", "dom.js", "files.js"),
+            *("format.js", "graph.js", "hit.js", "keys.js", "main.js", "memory.js", "recall.js"),
+            *("replies.js", "trace.js", "words.js"),
         ),
         "text/javascript; charset=utf-8",
     ),

@@ -29,6 +29,9 @@ export function show(node, ...children) {
   node.replaceChildren(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
 }
 
+/** The address of the recall that is shown, or of the empty form. */
+export const recallAddress = () => document.querySelector('[data-view="recall"]').hash;
+
 /** A link to a view of this page; its parts are encoded, so no id leads elsewhere. */
 export function link(parts, attributes, ...children) {
   return el("a", { href: `#/${parts.map(encodeURIComponent).join("/")}`, ...attributes }, ...children);

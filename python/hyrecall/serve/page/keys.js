@@ -1,5 +1,5 @@
 // Shortcuts. Single letters work outside of fields, and can be switched off (WCAG 2.1.4).
-import { byId, el, show } from "./dom.js";
+import { byId, el, recallAddress, show } from "./dom.js";
 
 const LIST = [
   ["/", "write a query"],
@@ -28,7 +28,7 @@ function step(forwards) {
 export function startKeys(open) {
   show(byId("keys"), LIST.map(([keys, what]) => el("div", null, el("dt", null, keys.split(", ").map((one, at) => [at ? " " : "", el("kbd", null, one)])), el("dd", null, what))));
   const actions = {
-    "/": () => { location.hash = "#/recall"; byId("query").focus(); byId("query").select(); },
+    "/": () => { location.hash = recallAddress(); byId("query").focus(); byId("query").select(); },
     j: () => step(true),
     k: () => step(false),
     e: () => {
@@ -36,7 +36,7 @@ export function startKeys(open) {
       if (details) details.open = !details.open;
     },
     b: () => byId("beside").focus(),
-    r: () => { location.hash = "#/recall"; },
+    r: () => { location.hash = recallAddress(); },
     f: () => { if (!document.querySelector('[data-view="files"]').hidden) location.hash = "#/files/"; },
     t: () => open("token-dialog"),
     "?": () => open("keys-dialog"),

@@ -26,6 +26,8 @@ function report(fault) {
 }
 
 function parse(hash) {
+  const recall = /^#\/recall\?(.*)$/s.exec(hash);
+  if (recall) return { view: "recall", parts: [], asked: recall[1] };
   const parts = hash.replace(/^#\/?/, "").split("/").map((part) => {
     try {
       return decodeURIComponent(part);
@@ -33,11 +35,11 @@ function parse(hash) {
       return part;
     }
   });
-  return { view: parts[0] || "recall", parts: parts.slice(1) };
+  return { view: parts[0] || "recall", parts: parts.slice(1), asked: "" };
 }
 
 async function navigate() {
-  const { view, parts } = parse(location.hash);
+  const { view, parts, asked } = parse(location.hash);
   const mine = ++turn;
   const isCurrent = () => mine === turn;
   const known = ["recall", "memory", "files"].includes(view) && (view === "recall" || info.kind === "store") ? view : "recall";
@@ -47,7 +49,10 @@ async function navigate() {
     else tab.removeAttribute("aria-current");
   }
   document.title = { recall: "hyrecall", memory: `${parts[0] ?? ""} · hyrecall`, files: `/${parts.join("/")} · hyrecall` }[known];
-  if (known === "recall") return;
+  if (known === "recall") {
+    if (info.scope) follow(asked);
+    return;
+  }
   report(null);
   const place = byId(`view-${known}`);
   try {
@@ -130,14 +135,14 @@ byId("token-dialog").addEventListener("close", async (event) => {
   field.value = "";
   event.target.returnValue = "";
   if (returnValue === "keep" || returnValue === "forget") {
-    show(byId("reply"));
+    follow("");
     if (await connect()) navigate();
   }
 });
 window.addEventListener("hashchange", navigate);
 
 startKeys(open);
-startRecall(form, info, report, said);
+const follow = startRecall(form, info, report, said);
 connect().then((isThere) => {
   navigate();
   if (isThere && !parse(location.hash).parts.length) byId("query").focus({ preventScroll: true });

@@ -1,7 +1,7 @@
 // One memory: its versions with what changed, and the memories it is linked to.
 import { api } from "./api.js";
 import { wordDiff } from "./diff.js";
-import { el, link, show } from "./dom.js";
+import { el, link, recallAddress, show } from "./dom.js";
 import { listed, plural, time } from "./format.js";
 import { neighbourhood, neighboursOf } from "./graph.js";
 
@@ -61,7 +61,7 @@ export async function showMemory(place, id, who, isCurrent) {
   const last = ordered[0];
   const names = [...new Set(edges.map((edge) => edge.relationship))];
   show(place,
-    el("p", { class: "crumbs" }, link(["recall"], null, "Recall"), " / ", el("span", { class: "faint" }, "memory")),
+    el("p", { class: "crumbs" }, el("a", { href: recallAddress() }, "Recall"), " / ", el("span", { class: "faint" }, "memory")),
     el("h1", { class: "id", tabindex: "-1" }, id),
     last ? el("p", { class: "lead text", dir: "auto" }, textOf(last.episode) || "Nothing of it is kept.") : el("p", null, "There is no such memory in this scope."),
     last?.episode && el("p", { class: "about" }, el("span", null, last.episode.kind), el("span", null, STATUS[last.status] ?? last.status),

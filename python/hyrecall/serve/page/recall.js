@@ -1,4 +1,5 @@
 // The form and the reply of a recall.
+import { addressOf, askedOf, fill } from "./address.js";
 import { api } from "./api.js";
 import { key, spanOf } from "./bars.js";
 import { showBoth } from "./compare.js";
@@ -98,12 +99,30 @@ function showOne(place, reply, canOpen, ifNone) {
   return headline(reply);
 }
 
-/** Connects the form; `report` shows a fault, and `info` tells what is served. */
+/**
+ * Connects the form; `report` shows a fault, and `info` tells what is served.
+ *
+ * Returns a function that shows the recall that an address asks, or takes the shown one away.
+ */
 export function startRecall(form, info, report, said) {
   const place = byId("reply");
   let running = null;
+  let shown = ""; // what is asked by the recall that is shown or under way
 
-  async function ask() {
+  function empty() {
+    running?.abort();
+    shown = "";
+    show(place);
+  }
+
+  function keep(isLinked) {
+    shown = askedOf(form, info);
+    const address = addressOf(shown);
+    for (const one of document.querySelectorAll("header a[href^='#/recall']")) one.href = address;
+    if (address !== location.hash) history[isLinked ? "replaceState" : "pushState"](null, "", address);
+  }
+
+  async function ask(isLinked = false) {
     let body;
     try {
       body = bodyOf(form, info.kind, info.columns);
@@ -115,6 +134,7 @@ export function startRecall(form, info, report, said) {
     const mine = new AbortController();
     running = mine;
     report(null);
+    keep(isLinked);
     place.setAttribute("aria-busy", "true");
     const [one, beside] = [given(form, "recipe"), given(form, "beside")];
     const once = async (recipe) => readReply(await api.recall(recipe ? { ...body, recipe } : body, mine.signal), recipe || info.recipe || "default");
@@ -123,7 +143,7 @@ export function startRecall(form, info, report, said) {
       if (running !== mine) return;
       said(replies.length > 1 ? showBoth(place, replies[0], replies[1]) : showOne(place, replies[0], info.kind === "store", nothing(form, info)));
     } catch (fault) {
-      if (fault.name !== "AbortError" && running === mine) { show(place); report(fault); }
+      if (fault.name !== "AbortError" && running === mine) { empty(); report(fault); }
     } finally {
       if (running === mine) { running = null; place.removeAttribute("aria-busy"); }
     }
@@ -132,6 +152,22 @@ export function startRecall(form, info, report, said) {
   form.addEventListener("submit", (event) => { event.preventDefault(); ask(); });
   for (const name of ["recipe", "beside"]) form.elements[name].addEventListener("change", () => { if (place.childElementCount) ask(); });
   form.addEventListener("input", () => countFilters(form));
+
+  return (asked) => {
+    if (asked && asked === shown) return;
+    empty();
+    report(null);
+    if (!asked) return;
+    try {
+      fill(form, asked, info);
+    } catch (fault) {
+      report(fault);
+      return;
+    } finally {
+      countFilters(form);
+    }
+    ask(true);
+  };
 }
 
 /** Says beside the closed group how many are set, so that a closed group hides none. */

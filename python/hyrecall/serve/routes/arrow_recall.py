@@ -35,14 +35,14 @@ from hyrecall.serve.errors import (
     options_of,
 )
 from hyrecall.serve.guards import ARROW
-from hyrecall.serve.json_shape import is_deeper, read_json
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.limits import is_deeper, read_json
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.replies import ERRORS, AnyIndex, recipe_named
 from hyrecall.serve.routes.export import MOST_SECONDS
 from hyrecall.serve.routes.index_recall import authorised, served_by
 from hyrecall.serve.routes.recall import answer_all, check_all, check_recall
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Caller, Reader
+from hyrecall.serve.scoped_store import Reader
 
 # ---- Reads Arrow IPC streams of queries, so that few bytes never become many values ----
 # A column has one of a few plain types, and its values lie in the stream itself: no compression,

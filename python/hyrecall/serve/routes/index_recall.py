@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import Request
@@ -23,7 +22,7 @@ from hyrecall.serve.errors import (
     naming_query,
     options_of,
 )
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.replies import (
     ERRORS,
     AnyIndex,
@@ -34,7 +33,7 @@ from hyrecall.serve.replies import (
     recipe_named,
 )
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Caller, Reader
+from hyrecall.serve.scoped_store import Reader
 
 router = Router(prefix="/v1", tags=["index"], responses=ERRORS, default_response_class=JsonResponse)
 
@@ -152,7 +151,7 @@ def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
         if own is None:
             wish = f"a cell of ({', '.join(names)})"
             raise ServiceError(422, "Invalid", f"scope: expected {wish}")
-        return Scope([_typed(cell) for cell in own])
+        return Scope(list(own))
     if isinstance(asked, dict):
         cells = asked.get(_ANY_OF)
         if set(asked) != {_ANY_OF} or not isinstance(cells, list):
@@ -166,7 +165,7 @@ def authorised(index: AnyIndex, who: Caller, asked: Any) -> Scope | None:
             raise ServiceError(422, "Invalid", f"scope: expected {wish}")
         if own is not None and not any(_same(cell, one) for one in own):
             raise ServiceError(403, "ScopeError", "scope: expected cells of the token")
-    return Scope([_typed(cell) for cell in wanted])
+    return Scope(wanted)
 
 
 def _same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
@@ -174,13 +173,3 @@ def _same(first: tuple[Any, ...], second: tuple[Any, ...]) -> bool:
     return len(first) == len(second) and all(
         type(a) is type(b) and a == b for a, b in zip(first, second, strict=True)
     )
-
-
-def _typed(cell: tuple[Any, ...]) -> Any:
-    return cell
-
-
-async def encoded(call: Any) -> bytes:
-    """Run a function that returns bytes on a thread."""
-    made: bytes = await asyncio.to_thread(call)
-    return made

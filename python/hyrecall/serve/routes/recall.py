@@ -28,8 +28,8 @@ from hyrecall.serve.errors import (
     naming_query,
     options_of,
 )
-from hyrecall.serve.guards import FairSemaphore
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.limits import FairSemaphore
+from hyrecall.serve.options import Caller, ServiceOptions, caller_data
 from hyrecall.serve.replies import (
     ERRORS,
     AnyIndex,
@@ -40,7 +40,7 @@ from hyrecall.serve.replies import (
     recall_data,
 )
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Caller, Reader, ScopedStore, require, scoped_store
+from hyrecall.serve.scoped_store import Reader, ScopedStore, require, scoped_store
 
 # ---- Says what is served, and what the caller's token is for ----
 
@@ -56,7 +56,7 @@ async def info(request: Request, who: Reader) -> dict[str, Any]:
     return {
         "version": __version__,
         **served,
-        "token": _of_caller(who),
+        "token": caller_data(who),
         "limits": {name: getattr(options, name) for name in limits},
     }
 
@@ -89,19 +89,6 @@ def _of_index(index: AnyIndex | None) -> dict[str, Any]:
         "text_arms": list(schema.text_arms),
         "vector_arms": list(schema.vector_arms),
         "columns": list(schema.row_columns),
-    }
-
-
-def _of_caller(who: Caller) -> dict[str, Any]:
-    return {
-        "org": who.org,
-        "workspace": who.workspace,
-        "user_id": who.user_id,
-        "agent": who.agent,
-        "rights": sorted(who.rights),
-        "may_choose_user": who.may_choose_user,
-        "may_choose_partition": who.may_choose_partition,
-        "cells": who.cells,
     }
 
 

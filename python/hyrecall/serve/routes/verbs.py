@@ -24,10 +24,10 @@ from hyrecall.serve.errors import (
     check_size,
     options_of,
 )
-from hyrecall.serve.options import ServiceOptions
+from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode, encode_within
 from hyrecall.serve.routing import PathId, Router
-from hyrecall.serve.scoped_store import Caller, Writer, caller, memory_of, narrow, require
+from hyrecall.serve.scoped_store import Writer, caller, memory_of, narrow, require
 from hyrecall.serve.verbs import CallersStore
 
 _MISSING: Final[dict[int | str, dict[str, Any]]] = {

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from hyrecall.memory.ops import Text
 from hyrecall.recipes import hebb
 from hyrecall.serve.mcp.session import CallerSession, missing
-from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Text, Tool, ToolReply
+from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Tool, ToolReply
 from hyrecall.systems.hebb.replies import (
     MOST,
     MOST_CHARACTERS,

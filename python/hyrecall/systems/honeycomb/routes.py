@@ -24,9 +24,9 @@ from hyrecall.recipe import Recipe
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.bodies import Whole
 from hyrecall.serve.errors import ServiceError, check_query, error_response, options_of
+from hyrecall.serve.options import Caller
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
-    Caller,
     Reader,
     RequestScope,
     ScopedStore,
@@ -192,16 +192,13 @@ def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None)
     if agent_id is not None and asked not in (None, agent_id):
         raise ServiceError(422, "Invalid", "agentId: expected that of x-honeycomb-agent")
     asked = agent_id if asked is None else asked
-    if who.agent is not None:
-        if asked not in (None, who.agent):
-            raise ServiceError(403, "ScopeError", "agent: expected that of the token")
-        return RequestScope(None, names["org"], workspace, who.agent)
-    if who.may_choose_user and who.user_id is None:
+    if who.agent is None and who.may_choose_user and who.user_id is None:
         agent = DEFAULT if asked is None else asked  # a blank one is isolated by the store
         return RequestScope(None, names["org"], workspace, agent)
-    if asked not in (None, who.user_id):
+    if asked not in (None, who.user_id if who.agent is None else who.agent):
         raise ServiceError(403, "ScopeError", "agent: expected that of the token")
-    return RequestScope(who.user_id, names["org"], workspace)
+    user_id = who.user_id if who.agent is None else None
+    return RequestScope(user_id, names["org"], workspace, who.agent)
 
 
 _Name: TypeAlias = Annotated[str | None, Header()]

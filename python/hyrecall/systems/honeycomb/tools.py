@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from hyrecall.memory.ops import Text
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.mcp.session import CallerSession, missing
-from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Text, Tool, ToolReply, fenced
+from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Tool, ToolReply, fenced
 from hyrecall.systems.honeycomb.replies import (
     LIMIT,
     MOST,

@@ -16,9 +16,10 @@ from pydantic import Field
 
 from hyrecall.errors import KeyConflictError
 from hyrecall.memory import EVERYONE, Episode, Partition
+from hyrecall.memory.ops import Text
 from hyrecall.recipes import l0
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession
-from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Text, Tool, ToolReply
+from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Tool, ToolReply
 from hyrecall.systems.l0.notes import KIND, snippet
 
 _Scope = Annotated[

@@ -26,9 +26,9 @@ from hyrecall.serve.errors import (
     check_size,
     options_of,
 )
+from hyrecall.serve.options import Caller
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
-    Caller,
     Reader,
     ReadScope,
     RequestScope,
