@@ -250,6 +250,7 @@ NAMES = {
         "MIGRATIONS Migration check_format memory_FORMAT=FORMAT meta migrate take_sequence"
     ),
     "hyrecall.memory.sql.store_sessions": "MOST_OF_A_USER StoreSessions",
+    "hyrecall.memory.view": "own_index",
     "hyrecall.memory.sql.writing": (
         "FIXED_FIELDS NewVersion Selection Written archive forget pin remember set_vectors "
         "supersede touch update"

@@ -72,6 +72,17 @@ def test_several_are_forgotten_by_what_they_are(store: Store) -> None:
     assert store.search("tea") == []
 
 
+def test_an_empty_filter_forgets_nothing(store: Store) -> None:
+    store.fill("tea", "coffee")
+    for nothing in ({"filter": {}}, {"metadata": {}}, {"filter": {}, "erase": True}):
+        with suppress(Refused):
+            assert store.forget(**nothing) == 0
+        with suppress(Refused):
+            assert store.update_many({"importance": 1.0}, **nothing) == 0
+    assert sorted(ids(store.search("tea coffee"))) == ["m0", "m1"]
+    assert store.setup.history("m0")[-1]["version"] == 1
+
+
 def test_all_of_a_user_is_erased_where_its_name_is_said(store: Store) -> None:
     store.fill("xyzzy tea", "plugh tea")
     other = store.as_user("bob")

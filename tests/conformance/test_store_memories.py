@@ -237,6 +237,8 @@ def test_many_are_changed_at_once_or_none_is(store: Store) -> None:
         store.update_many({"importance": 11}, kind="k1")
     with refused("value", "changes"):
         store.update_many({"text": "water"}, kind="k1")
+    with refused("value", "changes"):
+        store.update_many({"kind": "fact"}, kind="k1")
     assert store.setup.history("m1")[-1]["version"] == 2
 
 

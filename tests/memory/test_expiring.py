@@ -14,9 +14,10 @@ import pytest
 import hyrecall as hr
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder
+from hyrecall.errors import CorruptStoreError, UnknownOptionError
 from hyrecall.memory import Episode, MemorySync
 from memory.stores import DIM, NOON, Clock
-from seams import EXPIRING, Expiry, Fill, RecallArguments, reading, tasks
+from seams import EXPIRING, Expiry, Fill, RecallArguments, own_index, reading, tasks
 
 SECRET = "xyzzy"
 SOON = NOON + timedelta(hours=1)
@@ -174,6 +175,76 @@ def test_a_free_id_begins_anew(clock: Clock) -> None:
         assert memory.get("gone", user_id="ann").text == "coffee"  # type: ignore[union-attr]
         assert [one.version for one in memory.history("gone", user_id="ann")][-1] == kept.version
         assert memory.links("m0", user_id="ann") == []
+
+
+CANARY = "canary"
+
+
+def test_versions_past_their_time_go_with_what_they_were_of(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "a.mem"
+    with opened(path, clock) as memory:
+        for key in ("kept anew", "superseded", "moved", "forgotten", "kept longer"):
+            memory.remember(f"{CANARY} {key}", id=key, user_id="ann", expires_at=SOON)
+        memory.supersede("superseded", "other", user_id="ann")
+        memory.update("moved", user_id="ann", visibility="global", text="plain")
+        memory.forget("forgotten", user_id="ann")
+        memory.update("kept longer", user_id="ann", text="plain", expires_at=LATER)
+        clock.now = SOON
+        memory.remember("new", id="kept anew", user_id="ann")
+        shown = {key: memory.history(key, user_id="ann") for key in memory_ids}
+        assert CANARY not in str({**shown, "kept longer": ""})
+        lines = str([
+            line for line in memory.export(user_id="ann", history=True)  # type: ignore[union-attr]
+            if "kept longer" not in str(line)
+        ])  # fmt: skip
+        assert CANARY not in lines
+        assert CANARY in str(shown["kept longer"])  # it is there, with its history
+        memory.compact()
+        kept = [version.version for version in memory.history("kept longer", user_id="ann")]
+        assert kept == [1, 2]
+        with memory._store.database.reading() as connection:
+            texts = [text for (text,) in connection.execute("SELECT output FROM versions")]
+        assert [text for text in texts if CANARY in text] == [f"{CANARY} kept longer"]
+        assert memory.doctor(full=True).ok
+
+
+memory_ids = ("kept anew", "superseded", "moved", "forgotten", "kept longer")
+
+
+def test_a_cell_that_cannot_be_erased_holds_up_no_other(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erase = tasks.erase
+
+    def failing(database: Any, selection: Any, **options: Any) -> Any:
+        if selection.owner[2] == "ann":
+            raise CorruptStoreError("damaged")
+        return erase(database, selection, **options)
+
+    with MemorySync.in_memory(embedder=None, clock=clock) as memory:
+        for user in ("ann", "bob"):
+            memory.remember("tea", id="a", user_id=user, expires_at=SOON)
+        clock.now = SOON
+        monkeypatch.setattr(tasks, "erase", failing)
+        memory.compact()
+        with memory._store.database.reading() as connection:
+            assert connection.execute("SELECT count(*) FROM documents").get == 1
+
+
+def test_an_agent_does_not_shorten_what_it_has_kept(clock: Clock) -> None:
+    with MemorySync.in_memory(embedder=None, clock=clock) as memory:
+        agent = memory.agent("planner", org="acme", workspace="lab")
+        kept = agent.remember("tea", ttl=60)
+        with pytest.raises(UnknownOptionError, match="got 'expires_at'"):
+            agent.update(kept.id, reason="tidy", expires_at=NOON)  # type: ignore[call-arg]
+
+
+def test_an_index_for_learning_lacks_what_has_expired(clock: Clock) -> None:
+    with MemorySync.in_memory(embedder=None, clock=clock) as memory:
+        fill(memory)
+        clock.now = SOON
+        index, _ = own_index(memory._view("ann"))
+        assert len(index) == 3
 
 
 def test_what_has_expired_is_not_sent_to_an_embedder(clock: Clock) -> None:

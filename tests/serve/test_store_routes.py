@@ -324,11 +324,54 @@ async def test_the_same_call_again_keeps_nothing_more(store: Opening, path: str)
         other = {**body, "text" if "text" in body else "object": "another"}
         reply = await client.post(path, json=other, headers=key)
         assert reply.status_code == 422
-        assert "Idempotency-Key: expected another one for another text" in reply.text
+        assert "Idempotency-Key: expected another one for another call" in reply.text
         of_bob = await client.post(path, json={**body, "user_id": "bob"}, headers=key)
         assert (of_bob.status_code, of_bob.json()["id"] != first.json()["id"]) == (201, True)
         kept = (await client.get("/v1/memories", params=USER)).json()
         assert kept["total"] == (1 if "supersede" in path else 2)
+
+
+async def test_a_call_that_comes_late_is_told_what_was_kept(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        body, key = {"text": "tea", "id": None, **USER}, {"Idempotency-Key": "k"}
+        first = (await client.post("/v1/memories", json=body, headers=key)).json()
+        made = first["id"]
+        await client.patch(f"/v1/memories/{made}", json={"text": "coffee", **USER})
+        assert (await client.post("/v1/memories", json=body, headers=key)).json() == first
+        other = {**body, "visibility": "global"}
+        assert (await client.post("/v1/memories", json=other, headers=key)).status_code == 422
+        await client.delete(f"/v1/memories/{made}", params=USER)
+        assert (await client.post("/v1/memories", json=body, headers=key)).json() == first
+        assert (await client.get("/v1/memories", params=USER)).json()["total"] == 0
+        wrong = {**body, "id": " "}
+        reply = await client.post("/v1/memories", json=wrong, headers=key)
+        assert "id: expected 1 to 512 bytes, not blank" in reply.text
+
+
+async def test_a_batch_that_comes_twice_is_kept_once(store: Opening) -> None:
+    async with calling(create_app(store)) as client:
+        body = {"episodes": [{"text": "tea", **USER}, {"text": "tea", **USER}]}
+        key = {"Idempotency-Key": "k"}
+        both = [await client.post("/v1/memories/batch", json=body, headers=key) for _ in range(2)]
+        assert both[0].json() == both[1].json()
+        assert (await client.get("/v1/memories", params=USER)).json()["total"] == 2
+        pinned = await client.put("/v1/memories/x/pin", json=USER, headers={"If-Match": '"1"'})
+        assert (pinned.status_code, "expected no such header" in pinned.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"expires_at": 5}, {"pinned": "yes"}, {"importance": "3"}, {"occurred_at": 0}]
+)
+async def test_changes_of_many_are_read_as_those_of_one(
+    store: Opening, changes: dict[str, Any]
+) -> None:
+    async with calling(create_app(store)) as client:
+        await client.post("/v1/memories", json={"text": "one", "id": "x", **USER})
+        body = {"changes": changes, "id": ["x"], **USER}
+        many = await client.post("/v1/memories/update", json=body)
+        one = await client.patch("/v1/memories/x", json={**changes, **USER})
+        assert (many.status_code, one.status_code) == (422, 422)
+        assert next(iter(changes)) in many.text
 
 
 async def test_the_same_call_twice_at_once_keeps_one(store: Opening) -> None:

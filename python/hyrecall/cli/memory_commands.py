@@ -31,6 +31,7 @@ from hyrecall.cli.memory_options import (
 )
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_lines, print_stored, print_table, say, screen_width
+from hyrecall.cli.verb_commands import read_object
 from hyrecall.errors import OptionError, error
 
 if TYPE_CHECKING:
@@ -66,9 +67,16 @@ def forget(
     ] = None,
     tags: Tags = None,
     filters: StoreFilters = None,
+    metadata: Annotated[
+        str | None, typer.Option("--metadata", metavar="JSON", help="Those with these keys.")
+    ] = None,
     reason: Annotated[
         str | None,
         typer.Option("--reason", metavar="TEXT", help="The reason, kept in the history."),
+    ] = None,
+    if_version: Annotated[
+        int | None,
+        typer.Option("--if-version", metavar="N", help="Only if the memory ID has this version."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--everything", help="All memories of --user; needs --yes.")
@@ -82,7 +90,8 @@ def forget(
     as_json: AsJson = False,
 ) -> None:
     """Remove memories of one user from recall."""
-    chosen = (session, before, kind, tags or None, filters or None)
+    of = None if metadata is None else read_object("--metadata", metadata)
+    chosen = (session, before, kind, tags or None, filters or None, of)
     if not (ids or everything) and all(one is None for one in chosen):
         wish = "an ID, --session-id, --before, --kind, --tag, --filter or --everything"
         raise error(OptionError, "ID", wish, "none of them")
@@ -91,8 +100,8 @@ def forget(
     asked: dict[str, Any] = {
         "user_id": user, "org": org, "workspace": workspace, "session_id": session,
         "before": read_time("--before", before), "kind": kind, "tags": tags or None,
-        "filter": read_store_filter(filters), "reason": reason, "erase": erase,
-        "everything": everything,
+        "filter": read_store_filter(filters), "metadata": of, "reason": reason, "erase": erase,
+        "everything": everything, "if_version": if_version,
     }  # fmt: skip
     with opened(path) as memory:
         forgotten = memory.forget(ids or None, **asked)

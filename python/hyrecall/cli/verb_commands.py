@@ -166,11 +166,12 @@ def _read(op: Op, one: Argument, value: Any) -> Any:
     if one.name in _MOMENTS:
         return read_moment(flag, value)
     if dict in _kinds(one.kind):
-        return _object(flag, value)
+        return read_object(flag, value)
     return value
 
 
-def _object(flag: str, text: str) -> Any:
+def read_object(flag: str, text: str) -> Any:
+    """Read an option that is a JSON object."""
     try:
         found = json.loads(text)
     except ValueError:

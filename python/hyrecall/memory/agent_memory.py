@@ -16,7 +16,14 @@ from hyrecall.base.arguments import check_keywords
 from hyrecall.memory import changing
 from hyrecall.memory.changing import Given, Remembered, feedback_of, give_feedback
 from hyrecall.memory.data.matches import Matches
-from hyrecall.memory.data.types import Changes, Episode, OwnFields, Visibility, check_id, checked
+from hyrecall.memory.data.types import (
+    AgentChanges,
+    Episode,
+    OwnFields,
+    Visibility,
+    check_id,
+    checked,
+)
 from hyrecall.memory.faces.browse import Browse
 from hyrecall.memory.methods import NamedMethods, Runner, awaited
 from hyrecall.memory.recall.audience import AskedBy
@@ -235,11 +242,11 @@ class AgentMemorySync:
         reason: str,
         if_version: int | None = None,
         embed_timeout: float | None = None,
-        **changes: Unpack[Changes],
+        **changes: Unpack[AgentChanges],
     ) -> Remembered:
         """Change fields of a memory of its own, as :meth:`hyrecall.memory.MemorySync.update`.
 
-        ``reason`` has to be said.
+        ``reason`` has to be said. ``expires_at`` stays: what expires leaves no history.
 
         Raises
         ------

@@ -15,7 +15,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall.ask.filters import Filter
+from hyrecall.ask.filters import Filter, IsNull
 from hyrecall.base.arguments import as_int, number
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, error
@@ -53,7 +53,7 @@ from hyrecall.memory.data.types import (
     read_query,
     read_used,
 )
-from hyrecall.memory.derived.row_filters import passing_in_order, read_narrowing
+from hyrecall.memory.derived.row_filters import columns_of, passing_in_order, read_narrowing
 from hyrecall.memory.keeping.tasks import Erase
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, read_partition
 from hyrecall.memory.recall.call import read_seconds, read_tags
@@ -72,7 +72,10 @@ BATCH_TEXTS: Final = 64
 
 Vector = npt.NDArray[np.float32]
 
-_NO_FACTS: Final = ~Filter(kind=KIND)
+CHANGED: Final = set(Episode.model_fields) - {*writing.FIXED_FIELDS, *TEXT_FIELDS, "visibility"}
+"""The fields that may be changed of many memories at once."""
+
+_NO_FACTS: Final = Filter(valid_from=IsNull())
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def episode_of(given: object, fields: Mapping[str, Any]) -> Episode:
 
 
 def expiring(one: Episode, ttl: object, now: Callable[[], datetime]) -> Episode:
-    """Return an episode that expires after so many seconds; None: when it says itself."""
+    """Return an episode that expires after so many seconds, if a call says so."""
     if ttl is None:
         return one
     if one.expires_at is not None:
@@ -246,12 +249,12 @@ def update_many(view: View, changes: Mapping[str, Any], *, reason: str | None, *
         raise error(DTypeError, "changes", "a mapping of fields to values", repr(changes))
     if not changes:
         raise error(OptionError, "changes", "a field to change", "none")
-    allowed = set(Episode.model_fields) - {*writing.FIXED_FIELDS, *TEXT_FIELDS, "visibility"}
-    unknown = sorted(set(changes) - allowed)
+    unknown = sorted(set(changes) - CHANGED)
     if unknown:
-        wish = f"one of {', '.join(sorted(allowed))}"
+        wish = f"one of {', '.join(sorted(CHANGED))}"
         raise error(OptionError, f"changes[{unknown[0]!r}]", wish, "another field")
-    checked(Episode, changes)
+    if checked(Episode, changes).kind == KIND:
+        raise error(OptionError, "changes['kind']", f"another one than {KIND!r}", repr(KIND))
     ids, session, before = read_which(**which)
     passes = read_passes(**which)
     if (ids, session, before, passes) == (None, None, None, None):
@@ -311,10 +314,10 @@ def forget(
     store, by = view.store, view.by
     if by.user is EVERYONE:
         raise error(OptionError, "user_id", "a user, or None for the anonymous one", "EVERYONE")
-    check_which(by.user, *which.values(), everything=everything)
-    flag("erase", erased)
     ids, session, before = read_which(**which)
     passes, told, wanted = read_passes(**which), said(reason), read_version(if_version)
+    check_which(by.user, ids, session, before, passes, everything=everything)
+    flag("erase", erased)
     if wanted is not None and (erased or ids is None or len(ids) != 1):
         wish = "none without one id, or beside erase=True"
         raise error(OptionError, "if_version", wish, repr(if_version))
@@ -357,8 +360,9 @@ def read_passes(
     *, kind: object = None, tags: object = None, filter: object = None, metadata: object = None,  # noqa: A002
     **_: object,
 ) -> Filter | None:  # fmt: skip
-    """Return the filter of memories that are meant."""
-    parts = [read_narrowing(filter, metadata)]
+    """Return the filter of memories that are meant; None: nothing is asked of them."""
+    narrow = read_narrowing(filter, metadata)
+    parts = [narrow if narrow is not None and columns_of(narrow) else None]
     if kind is not None:
         parts.append(Filter(kind=check_id("kind", kind)))
     wanted = read_tags(tags)

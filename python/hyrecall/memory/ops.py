@@ -34,6 +34,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.arguments import unknown_option
 from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
+from hyrecall.memory.changing import CHANGED
 from hyrecall.memory.data.types import Author, Episode, Fact, Participant, Visibility, checked
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.sync import MemorySync
@@ -151,7 +152,19 @@ def read_filter(asked: JsonObject | Filter | None) -> Filter | None:
     return filter_from_json(asked, _TYPES, "filter")
 
 
+def _read_changes(asked: Any) -> Any:
+    """Read fields and their new values as an update takes them."""
+    known = arguments(OPS["update"], "rest")
+    fields: dict[str, Any] = {
+        name: (known[name].kind, None) for name in asked if name in known and name in CHANGED
+    }
+    config = ConfigDict(strict=True, extra="allow", hide_input_in_errors=True)
+    made = checked(create_model("ChangesOfMany", __config__=config, **fields), asked)
+    return {name: getattr(made, name) for name in asked}
+
+
 _READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "changes": _read_changes,
     "filter": read_filter,
     "participants": lambda given: [
         one if isinstance(one, str) else checked(Participant, dict(one)) for one in given
@@ -401,6 +414,7 @@ OPS: Final[dict[str, Op]] = {
             out={
                 "mcp": "valid_to author",
                 "cli": "valid_to",
+                "agent": "expires_at",
             },
             needed={"agent": "reason"},
             example={"text": "The replica lags by 2 s", "reason": "measured again"},

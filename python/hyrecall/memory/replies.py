@@ -183,8 +183,13 @@ def _memory(found: Episode, _: object, view: View) -> dict[str, Any]:
 
 
 def _memories(found: list[Episode], given: Mapping[str, Any], view: View) -> dict[str, Any]:
-    narrow = {name: one for name, one in given.items() if name not in ("limit", "offset")}
-    total = view.count(**{**narrow, "filter": read_filter(given.get("filter"))})
+    narrow, first = dict(given), given.get("offset") or 0
+    most = narrow.pop("limit", None)
+    narrow.pop("offset", None)
+    if found and most is not None and len(found) < most:  # the last page
+        total = first + len(found)
+    else:
+        total = view.count(**{**narrow, "filter": read_filter(given.get("filter"))})
     return {"items": map(memory_data, found, view.ends(found)), "total": total}
 
 

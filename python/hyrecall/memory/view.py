@@ -20,6 +20,7 @@ from hyrecall.base.spans import MEMORY_RECALL, span
 from hyrecall.base.times import utc
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
+from hyrecall.memory.changes import own
 from hyrecall.memory.data.matches import Facts, Matches
 from hyrecall.memory.data.types import Edge, Episode, Version, check_id, flag, in_utc
 from hyrecall.memory.derived import projection
@@ -53,7 +54,6 @@ from hyrecall.memory.sql.reading import (
     count_live,
     episode_by_id,
     episodes_of_rows,
-    head_row,
     history,
     last_changes,
     newest,
@@ -156,21 +156,21 @@ class View:
                         return found
         return None
 
-    def was_kept(self, key: str, text: str) -> tuple[int, bool] | None:
-        """Return version and whether it has a vector of the caller's own memory of an id.
-
-        It must have, or have had, this text; None: there is no such memory.
+    def kept_under(self, prefix: str) -> tuple[str, bool] | None:
+        """Return the id of the caller's own that begins so, and whether its first version has a
+        vector; None: nothing was ever kept under such an id.
         """
+        # Ids that begin so end in hexadecimal digits.
+        select = (
+            "SELECT d.id, EXISTS (SELECT 1 FROM versions v WHERE (v.cell, v.id, v.version) = "
+            "(d.cell, d.id, 1) AND v.embedding IS NOT NULL) FROM documents d "
+            "WHERE d.cell = ? AND d.id >= ? AND d.id < ? LIMIT 1"
+        )
         with self.store.database.reading() as connection:
-            for number, cell in own_first(audience(connection, self.by).cells, self.by):
-                if cell.user != self.by.user or episode_by_id(connection, number, key) is None:
-                    continue
-                versions = history(connection, number, key)
-                if text not in [one.episode.text for one in versions if one.episode is not None]:
-                    raise error(OptionError, "id", "that of a memory with this text", repr(key))
-                has_vector = "SELECT embedding IS NOT NULL FROM versions WHERE row = ?"
-                found = connection.execute(has_vector, (head_row(connection, number, key),)).get
-                return versions[-1].version, bool(found)
+            for number in own(connection, self.by):
+                found = connection.execute(select, (number, prefix, f"{prefix}g")).get
+                if found is not None:
+                    return found[0], bool(found[1])
         return None
 
     def history(self, key: object) -> Versions:

@@ -132,7 +132,8 @@ def _is_list(annotation: Any) -> bool:
 def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[str, bool]) -> None:
     """Refuse parameters, and headers that say who is meant, which a route does not read."""
     named = Counter(name for name, _ in request.query_params.multi_items())
-    who = (name for name, _ in request.headers.items() if name in headers or _says_who(name))
+    headers = {name.lower(): may_repeat for name, may_repeat in headers.items()}
+    who = (name for name, _ in request.headers.items() if name in headers or _is_read(name))
     for given, reads, what in (
         (named, query, "field in the query string"),
         (Counter(who), headers, "header"),
@@ -146,8 +147,11 @@ def check_request(request: Request, query: Mapping[str, bool], headers: Mapping[
                 raise ServiceError(422, "Invalid", f"{name:.80}: expected once")
 
 
-def _says_who(header: str) -> bool:
-    return bool(_WHO.fullmatch(re.sub("[-_]", "", header)))
+def _is_read(header: str) -> bool:
+    """Return whether a header says whose memories are meant, or under which condition."""
+    return header in ("if-match", "idempotency-key") or bool(
+        _WHO.fullmatch(re.sub("[-_]", "", header))
+    )
 
 
 def _matched(routes: Iterable[BaseRoute], scope: Scope) -> BaseRoute | None:

@@ -58,28 +58,36 @@ class CallersStore:
 
         The key and who calls make the id of the memory, where the call names none.
         """
+        name = "new_id" if op.name == "supersede" else "id"
+        if given.get(name) is not None:
+            return self.answer(op, given)
+        made = self.id_of(op.name, key, {one: it for one, it in given.items() if it is not None})
+        try:
+            return self.kept_as(made) or self.answer(op, {**given, name: made})
+        except (KeyConflictError, NotFoundError):  # the same call came twice at once
+            kept = self.kept_as(made)
+            if kept is None:
+                raise
+            return kept
+
+    def id_of(self, verb: str, key: str, given: object) -> str:
+        """Return the id of what a call keeps under a key: of the key, then of what is given."""
         one = self.caller
         who = (one.user_id, one.org, one.workspace, one.agent)
-        name = "new_id" if op.name == "supersede" else "id"
-        digest = hashlib.sha256(json.dumps([*who, op.name, key]).encode()).hexdigest()
-        given = {name: f"once_{digest[:32]}", **given}
-        text = given.get("text") or " ".join(
-            str(given.get(part)) for part in ("subject", "predicate", "object")
-        )
-        try:
-            kept = self.view.was_kept(given[name], text)
-            if kept is None:
-                return self.answer(op, given)
-        except KeyConflictError:  # the same call came twice at once
-            kept = self.view.was_kept(given[name], text)
-            if kept is None:
-                raise
-        except OptionError as fault:
-            if fault.argument != "id":
-                raise
-            wish = "another one for another text"
-            raise error(OptionError, "Idempotency-Key", wish, "one that was used") from None
-        return {"id": given[name], "version": kept[0], "embedded": kept[1], "reasons": []}
+        parts = ([*who, verb, key], given)
+        texts = (json.dumps(part, sort_keys=True, default=str) for part in parts)
+        first, second = (hashlib.sha256(text.encode("utf-8", "replace")) for text in texts)
+        return f"once_{first.hexdigest()[:24]}{second.hexdigest()[:8]}"
+
+    def kept_as(self, made: str) -> dict[str, Any] | None:
+        """Return what was replied when an id of :meth:`id_of` was kept; None: it was not."""
+        kept = self.view.kept_under(made[:-8])
+        if kept is None:
+            return None
+        if kept[0] != made:
+            wish = "another one for another call"
+            raise error(OptionError, "Idempotency-Key", wish, "one that was used")
+        return {"id": made, "version": 1, "embedded": kept[1], "reasons": []}
 
     def _call(self, op: Op, given: Mapping[str, Any]) -> Any:
         """Return what the method of a verb returns."""

@@ -263,6 +263,19 @@ async def test_calls_wait_their_turn_and_not_for_ever() -> None:
     assert await gate.run(hang) == "done"
 
 
+async def test_who_said_it_is_not_what_a_model_says() -> None:
+    async with Memory.in_memory(embedder=None) as memory:
+        await memory.remember("of the user", id="u", user_id="ann", author="user")
+        async with Client(create_server(memory, caller=ANN)) as client:
+            given = {"changes": {"author": "user"}, "id": ["u"]}
+            told = refusal_of(await client.call_tool("update_many", given))
+            assert told.startswith("OptionError: changes['author']: expected another field")
+            await client.call_tool("update", {"id": "u", "input": "what a model says"})
+        found = await memory.get("u", user_id="ann")
+        assert found is not None
+        assert found.author == "agent"
+
+
 # ---- whose ----
 
 

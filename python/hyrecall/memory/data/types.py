@@ -683,7 +683,6 @@ class _Fields(TypedDict, total=False):
     pinned: bool
     tags: Iterable[str]
     metadata: Mapping[str, Any]
-    expires_at: datetime | None
     author: Author | None
 
 
@@ -691,6 +690,7 @@ class OwnFields(_Fields, total=False):
     """Fields of an episode beside its text, but for those that say whose it is."""
 
     id: str
+    expires_at: datetime | None
 
 
 class EpisodeFields(OwnFields, total=False):
@@ -707,14 +707,21 @@ class SuccessorFields(_Fields, total=False):
 
     new_id: str
     visibility: Visibility
+    expires_at: datetime | None
 
 
-class Changes(_Fields, total=False):
-    """Fields that an update may change; ``valid_to`` is that of a fact."""
+class AgentChanges(_Fields, total=False):
+    """Fields that an agent may change; ``valid_to`` is that of a fact."""
 
     text: str
     valid_to: datetime | None
     visibility: Visibility
+
+
+class Changes(AgentChanges, total=False):
+    """Fields that an update may change."""
+
+    expires_at: datetime | None
 
 
 def checked(kind: type[Model_], fields: Mapping[str, Any]) -> Model_:

@@ -32,6 +32,7 @@ from hyrecall.memory.sql.codec import (
 from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST
+from hyrecall.memory.sql.schema import LIVE
 
 BATCH_ROWS = 50_000
 
@@ -145,6 +146,7 @@ class _SelectReader:
         is_live: str,
         vector: str,
         checks: str,
+        is_shown: str = "",
     ) -> None:
         wanted = ", ".join(column.sql for column in columns.values())
         select = f"SELECT {number}, {is_live}, {vector}, {wanted}, {_CELL}, {checks} FROM {tables}"
@@ -152,7 +154,7 @@ class _SelectReader:
         self.select = f"{select} WHERE {newer}"
         self.select_live = f"{select} WHERE {is_live} AND {newer}"
         listed = "(SELECT value FROM json_each(?5))"
-        self.select_of = f"{select} WHERE {is_live} AND c.cell IN {listed} AND {newer}"
+        self.select_of = f"{select} WHERE {is_shown or is_live} AND c.cell IN {listed} AND {newer}"
         places = {name: _FIRST + at for at, name in enumerate(columns)}
         self.end = _FIRST + len(columns)
         self.names = tuple(places[name] for name in (key, *CELL))
@@ -183,6 +185,7 @@ def _document_reader(layout: Layout) -> _SelectReader:
         _DOCUMENTS,
         number="d.changed",
         is_live="v.status = 'live'",
+        is_shown=LIVE,
         vector=f"CASE WHEN {_USABLE} THEN v.embedding END, v.embedding_model, v.embedding_checksum",
         checks=f"iif(v.version = {HIGHEST}, v.row, NULL), {CHECKED}, {FACT_COLUMNS}",
     )

@@ -97,7 +97,7 @@ def newest_passing(
 
 def _passing_rows(connection: apsw.Connection, numbers: Sequence[int], wanted: Filter) -> set[int]:
     """Return the version rows that pass a filter; a damaged row passes."""
-    names = sorted(_names(wanted)) or ["kind"]  # any column tells how many rows there are
+    names = sorted(columns_of(wanted)) or ["kind"]  # any column tells how many rows there are
     columns = ", ".join(FILTERED[name].sql for name in names)
     select = (
         f"SELECT v.row, {columns} FROM {_ROWS} "
@@ -148,10 +148,11 @@ def _filterable(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_list(array.type.value_type)) if is_list else array
 
 
-def _names(asked: Filter) -> set[str]:
+def columns_of(asked: Filter) -> set[str]:
+    """Return the columns that a filter tests."""
     if asked.op == "test":
         return {name for name, _ in asked.predicates}
-    return set().union(*map(_names, asked.parts))
+    return set().union(*map(columns_of, asked.parts))
 
 
 def _damaged(connection: apsw.Connection, numbers: Sequence[int]) -> set[int]:

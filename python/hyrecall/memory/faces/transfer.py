@@ -58,7 +58,7 @@ from hyrecall.memory.sql.connecting import sqlite_named
 from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
 from hyrecall.memory.sql.reading import HIGHEST, policies
-from hyrecall.memory.sql.schema import LIVE
+from hyrecall.memory.sql.schema import HAS_EXPIRED, LEFT_EXPIRED, LIVE
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -148,7 +148,8 @@ def _versions(
     connection: apsw.Connection, cells: Collection[int], *, history: bool
 ) -> Iterator[tuple[Any, ...]]:
     """Return documents in the order of their last change, and their versions by number."""
-    which = "" if history else f"AND v.version = {HIGHEST} AND {LIVE} "
+    there = f"AND NOT {HAS_EXPIRED} AND NOT {LEFT_EXPIRED} "
+    which = there if history else f"AND v.version = {HIGHEST} AND {LIVE} "
     select = (
         f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
         "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
 
-from hyrecall.errors import HyrecallError
+from hyrecall.errors import CorruptStoreError, HyrecallError
 from hyrecall.memory.changes import Change
 from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.follower import Background, Follower
@@ -159,10 +159,11 @@ class Expiry:
             return True
         began = time.monotonic()
         if to_micros(soonest) <= database.clock() and began >= self._not_before:
-            self.erase()
-            # Each time costs the whole index: so it takes a twentieth of the time at most.
-            took = time.monotonic() - began
-            self._not_before = time.monotonic() + max(EXPIRY_SECONDS, 20 * took)
+            try:
+                self.erase()
+            finally:  # each time costs the whole index: so it takes a twentieth of the time at most
+                took = time.monotonic() - began
+                self._not_before = time.monotonic() + max(EXPIRY_SECONDS, 20 * took)
         return False
 
     def erase(self) -> int:
@@ -170,7 +171,14 @@ class Expiry:
         owner = self._owner
         with owner.database.reading() as connection:
             found = expired(connection)
-        n = sum(erase(owner.database, one).n for one in found)
+        n = 0
+        for one in found:
+            try:
+                n += erase(owner.database, one).n
+            except (
+                CorruptStoreError
+            ) as fault:  # doctor(full=True) names it; others' go all the same
+                _log.warning("a user's expired memories are left: %s", type(fault).__name__)
         if found and not scrub(owner):
             owner.background.until_done(SCRUB, partial(scrub, owner))
         return n

@@ -19,7 +19,7 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import erase_feedback_by, erase_feedback_on, is_elsewhere
-from hyrecall.memory.sql.schema import EXPIRED
+from hyrecall.memory.sql.schema import EXPIRED, LEFT_EXPIRED
 from hyrecall.memory.sql.writing import Selection, selected
 
 # ---- Remembers the writes of other processes by their ids, so that a retry is not written twice
@@ -66,8 +66,8 @@ def _with_tuples(value: Any) -> Any:
 # ---- Finds what has expired ----
 
 _EXPIRING = (  # in terms of the index versions_expiry, which has few rows
-    "FROM versions v WHERE v.expires_at IS NOT NULL AND v.status = 'live' AND EXISTS "
-    "(SELECT 1 FROM documents d WHERE (d.cell, d.id, d.version) = (v.cell, v.id, v.version))"
+    "FROM versions v JOIN documents d USING (cell, id) WHERE v.expires_at IS NOT NULL AND "
+    f"((v.version = d.version AND v.status <> 'deleted') OR {LEFT_EXPIRED})"
 )
 
 
@@ -166,6 +166,10 @@ def _delete_all(connection: apsw.Connection, cells: str) -> int:
 def _delete_selected(connection: apsw.Connection, selection: Selection, cells: str) -> int:
     """Delete documents with their versions, facts and edges; return how many documents."""
     found = selected(connection, selection, deleted_too=True)
+    if selection.expired:  # and what is left of memories that are there no more
+        old = f"SELECT v.row FROM versions v JOIN documents d USING (cell, id) WHERE {LEFT_EXPIRED}"
+        delete = f"DELETE FROM versions WHERE cell IN {_LISTED} AND row IN ({old})"
+        connection.execute(delete, (cells,))
     if selection.ids is not None and (selection.session_id, selection.before) == (None, None):
         # Also versions without a document: damage may have changed the document's id.
         found = [(cell, key) for cell in selection.cells for key in selection.ids]

@@ -35,7 +35,7 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import EXPIRED, LIVE, take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, HAS_EXPIRED, LEFT_EXPIRED, LIVE, take_sequence
 
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
@@ -56,10 +56,6 @@ Versions before a deletion do not: another memory may have taken the id since.
 STORED = f"(SELECT min(w.recorded_at) FROM versions w WHERE {KEPT_NOW})"
 """When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
 
-_HAS_EXPIRED = (
-    "EXISTS (SELECT 1 FROM versions x WHERE (x.cell, x.id, x.version) = (d.cell, d.id, d.version) "
-    f"AND x.status = 'live' AND {EXPIRED.replace('v.', 'x.')})"
-)
 _LISTED = "(SELECT value FROM json_each(?))"
 # The document may be missing only because the id in the row is damaged. One that points to a
 # version below the highest is damaged itself.
@@ -241,7 +237,8 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
     # versions were left out because they are damaged.
     select = (
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
-        f"USING (cell, id) WHERE v.cell = ? AND v.id = ? AND NOT {_HAS_EXPIRED} ORDER BY v.version"
+        f"USING (cell, id) WHERE v.cell = ? AND v.id = ? AND NOT {HAS_EXPIRED} "
+        f"AND NOT {LEFT_EXPIRED} ORDER BY v.version"
     )
     homes, room = cells_by_number(connection, [cell]), ROOM.get()
     found, n_bad = [], 0

@@ -37,6 +37,20 @@ EXPIRED = f"(v.expires_at IS NOT NULL AND v.expires_at <= {NOW}())"
 LIVE = f"v.status = 'live' AND NOT {EXPIRED}"
 """Whether a version v, the highest of its document, may be shown, as SQL."""
 
+HAS_EXPIRED = (
+    "EXISTS (SELECT 1 FROM versions h WHERE (h.cell, h.id, h.version) = (d.cell, d.id, d.version) "
+    f"AND h.status = 'live' AND {EXPIRED.replace('v.', 'h.')})"
+)
+"""Whether the memory of a document d has expired, as SQL."""
+
+LEFT_EXPIRED = (
+    f"({EXPIRED} AND NOT EXISTS (SELECT 1 FROM versions h WHERE (h.cell, h.id, h.version) = "
+    f"(d.cell, d.id, d.version) AND {LIVE.replace('v.', 'h.')} AND v.version > ifnull((SELECT "
+    "max(t.version) FROM versions t WHERE t.cell = d.cell AND t.id = d.id "
+    "AND t.status = 'deleted'), 0)))"
+)
+"""Whether a version v of a document d is past its time and belongs to no memory that is there."""
+
 APPLICATION_ID = 0x48795243  # "HyRC"
 
 _TABLES = """
@@ -105,8 +119,7 @@ CREATE TABLE versions (
 
 CREATE INDEX versions_expiring ON versions (cell) WHERE expires_at IS NOT NULL;
 
-CREATE INDEX versions_expiry ON versions (expires_at)
-  WHERE expires_at IS NOT NULL AND status = 'live';
+CREATE INDEX versions_expiry ON versions (expires_at) WHERE expires_at IS NOT NULL;
 
 -- A vector that is changed by SQL from outside has no checksum until it is written again.
 CREATE TRIGGER versions_vector AFTER UPDATE OF embedding, embedding_model ON versions

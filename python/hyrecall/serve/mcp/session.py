@@ -23,6 +23,7 @@ from hyrecall.memory import (
     Remembered,
     Version,
 )
+from hyrecall.memory.changes import TEXT_FIELDS
 from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.sql.reading import Accesses
@@ -158,12 +159,13 @@ class CallerSession:
 
     async def remember(self, text: str, **fields: Any) -> Remembered:
         """Keep a memory."""
-        kept: Remembered = await self._write("remember", text, **fields)
+        kept: Remembered = await self._write("remember", text, author="agent", **fields)
         return kept
 
     async def update(self, key: str, reason: str | None, changes: Mapping[str, Any]) -> Remembered:
         """Change a memory. An agent has to give a reason."""
-        kept: Remembered = await self._write("update", key, reason=reason, **changes)
+        said = {} if TEXT_FIELDS.isdisjoint(changes) else {"author": "agent"}
+        kept: Remembered = await self._write("update", key, reason=reason, **changes, **said)
         return kept
 
     async def forget(self, key: str, reason: str | None) -> int:

@@ -8,6 +8,8 @@ from typing import Any, Final
 from pydantic import create_model
 from pydantic_core import to_jsonable_python
 
+from hyrecall.errors import OptionError, error
+from hyrecall.memory.changes import TEXT_FIELDS
 from hyrecall.memory.ops import OPS, Op, model_of, words_of
 from hyrecall.memory.replies import REPLIES
 from hyrecall.serve.mcp.search_tool import said, text_of_memories
@@ -76,8 +78,12 @@ def _tool(op: Op) -> Tool:
 
     async def reply(session: CallerSession, given: Arguments) -> ToolReply:
         asked = {name: getattr(given, name) for name in given.model_fields_set}
-        if op.name in ("remember", "supersede") or (op.name == "update" and "text" in asked):
+        if op.name in ("remember", "supersede") or (
+            op.name == "update" and not TEXT_FIELDS.isdisjoint(asked)
+        ):
             asked["author"] = "agent"  # who calls a tool is one, whatever the text says
+        if "author" in asked.get("changes", ()):
+            raise error(OptionError, "changes['author']", "another field", "author")
         for right in sorted(op.rights(asked)):
             session.check_right(right)
         store = CallersStore(session.memory._sync, session.caller)

@@ -194,20 +194,43 @@ class MemoriesBody(_VerbBody):
     "/memories/batch", status_code=201, summary="Keep several memories, all or none",
     tags=["memories"], responses={201: {"model": list[Changed]}, **_TAKEN},
 )  # fmt: skip
-async def remember_batch(request: Request, body: MemoriesBody, who: Writer) -> Response:
+async def remember_batch(
+    request: Request,
+    body: MemoriesBody,
+    who: Writer,
+    idempotency_key: _IdempotencyKey = None,
+) -> Response:
     """Keep several memories in one transaction."""
     options = options_of(request)
     check_size("episodes", len(body.episodes), options.max_batch, "memories")
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
-    episodes = []
+    asked = []
     for one in body.episodes:
         given = {name: getattr(one, name) for name in one.model_fields_set}
         names = narrow(who, {name: given.pop(name, None) for name in SCOPE})
         check_lists(options, **given)
         if given.pop("vector", None) is not None:
             raise ServiceError(422, "Invalid", "vector: expected none in a batch")
-        episodes.append(checked(Episode, as_call(OPS["remember"], given, names)))
+        asked.append((given, names))
     memory = memory_of(request)
-    done = await memory._run(memory._sync.remember_batch, episodes)
-    return JsonResponse(encode([changed_data(one) for one in done]), 201)
+
+    def work() -> bytes:
+        made: list[str | None] = [None] * len(asked)
+        if idempotency_key is not None:
+            stores = [CallersStore(memory._sync, replace(who, **names)) for _, names in asked]
+            made = [
+                store.id_of("batch", f"{at} {idempotency_key}", given)
+                for at, (store, (given, _)) in enumerate(zip(stores, asked, strict=True))
+            ]
+            kept = [store.kept_as(one) for store, one in zip(stores, made, strict=True)]
+            if kept and all(kept):
+                return encode(kept)
+        episodes = [
+            checked(Episode, as_call(OPS["remember"], {"id": one, **given}, names))
+            for one, (given, names) in zip(made, asked, strict=True)
+        ]
+        done = memory._sync.remember_batch(episodes)
+        return encode([changed_data(one) for one in done])
+
+    return JsonResponse(await memory._run(work), 201)
