@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,7 @@ struct Answer {
   std::shared_ptr<BatchRequest> request;
   std::shared_ptr<GivenReply const> reply;
   ThreadMembers members;                                   // of hits that are grouped
+  LinearScores linear;                                     // of hits that were scored so
   double planned = 0, counted = 0, fused = 0, fusion = 0;  // seconds of the clock; a duration
   double grouped = 0;                                      // another one
   // By lexical arm, as Execution has them.
@@ -89,19 +91,30 @@ py::tuple give_members(Answer const& answer) {
                         py::array_t<Row>(n, held.row.data()), held.score);
 }
 
+py::tuple give_linear(Answer const& answer) {
+  LinearScores const& held = answer.linear;
+  auto const copy = [](auto const& values) {
+    return py::array(static_cast<py::ssize_t>(values.size()), values.data());
+  };
+  return py::make_tuple(held.n_ranked, copy(held.fused), copy(held.seqs), copy(held.addends));
+}
+
 // The options of recalls, read once, without anything that one of them asked.
 class FrozenRequest {
  public:
   FrozenRequest(BatchRequest const& like, std::optional<std::uint64_t> host_postings,
                 std::vector<std::string> kinds, py::object scope_type,
                 std::vector<std::uint32_t> dims, bool blank, bool exact,
-                std::optional<std::array<std::size_t, 3>> group)
+                std::optional<std::array<std::size_t, 3>> group,
+                std::vector<std::tuple<int, std::size_t, std::int64_t, double>> const& linear)
       : options_(like.slice(0, 0)),
         host_postings_(host_postings),
         kinds_(std::move(kinds)),
         scope_type_(std::move(scope_type)),
         dims_(std::move(dims)),
         rules_{blank, exact} {
+    for (auto const& [kind, at, steps, weight] : linear)
+      linear_.push_back({static_cast<LinearTerm::Kind>(kind), at, steps, weight});
     if (group) group_ = GroupParams{(*group)[0], (*group)[1], (*group)[2]};
     require(options_.listed.empty() && options_.tables.empty(), "arms of the index alone");
     require(options_.dense.size() == dims_.size() && dims_.size() <= 1, "one vector arm at most");
@@ -139,7 +152,10 @@ class FrozenRequest {
     out->fused = seconds_now();
     out->fusion = made.seconds;
     if (group_) {
-      out->members = group_by_thread(*snapshot, *group_, made.arrays);
+      if (linear_.empty())
+        out->members = group_by_thread(*snapshot, *group_, made.arrays);
+      else
+        out->linear = score_by_features(*snapshot, linear_, *group_, made.arrays);
       out->grouped = seconds_now() - out->fused;
     }
     out->reply = std::make_shared<GivenReply>(std::move(made.arrays), request->evidence);
@@ -246,6 +262,7 @@ class FrozenRequest {
   std::vector<std::uint32_t> dims_;
   TextRules rules_;
   std::optional<GroupParams> group_;
+  std::vector<LinearTerm> linear_;
 };
 
 }  // namespace
@@ -282,18 +299,23 @@ void bind_frozen(py::module_& m) {
       .def_property_readonly(
           "members", &give_members,
           "The best rows of the threads of hits that are grouped: offsets, segments, rows, "
-          "scores.");
+          "scores.")
+      .def_property_readonly(
+          "linear", &give_linear,
+          "Of hits scored by features: entries ranked, scores before, insertion numbers, addends.");
   py::class_<FrozenRequest>(m, "FrozenRequest", "The options of a recall, without its queries.")
       .def(py::init<BatchRequest const&, std::optional<std::uint64_t>, std::vector<std::string>,
                     py::object, std::vector<std::uint32_t>, bool, bool,
-                    std::optional<std::array<std::size_t, 3>>>(),
+                    std::optional<std::array<std::size_t, 3>>,
+                    std::vector<std::tuple<int, std::size_t, std::int64_t, double>> const&>(),
            "Keep the options of a request with arms of the index alone. kinds, scope_type: as in "
            "Scopes; dims: of its vector arm; blank, exact: whether blank texts, and texts that "
            "are an identifier or quoted, are for others to answer; group: offset, limit and the "
-           "rows shown of a thread, where each thread has one hit.",
+           "rows shown of a thread, where each thread has one hit; linear: the LinearTerms that "
+           "choose the rows of that page instead.",
            py::kw_only(), py::arg("like"), py::arg("host_postings"), py::arg("kinds"),
            py::arg("scope_type"), py::arg("dims"), py::arg("blank"), py::arg("exact"),
-           py::arg("group") = py::none())
+           py::arg("group") = py::none(), py::arg("linear") = py::tuple())
       .def("ask", &FrozenRequest::ask,
            "Search for the given queries: a str, a float32 array and a scope, or with one=False "
            "lists of str, of scopes and of filters, or a scope or filter for all, and an array of "

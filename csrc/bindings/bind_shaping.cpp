@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <array>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -22,6 +21,7 @@
 #include "engine/shaping/shaping.hpp"
 
 namespace py = pybind11;
+using py::literals::operator""_a;
 
 namespace hyrecall::bindings {
 namespace {
@@ -93,50 +93,6 @@ py::tuple order(HeldFusedLists const& lists, std::vector<Array<std::int64_t>> co
   return give_selected(std::move(ordered));
 }
 
-py::dict rescore(HeldFusedLists const& lists, RescoreParams const& params, int threads) {
-  auto const is_there = [&](auto const& array, bool is_wanted) {
-    return array.size() == (is_wanted ? lists.size() : 0);
-  };
-  bool const by_age = params.rule.kind != Rescoring::kWeight;
-  bool const by_worth = params.rule.kind != Rescoring::kRecency;
-  require(is_there(params.ages, by_age) && is_there(params.worths, by_worth) &&
-              is_there(params.ties, true) &&
-              (params.half_lives.empty() || is_there(params.half_lives, by_age)),
-          "a value of each kind an entry");
-  RescoredLists found;
-  {
-    NativeRun const run;
-    found = rescore_lists(lists.view(), params, threads);
-  }
-  py::dict out;
-  out["ordered"] = give_selected(std::move(found.ordered));
-  out["signal"] = give(std::move(found.signals));
-  out["raw"] = give(std::move(found.raws));
-  out["score"] = give(std::move(found.scores));
-  return out;
-}
-
-py::dict rescore_by_age(HeldFusedLists const& lists, Array<double> const& ages, double half_life,
-                        Array<double> const& half_lives, double exponent,
-                        Array<std::int64_t> const& ties, int threads) {
-  RescoreRule const rule{Rescoring::kRecency, half_life, exponent};
-  return rescore(lists, {rule, span_of(ages), span_of(half_lives), {}, span_of(ties)}, threads);
-}
-
-py::dict rescore_by_weight(HeldFusedLists const& lists, Array<double> const& weights,
-                           Array<std::int64_t> const& ties, int threads) {
-  return rescore(lists, {{Rescoring::kWeight}, {}, {}, span_of(weights), span_of(ties)}, threads);
-}
-
-// weights: of recency, importance and relevance.
-py::dict rescore_by_composite(HeldFusedLists const& lists, Array<double> const& ages,
-                              double half_life, Array<double> const& importances,
-                              std::array<double, 3> const& weights, Array<std::int64_t> const& ties,
-                              int threads) {
-  RescoreRule const rule{Rescoring::kComposite, half_life, 1.0, weights[0], weights[1], weights[2]};
-  return rescore(lists, {rule, span_of(ages), {}, span_of(importances), span_of(ties)}, threads);
-}
-
 py::dict dedup(HeldFusedLists const& lists, HeldExecution const& execution, std::size_t column,
                double threshold, bool unit, Array<std::int64_t> const& preference) {
   DedupParams const params{column, threshold, unit, span_of(preference)};
@@ -148,11 +104,9 @@ py::dict dedup(HeldFusedLists const& lists, HeldExecution const& execution, std:
     lists.check_rows(execution, column);
     found = dedup_lists(*execution.snapshot, lists.view(), params, execution.request->threads);
   }
-  py::dict out;
-  out["kept"] = give_selected(std::move(found.kept));
-  out["duplicates"] = give(std::move(found.duplicates));
-  out["kept_for"] = give(std::move(found.kept_for));
-  return out;
+  return py::dict("kept"_a = give_selected(std::move(found.kept)),
+                  "duplicates"_a = give(std::move(found.duplicates)),
+                  "kept_for"_a = give(std::move(found.kept_for)));
 }
 
 py::dict diversify(HeldFusedLists const& lists, HeldExecution const& execution,
@@ -171,13 +125,11 @@ py::dict diversify(HeldFusedLists const& lists, HeldExecution const& execution,
     if (column) lists.check_rows(execution, *column);
     found = diversify_lists(*execution.snapshot, lists.view(), params, execution.request->threads);
   }
-  py::dict out;
-  out["chosen"] = give_selected(std::move(found.chosen));
-  out["value"] = give(std::move(found.value));
-  out["relevance"] = give(std::move(found.relevance));
-  out["similarity"] = give(std::move(found.similarity));
-  out["nearest"] = give(std::move(found.nearest));
-  return out;
+  return py::dict("chosen"_a = give_selected(std::move(found.chosen)),
+                  "value"_a = give(std::move(found.value)),
+                  "relevance"_a = give(std::move(found.relevance)),
+                  "similarity"_a = give(std::move(found.similarity)),
+                  "nearest"_a = give(std::move(found.nearest)));
 }
 
 float cosine_of_rows(HeldExecution const& held, std::size_t column, std::size_t query,
@@ -278,19 +230,6 @@ void bind_shaping(py::module_& parent) {
            py::arg("segment"), py::arg("row"));
   m.def("order", &order, "(offsets, entries) by (score desc, ties asc, place asc).",
         py::arg("lists"), py::arg("ties"), py::arg("threads"));
-  m.def("rescore_by_age", &rescore_by_age,
-        "Multiply each score by what age leaves of it, and order the lists by (score desc, tie "
-        "asc). half_lives: one an entry; empty: half_life.",
-        py::arg("lists"), py::arg("ages"), py::arg("half_life"), py::arg("half_lives"),
-        py::arg("exponent"), py::arg("ties"), py::arg("threads"));
-  m.def("rescore_by_weight", &rescore_by_weight,
-        "Multiply each score by its entry's weight, and order the lists by (score desc, tie asc).",
-        py::arg("lists"), py::arg("weights"), py::arg("ties"), py::arg("threads"));
-  m.def("rescore_by_composite", &rescore_by_composite,
-        "Score each entry by the weighted mean of recency, importance and score, and order the "
-        "lists by (score desc, tie asc).",
-        py::arg("lists"), py::arg("ages"), py::arg("half_life"), py::arg("importances"),
-        py::arg("weights"), py::arg("ties"), py::arg("threads"));
   m.def("dedup", &dedup, "Collapse near-duplicates: kept (offsets, entries), duplicates of each.",
         py::arg("lists"), py::arg("execution"), py::arg("column"), py::arg("threshold"),
         py::arg("unit"), py::arg("preference"));

@@ -45,42 +45,4 @@ HYRECALL_HD inline bool is_chosen_before(double value, std::size_t place, double
   return value != other_value ? value > other_value : place < other_place;
 }
 
-// What a stage makes a new score of: the age of the document, a weight by the value of a column, or
-// age, importance and the score that it had.
-enum class Rescoring : std::uint8_t { kRecency, kWeight, kComposite };
-
-struct RescoreRule {
-  Rescoring kind = Rescoring::kRecency;
-  double half_life = 1.0;       // of kRecency and kComposite
-  double exponent = 1.0;        // of kRecency
-  double recency_weight = 0.0;  // of kComposite, as the two below
-  double importance_weight = 0.0;
-  double relevance_weight = 0.0;
-};
-
-// The values of an entry that a stage reads besides its score.
-struct EntrySignals {
-  double age;        // in seconds; NaN: no time
-  double half_life;  // likewise
-  double worth;      // kWeight: the weight; kComposite: the importance
-};
-
-struct EntryScore {
-  double signal;  // what the age leaves; kWeight: the weight
-  double raw;     // kComposite: the weighted sum
-  double score;
-};
-
-HYRECALL_HD inline EntryScore rescored(RescoreRule const& rule, double score,
-                                       EntrySignals const& entry) {
-  if (rule.kind == Rescoring::kWeight) return {entry.worth, 0.0, entry.worth * score};
-  bool const is_recency = rule.kind == Rescoring::kRecency;
-  double const left = recency_factor(entry.age, entry.half_life, is_recency ? rule.exponent : 1.0);
-  if (is_recency) return {left, 0.0, score * left};
-  double const raw = composite_sum(rule.recency_weight, left, rule.importance_weight, entry.worth,
-                                   rule.relevance_weight, score);
-  double const total = (rule.recency_weight + rule.importance_weight) + rule.relevance_weight;
-  return {left, raw, composite_mean(raw, total)};
-}
-
 }  // namespace hyrecall

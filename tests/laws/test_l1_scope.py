@@ -65,9 +65,6 @@ NATIVE_MODULES = {
             "mmr_value",
             "order",
             "recency_factors",
-            "rescore_by_age",
-            "rescore_by_composite",
-            "rescore_by_weight",
         },
     },
     "rows": {

@@ -15,7 +15,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.recipe import Dense, Lexical, TieBreak
-from seams import PlainReply, known_options, shown_threads
+from seams import PlainReply, known_options, linear, shown_threads
 
 N, DIM = 60, 8
 RNG = np.random.default_rng(5)
@@ -204,12 +204,60 @@ def test_members_of_another_page_are_caught(
 
 
 LEARNT = hr.Linear({"fused": 1.0, "agreement": 0.2, "text_score": 0.5, "text_rank": 0.1})
+BESIDE = hr.Linear(
+    {
+        "fused": 0.5, "agreement": -0.3, "text_score": 0.5, "embedding_score": 0.2,
+        "embedding_rank": 0.1, "neighbour_1": 0.7, "neighbour_2": 0.3, "thread": 0.4,
+        "length": 0.2, "prior": 0.9, "text_before_1": 0.3, "embedding_after_2": -0.2,
+    }
+)  # fmt: skip
+PRIOR = hr.Prior("year", {3: 0.5})
+LINEAR: list[dict[str, Any]] = [
+    {"shaping": (LEARNT,)},
+    {"shaping": (LEARNT,), "limit": 3, "offset": 2, "scope": "bob"},
+    {"shaping": (LEARNT,), "vectors": None, "fusion": hr.RRF()},
+    {"shaping": (hr.Around(), PRIOR, BESIDE), "depth": 15, "limit": 15},
+    {"shaping": (hr.Around((0.3,)), hr.Linear({"neighbour_1": 1.0, "text_after_1": -1.0}))},
+    {"shaping": (hr.Linear({"text_rank": 0.0}),), "limit": 20},  # all scores are equal
+    {"recipe": hr.recipes.conversation.replace(shaping=(hr.Around(), LEARNT))},
+]
+
+
+@pytest.mark.parametrize("options", LINEAR, ids=str)
+def test_known_options_weigh_features_as_unknown_ones(
+    threaded: hr.Index, options: dict[str, Any]
+) -> None:
+    call = call_of(options)
+    with forgetting(threaded):
+        first = threaded.recall(**call)
+        again = threaded.recall(**call)
+    assert type(again._reply) is PlainReply
+    alike(first, again)
+
+
+@pytest.mark.parametrize("at", range(len(BESIDE.weights)))
+def test_terms_that_the_engine_reads_wrongly_are_caught(
+    threaded: hr.Index, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*given: Any) -> list[Any]:
+        kind, place, steps, weight = (terms := native_terms(*given))[at]
+        # Another feature, another addend, or the row on the other side.
+        other = (kind + 1) % 4 if kind != 4 and not steps else kind
+        terms[at] = other, (place + 1) % 5 if kind == 4 else place, -steps, weight
+        return terms
+
+    native_terms = linear.native_terms
+    monkeypatch.setattr(linear, "native_terms", wrong)
+    with pytest.raises(AssertionError):
+        test_known_options_weigh_features_as_unknown_ones(threaded, LINEAR[3])
+
+
 STAGED: list[dict[str, Any]] = [
     {"shaping": hr.MMR(0.6)},
     {"shaping": (hr.Dedup(0.5), hr.Budget(40, column="text"), hr.MMR(0.7)), "limit": 4},
     {"shaping": (hr.Prior("year", {3: 0.5}), hr.Rerank(window=5)), "limit": 3, "offset": 2},
     {"shaping": (hr.Gate(0.2),), "filter": hr.Filter(year=(1, 5)), "scope": "ann"},
-    {"recipe": hr.recipes.default.replace(shaping=(LEARNT,))},
+    {"recipe": hr.recipes.default.replace(shaping=(hr.Linear({"fused": 1.0, "year=3": 0.5}),))},
     {
         "recipe": RECIPE.replace(
             shaping=(hr.Provenance("year", {2: 0.5}),), tie_break=(TieBreak("year"),)

@@ -1,8 +1,10 @@
-// Takes the best row of each thread of a list as its hit.
+// Orders and cuts the whole lists of a reply: the best row of each thread as its hit, or the rows
+// by a weighted sum of their features.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/request/reply.hpp"
@@ -27,5 +29,25 @@ struct ThreadMembers {
 // no thread is a hit by itself. The segments must have threads.
 ThreadMembers group_by_thread(Snapshot const& snapshot, GroupParams const& params,
                               ReplyArrays& reply);
+
+// A feature of a row and its weight, as hr.Linear has them.
+struct LinearTerm {
+  enum class Kind : std::uint8_t { kFused, kAgreement, kScore, kRank, kAddend };
+  Kind kind = Kind::kFused;
+  std::size_t at = 0;      // the arm, or the addend of evidence
+  std::int64_t steps = 0;  // kScore: of the candidate so many places behind in the row's thread
+  double weight = 0.0;
+};
+
+struct LinearScores {
+  std::size_t n_ranked = 0;     // entries of the whole lists
+  std::vector<double> fused;    // [n_hits] the scores before
+  std::vector<Seq> seqs;        // [n_hits] what decided between equal scores
+  std::vector<double> addends;  // [n_hits, n_terms]
+};
+
+// Scores a reply that has whole lists, orders each by (score desc, seq asc) and leaves the page.
+LinearScores score_by_features(Snapshot const& snapshot, std::span<LinearTerm const> terms,
+                               GroupParams const& page, ReplyArrays& reply);
 
 }  // namespace hyrecall

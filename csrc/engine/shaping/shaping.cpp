@@ -239,30 +239,6 @@ Selected order_lists(FusedListsView const& lists,
   return out;
 }
 
-RescoredLists rescore_lists(FusedListsView const& lists, RescoreParams const& params, int threads) {
-  std::size_t const n = lists.scores.size();
-  RescoredLists out;
-  out.signals.resize(n);
-  out.raws.resize(n);
-  out.scores.resize(n);
-  parallel_for(lists.n_queries(), threads, [&](int, std::size_t q) {
-    auto const end = static_cast<std::size_t>(lists.offsets[q + 1]);
-    for (auto i = static_cast<std::size_t>(lists.offsets[q]); i < end; ++i) {
-      EntryScore const made =
-          rescored(params.rule, lists.scores[i],
-                   {params.ages.empty() ? 0.0 : params.ages[i],
-                    params.half_lives.empty() ? params.rule.half_life : params.half_lives[i],
-                    params.worths.empty() ? 0.0 : params.worths[i]});
-      out.signals[i] = made.signal;
-      out.raws[i] = made.raw;
-      out.scores[i] = made.score;
-    }
-  });
-  std::span<std::int64_t const> const ties[] = {params.ties};
-  out.ordered = order_lists({lists.offsets, out.scores, lists.segment, lists.row}, ties, threads);
-  return out;
-}
-
 Deduped dedup_lists(Snapshot const& snapshot, FusedListsView const& lists,
                     DedupParams const& params, int threads) {
   if (auto found = dedup_on_device(snapshot, lists, params)) return *std::move(found);

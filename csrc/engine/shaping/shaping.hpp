@@ -33,22 +33,6 @@ struct Selected {
 Selected order_lists(FusedListsView const& lists,
                      std::span<std::span<std::int64_t const> const> ties, int threads);
 
-struct RescoreParams {
-  RescoreRule rule;
-  std::span<double const> ages;        // [n]; empty where the rule reads none
-  std::span<double const> half_lives;  // [n]; empty: the rule's
-  std::span<double const> worths;      // [n]; empty where the rule reads none
-  std::span<std::int64_t const> ties;  // [n], the least comes first among equal scores
-};
-struct RescoredLists {
-  Selected ordered;             // by (score desc, tie asc, place asc)
-  std::vector<double> signals;  // [n] as EntryScore has them, in the order that the entries had
-  std::vector<double> raws;     // [n]
-  std::vector<double> scores;   // [n]
-};
-// Scores every entry anew and orders the lists by it.
-RescoredLists rescore_lists(FusedListsView const& lists, RescoreParams const& params, int threads);
-
 struct DedupParams {
   std::size_t column;                        // of Segment::Parts::dense
   double threshold;                          // of the cosine, strict

@@ -206,8 +206,8 @@ HYRECALL_HD inline NearestChosen nearest_of(double const* cosines) {
 }
 
 // A score beside an age and an importance. x: see kCompositeRaw.
-HYRECALL_HD inline EntryScore composite_of(double const* x) {
-  return rescored({Rescoring::kComposite, 1.0, 1.0, 1.0, 0.5, 0.25}, x[0], {x[1], 1.0, x[2]});
+HYRECALL_HD inline double composite_of(double const* x) {
+  return composite_sum(1.0, recency_factor(x[1], 1.0, 1.0), 0.5, x[2], 0.25, x[0]);
 }
 
 HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
@@ -341,13 +341,13 @@ HYRECALL_HD inline double evaluate(ArithmeticOp op, double const* x) {
                  ? 1.0
                  : 0.0;
     case ArithmeticOp::kRecencyScore:
-      return rescored({Rescoring::kRecency, x[2], x[3]}, x[0], {x[1], x[2], 0.0}).score;
+      return x[0] * recency_factor(x[1], x[2], x[3]);
     case ArithmeticOp::kWeightScore:
-      return rescored({Rescoring::kWeight}, x[0], {0.0, 1.0, x[1]}).score;
+      return x[1] * x[0];
     case ArithmeticOp::kCompositeRaw:
-      return composite_of(x).raw;
+      return composite_of(x);
     case ArithmeticOp::kCompositeScore:
-      return composite_of(x).score;
+      return composite_mean(composite_of(x), (1.0 + 0.5) + 0.25);
   }
   return 0.0;
 }

@@ -23,12 +23,6 @@ class FusedLists:
         row: npt.NDArray[np.uint32],
     ) -> None: ...
 
-class _Rescored(TypedDict):
-    ordered: _Selected
-    signal: _Floats
-    raw: _Floats
-    score: _Floats
-
 class _Deduped(TypedDict):
     kept: _Selected
     duplicates: _Ints
@@ -43,31 +37,6 @@ class _Diversified(TypedDict):
 
 def order(lists: FusedLists, ties: Sequence[_Ints], threads: int) -> _Selected:
     """Return (offsets, entries) ordered by (score desc, ties asc, place asc)."""
-
-def rescore_by_age(
-    lists: FusedLists,
-    ages: _Floats,
-    half_life: float,
-    half_lives: _Floats,
-    exponent: float,
-    ties: _Ints,
-    threads: int,
-) -> _Rescored:
-    """Multiply each score by what age leaves of it, and order the lists by it."""
-
-def rescore_by_weight(lists: FusedLists, weights: _Floats, ties: _Ints, threads: int) -> _Rescored:
-    """Multiply each score by its entry's weight, and order the lists by it."""
-
-def rescore_by_composite(
-    lists: FusedLists,
-    ages: _Floats,
-    half_life: float,
-    importances: _Floats,
-    weights: tuple[float, float, float],
-    ties: _Ints,
-    threads: int,
-) -> _Rescored:
-    """Score each entry by recency, importance and score, and order the lists by it."""
 
 def dedup(
     lists: FusedLists,

@@ -15,7 +15,7 @@ from hyrecall import _core
 from hyrecall.ask.queries import first_words
 from hyrecall.ask.request import Search, is_empty
 from hyrecall.hits.reply import Arrays, Reply, join_pieces, only_queries
-from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, Trace
+from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes, Notes, StageTrace, Trace
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.plan import Plan, Ranking
 from hyrecall.recall.planning import make_plan
@@ -339,7 +339,8 @@ def trace_of(
     plan: Plan,
     answer: _core.Answer,
     spent: dict[str, float],
-    shaper: Shaper | None = None,
+    stages: tuple[StageTrace, ...] = (),
+    told: dict[str, dict[int, str]] | None = None,
 ) -> Trace:
     """Return how a batch was answered by options that are known."""
     alone: dict[str, Mapping[int, str] | None] = {}
@@ -351,8 +352,6 @@ def trace_of(
             refused = _refused_queries(answer, plan, 0)
     if device != "cpu":
         alone |= _host_queries(answer, plan, 0)
-    about = _about({**refused, **alone}, None) if refused or alone else {}
-    stages = () if shaper is None else shaper.traces
     kept = chain.from_iterable([one.notes for one in stages]) if stages else ()
     return Trace(
         device=device,
@@ -363,7 +362,7 @@ def trace_of(
         degraded=(*refused, *kept),
         notes=(*plan.notes, *alone),
         stages=stages,
-        about=about if shaper is None else about | shaper.about,
+        about=_about({**refused, **alone}, None) | (told or {}) if refused or alone or told else {},
     )
 
 

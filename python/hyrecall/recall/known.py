@@ -16,7 +16,7 @@ from hyrecall.ask.request import MOST_IN_THREAD
 from hyrecall.ask.scope import Scope, key_of
 from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
-from hyrecall.hits.trace import Trace
+from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.recall.batch import DEVICE_QUERIES, SHAPED_QUERIES, RecallSource, trace_of
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
@@ -54,16 +54,24 @@ class PlainReply(Reply):
     @cached_property
     def arrays(self) -> Arrays:
         """The arrays of all hits."""
-        arrays, evidence = self._answer.arrays, self._frozen.plan.evidence
-        return arrays if evidence is None else evidence.with_columns(arrays)
+        arrays, plan = self._answer.arrays, self._frozen.plan
+        arrays = arrays if plan.evidence is None else plan.evidence.with_columns(arrays)
+        if not plan.stages:
+            return arrays
+        _, fused, seqs, addends = self._answer.linear
+        addends = addends.reshape(len(seqs), len(getattr(plan.stages[0], "weights", ())))
+        return {**arrays, "fused_score": fused, "tie_rank": seqs, "linear_addends": addends}
 
     @cached_property
     def trace(self) -> Trace:
         """How the batch was answered."""
         frozen, milliseconds = self._frozen, _milliseconds(self._answer, self._began)
-        if frozen.plan.grouping is not None:
-            milliseconds["shaping"] = self._answer.times[-1] * 1e3
-        return trace_of(frozen.device, frozen.plan, self._answer, milliseconds)
+        plan, stages = frozen.plan, tuple[StageTrace, ...]()
+        if plan.stages or plan.grouping is not None:
+            n, spent = self._answer.linear[0], self._answer.times[-1] * 1e3
+            milliseconds["shaping"] = spent
+            stages = tuple(StageTrace(one.name, n, n, spent, ()) for one in plan.stages)
+        return trace_of(frozen.device, plan, self._answer, milliseconds, stages)
 
     @cached_property
     def around(self) -> AroundHits | None:
@@ -78,11 +86,8 @@ class PlainReply(Reply):
     @cached_property
     def kept_source(self) -> RecallSource:
         """The call that the reply came from."""
-        return RecallSource(self._plan, self._state, None, {})
-
-    @cached_property
-    def _plan(self) -> Plan:
-        return _plan_of(self._frozen, self._answer, self._scope)
+        plan = _plan_of(self._frozen, self._answer, self._scope)
+        return RecallSource(plan, self._state, None, {})
 
     # ``only()`` makes replies with arrays of their own.
 
@@ -134,7 +139,7 @@ def _staged(
     arrays = arrays if plan.evidence is None else plan.evidence.with_columns(arrays)
     arrays = shaper.run(arrays, _core.Execution(state.snapshot, request), request, 0)
     milliseconds = _milliseconds(answer, began) | {"shaping": (time.perf_counter() - merged) * 1e3}
-    trace = trace_of(found.device, plan, answer, milliseconds, shaper)
+    trace = trace_of(found.device, plan, answer, milliseconds, shaper.traces, shaper.about)
     source = RecallSource(plan, state, shaper.results, {})
     return Reply(**found.shared, now=now, trace=trace, arrays=arrays, kept_source=source)
 
@@ -194,12 +199,11 @@ class KnownOptions:
         found = forms.get(None) or forms.get(_form(state, scope))
         if found is None or state.late_segments:  # texts are checked before they are first read
             return None
-        is_staged = found.is_staged
         programs: Any = None
         if filter is not None:
             programs = _programs(filter, found.shared["facts"].attribute_types)
         is_other = filter is not None and programs is None
-        if is_other or (is_staged and not one and _is_long(text, vectors)):
+        if is_other or (found.is_staged and not one and _is_long(text, vectors)):
             return None
         own_scope = list(scope) if isinstance(scope, list) else scope
         files = state.files
@@ -208,16 +212,14 @@ class KnownOptions:
             answer = found.native.ask(state.snapshot, text, vectors, own_scope, programs, one)
             if answer is None:
                 return None
-            called = call_time(now)
-            if is_staged:
-                return _staged(found, answer, state, text, own_scope, called, began)
+            if found.is_staged:
+                return _staged(found, answer, state, text, own_scope, call_time(now), began)
         finally:
             files.check_reads()
         reply = _new(PlainReply)
         vars(reply).update(
-            found.shared, now=called, _values={}, _gathered={}, _answer=answer,
-            _frozen=found, _began=began, _state=state,
-            _scope=own_scope,
+            found.shared, now=call_time(now), _values={}, _gathered={}, _answer=answer,
+            _frozen=found, _began=began, _state=state, _scope=own_scope,
         )  # fmt: skip
         return reply
 
@@ -234,7 +236,7 @@ class KnownOptions:
         """Remember the options of a call that was answered the long way, if they are plain."""
         key = (text is None, vectors is None, *map(id, given))
         forms = self._known.get(key, {})
-        if None in forms or type(reply) is not Reply:
+        if None in forms or type(reply) is not Reply or not _is_fixed(given):
             return
         source = reply.kept_source
         if type(source) is not RecallSource or not _is_plain(source.plan, reply, recipe):
@@ -242,8 +244,6 @@ class KnownOptions:
         # A longer batch runs in pieces, which have its fusion. What no arm reads is not checked.
         most = SHAPED_QUERIES if source.plan.is_shaped else DEVICE_QUERIES
         if reply.n_queries > most or not _is_read(source.plan, reply.facts, text, vectors):
-            return
-        if not _is_fixed(given):
             return
         form = None
         if recipe is not None and recipe.with_threads is not None and reply.facts.schema.thread:
@@ -344,6 +344,12 @@ def _freeze(
     plan: Plan, reply: Reply, recipe: Any, given: tuple[object, ...], device: str
 ) -> Frozen:
     facts: IndexFacts = reply.facts
+    linear: list[tuple[int, int, int, float]] = []
+    if plan.stages and plan.grouping is None and not plan.tie_break:
+        from hyrecall.stages.linear import native_terms
+
+        linear = native_terms(plan.stages, plan.bases, plan.evidence)
+    is_paged = plan.grouping is not None or bool(linear)
     native = _core.FrozenRequest(
         like=plan.request,
         host_postings=facts.host_postings,
@@ -352,16 +358,14 @@ def _freeze(
         dims=[facts.dims[arm] for arm in plan.bases if arm in facts.vector_arms],
         blank=recipe is not None,
         exact=recipe is not None and bool(recipe.exact),
-        group=None if plan.grouping is None else (plan.offset, plan.limit, MOST_IN_THREAD),
+        group=(plan.offset, plan.limit, MOST_IN_THREAD) if is_paged else None,
+        linear=linear,
     )
     kept: Any = None
     shared = {
         "facts": facts, "arms": reply.arms, "columns": reply.columns, "query_keys": None,
         "ran": reply.ran, "bases": reply.bases, "fusion": reply.fusion,
         "normalize": reply.normalize, "phases": None,
-    }  # fmt: skip
-    if plan.grouping is None:
-        shared["around"] = None
+    } | ({"around": None} if plan.grouping is None else {})  # fmt: skip
     own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
-    is_staged = plan.grouping is None and plan.is_shaped
-    return Frozen(given, native, own, device, shared, is_staged)
+    return Frozen(given, native, own, device, shared, plan.is_shaped and not is_paged)

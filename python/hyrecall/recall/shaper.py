@@ -327,9 +327,7 @@ class Shaper:
             self._traces[number] = trace
         if plan.fill is not None:
             n = len(pool.offsets) - 1
-            may = np.ones(n, np.bool_)
-            if plan.selected is not None:
-                may = plan.selected[first_query:][:n]
+            may = np.ones(n, np.bool_) if plan.selected is None else plan.selected[first_query:][:n]
             blank = self._blank(n, first_query)
             held = (self._facts, self._state, plan, request, first_query)
             pool = fill_lists(pool, *held, blank, may, before)
@@ -362,8 +360,6 @@ class Shaper:
 
     def _blank(self, n_queries: int, first_query: int) -> npt.NDArray[np.bool_]:
         """Say which queries of a piece are without a word."""
-        if not self._plan.blank_queries:
-            return np.zeros(n_queries, np.bool_)
         return np.isin(np.arange(n_queries) + first_query, self._plan.blank_queries)
 
     def _break_ties(self, pool: FusedLists, call: StageCall) -> FusedLists:

@@ -20,7 +20,7 @@ from hyrecall.base.options import (
 )
 from hyrecall.base.times import age_seconds, importances
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.stages.lists import Floats, FusedLists, by_value, lead
+from hyrecall.stages.lists import Floats, FusedLists, by_value
 from hyrecall.stages.stage import (
     Factors,
     Scored,
@@ -102,14 +102,9 @@ class Recency(Stage):
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Multiply each score by what its age leaves of it."""
         age, half_life, each = self._ages(lists, call)
-        ties = lists.arrays["tie_rank"]
-        found = _core.shaping.rescore_by_age(
-            lists.native, age, half_life, each, self.exponent, ties, call.threads
-        )
-        scored = lists.with_arrays(recency_factor=found["signal"], score=found["score"])
-        if (found["signal"] == 1.0).all():  # nothing is penalised: the list stays, to the last bit
-            return scored
-        return lead(scored.take(found["ordered"]))
+        factor = _core.shaping.recency_factors(age, each if len(each) else half_life, self.exponent)
+        scored = lists.with_arrays(recency_factor=factor, score=lists.score * factor)
+        return scored if (factor == 1.0).all() else call.ordered(scored)  # 1: to the last bit
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         age, half_life, each = self._ages(hit, call)
@@ -198,34 +193,30 @@ class Composite(Stage):
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Replace each score by the weighted mean."""
         age, half_life, importance = self._given(lists, call)
-        weights = self.recency, self.importance, self.relevance
-        ties = lists.arrays["tie_rank"]
-        found = _core.shaping.rescore_by_composite(
-            lists.native, age, half_life, importance, weights, ties, call.threads
-        )
-        scored = lists.with_arrays(
-            recency_score=found["signal"],
-            importance_score=importance,
-            relevance_score=lists.score,
-            composite_raw=found["raw"],
-            score=found["score"],
-        )
-        return lead(scored.take(found["ordered"]))
+        recency = _core.shaping.recency_factors(age, half_life, 1.0)
+        raw, score = self._sum(recency, importance, lists.score)
+        return call.ordered(lists.with_arrays(
+            recency_score=recency, importance_score=importance, relevance_score=lists.score,
+            composite_raw=raw, score=score,
+        ))  # fmt: skip
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
-        native: Any = _core.shaping
         age, half_life, rated = self._given(hit, call)
-        recency, importance = float(native.recency_factors(age, half_life, 1.0)[0]), float(rated[0])
-        raw = native.composite_sums(
-            self.recency, recency, self.importance, importance, self.relevance, score
-        )
-        total = (self.recency + self.importance) + self.relevance
-        return float(native.composite_means(raw, total)), {
+        recency = float(_core.shaping.recency_factors(age, half_life, 1.0)[0])
+        importance = float(rated[0])
+        raw, mean = self._sum(recency, importance, score)
+        return float(mean), {
             "age": float(age[0]), "half_life": half_life, "recency": recency,
             "importance": importance, "relevance": score, "recency_weight": self.recency,
             "importance_weight": self.importance, "relevance_weight": self.relevance,
             "raw": float(raw),
         }  # fmt: skip
+
+    def _sum(self, recency: Any, importance: Any, relevance: Any) -> tuple[Any, Any]:
+        """Return the weighted sum of three signals, and their mean."""
+        weights = self.recency, recency, self.importance, importance, self.relevance, relevance
+        raw, total = _core.shaping.composite_sums(*weights), self.recency + self.importance
+        return raw, _core.shaping.composite_means(raw, total + self.relevance)
 
     @staticmethod
     def _told(factors: Factors, before: float, after: float) -> list[str]:

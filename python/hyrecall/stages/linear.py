@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
@@ -17,7 +17,7 @@ from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.base.options import plain_pairs, read_duration
 from hyrecall.base.times import age_seconds
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.stages.evidence import Around, Prior
+from hyrecall.stages.evidence import Around, Evidence, Prior
 from hyrecall.stages.lists import Floats, FusedLists, is_value, order_codes
 from hyrecall.stages.provenance import Provenance
 from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, StagePlan, check_time, operand
@@ -206,6 +206,8 @@ class Linear(Stage):
 _OF_ARMS = ("score", "beside", "rank")
 """Kinds of features that name an arm, not a column."""
 
+_NATIVE = ("fused", "agreement", "score", "rank", "evidence")  # as LinearTerm::Kind
+
 
 @lru_cache(maxsize=1024)
 def _read_feature(name: str) -> Feature:
@@ -311,23 +313,14 @@ class Threads:
         self._thread = np.cumsum(begins)
         is_none = call.column(pool, schema.thread).is_null().to_numpy(zero_copy_only=False)
         self._is_none = is_none[self._order]
-        self._found: dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = {}
 
     def beside(self, values: Floats, steps: int) -> Floats:
         """Return the value of the candidate so many places behind each row; 0 if there is none."""
-        rows, others = self._pairs(steps)
-        out = np.zeros(len(values))
-        out[rows] = values[others]
+        n, out = len(self._order), np.zeros(len(values))
+        at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
+        at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
+        out[self._order[at]] = values[self._order[at + steps]]
         return out
-
-    def _pairs(self, steps: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the rows that have a candidate so many places behind them, and these."""
-        if steps not in self._found:
-            n = len(self._order)
-            at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
-            at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
-            self._found[steps] = self._order[at], self._order[at + steps]
-        return self._found[steps]
 
 
 # ---- The features and their weighted sums ----
@@ -395,6 +388,27 @@ def _addends(stage: Linear, pool: FusedLists, call: StageCall) -> Floats:
     return out
 
 
+def native_terms(
+    stages: Sequence[Stage], bases: Sequence[str], evidence: Evidence | None
+) -> list[tuple[int, int, int, float]]:
+    """Return a Linear as the engine takes it; empty: there are other stages, or it reads more."""
+    (stage,) = stages if len(stages) == 1 else (None,)
+    if type(stage) is not Linear:
+        return []
+    out = []
+    for feature, weight in zip(stage.features, dict(stage.weights).values(), strict=True):
+        at, kind = 0, "score" if feature.kind == "beside" else feature.kind
+        if kind not in _NATIVE or (feature.kind in _OF_ARMS and feature.of not in bases):
+            return []
+        if feature.kind in _OF_ARMS:
+            at = bases.index(feature.of)
+        elif kind == "evidence" and evidence is not None:
+            last = {"thread": 0, "length": 1, "prior": 2}.get(feature.of)
+            at = int(feature.of[-1]) - 1 if last is None else evidence.n_distances + last
+        out.append((_NATIVE.index(kind), at, feature.steps, weight))
+    return out
+
+
 def _array_of(part: str) -> str:
     """Return the array of a reply that has a part of Around."""
     if part.startswith("neighbour_"):
@@ -443,6 +457,6 @@ def _scaled_scores(pool: FusedLists) -> Floats:
 def sum_addends(addends: Floats) -> Floats:
     """Add up the addends of each entry, the largest first."""
     total = np.zeros(len(addends))
-    for column in -np.sort(-addends, axis=1).T:
-        total = total + column
+    for column in np.sort(addends, axis=1).T[::-1]:
+        total += column
     return total + 0.0  # no -0

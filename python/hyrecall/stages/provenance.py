@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hyrecall import _core
 from hyrecall.base.arguments import check_keywords, convert_field, number, set_fields
 from hyrecall.base.options import column_name, plain_pairs
-from hyrecall.stages.lists import Floats, FusedLists, by_value, lead
+from hyrecall.stages.lists import Floats, FusedLists, by_value
 from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, operand
 
 
@@ -57,13 +56,9 @@ class Provenance(Stage):
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Multiply each score by the weight of the row's value."""
         weight = self._weights(lists, call)
-        ties = lists.arrays["tie_rank"]
-        found = _core.shaping.rescore_by_weight(lists.native, weight, ties, call.threads)
-        change = found["score"] - lists.score
-        scored = lists.with_arrays(
-            provenance_weight=weight, provenance_change=change, score=found["score"]
-        )
-        return lead(scored.take(found["ordered"]))
+        score = weight * lists.score
+        change = {"provenance_weight": weight, "provenance_change": score - lists.score}
+        return call.ordered(lists.with_arrays(**change, score=score))
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
         weight = float(self._weights(hit, call)[0])
