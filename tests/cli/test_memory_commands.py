@@ -138,7 +138,8 @@ def test_options_of_an_index_are_refused_by_a_store_and_the_other_way_round(
 
 @pytest.mark.parametrize(
     "option", [["--since", "0001-01-01T00:00:00+14:00"], ["--until", "9999-12-31T23:59:59-14:00"],
-               ["--alpha", "7"], ["--limit", "-1"], ["--kind", "\udcff"], ["--recipe", "what"]]
+               ["--alpha", "7"], ["--limit", "-1"], ["--kind", "\udcff"], ["--recipe", "what"],
+               ["--weights", "importance"], ["--agent", "ada"]]
 )  # fmt: skip
 def test_a_question_that_is_none_is_refused(run: Run, filled: Path, option: list[str]) -> None:
     reply = run("recall", "lunch", "--user", "ann", *option)

@@ -200,15 +200,6 @@ def test_the_other_arms_of_a_refused_text_answer_and_its_score_is_null(index: An
     assert all(row["t_score"] is not None for row in rows_of(hits, 1))
 
 
-def test_what_no_query_may_be_names_its_number(index: Any) -> None:
-    for text, told in (
-        (3, r"^text\[2\]: expected a str, .*got int 3"),
-        (hr.Boost(hr.Boost("x", 2.0**20), 2.0), r"^text\[2\]: expected nested boosts"),
-    ):
-        with pytest.raises((hr.DTypeError, hr.OptionError), match=told):
-            index.recall(text=["a", "b", text], scope="alice")
-
-
 def queries() -> pa.Table:
     return pa.table(
         {"q": ["k0", "k1", "k2"], "text": ["apple", TERMS, "pie"], "who": ["alice"] * 3}
