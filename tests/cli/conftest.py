@@ -15,19 +15,9 @@ import pytest
 import hyrecall as hr
 
 WORDS = [
-    "amber",
-    "basin",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "haven",
-    "inlet",
-    "jetty",
-    "kelp",
-    "ledge",
-]
+    "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty",
+    "kelp", "ledge",
+]  # fmt: skip
 DIM = 8
 
 

@@ -109,19 +109,12 @@ def test_a_closed_index_refuses_every_call(tmp_path: Path) -> None:
     with built() as index:
         assert len(index) == N
     for call in (
-        lambda: index.recall(**TEXT),
-        lambda: index.recall_one(text="tea", scope="ana"),
-        lambda: index.add(documents()),
-        lambda: index.upsert(documents()),
-        lambda: index.delete(["k1"], scope="ana"),
-        lambda: index.get(["k1"], scope="ana"),
-        lambda: index.count(scope="ana"),
-        index.compact,
-        lambda: index.save(tmp_path / "i"),
-        lambda: len(index),
-        index.stats,
-        index.__enter__,
-    ):
+        lambda: index.recall(**TEXT), lambda: index.recall_one(text="tea", scope="ana"),
+        lambda: index.add(documents()), lambda: index.upsert(documents()),
+        lambda: index.delete(["k1"], scope="ana"), lambda: index.get(["k1"], scope="ana"),
+        lambda: index.count(scope="ana"), index.compact, lambda: index.save(tmp_path / "i"),
+        lambda: len(index), index.stats, index.__enter__,
+    ):  # fmt: skip
         refused(call, hr.OptionError, "index: expected an open index, got a closed one", None)
     index.close()
     assert not (tmp_path / "i").exists()
@@ -498,18 +491,12 @@ def keyed_index() -> hr.Index:
 @pytest.mark.parametrize(
     "keys",
     [
-        ["q1", "q2", "q3"],
-        ("q1", "q2", "q3"),
-        np.array(["q1", "q2", "q3"]),
-        pa.array(["q1", "q2", "q3"]),
-        pd.Series(["q1", "q2", "q3"]),
-        pl.Series(["q1", "q2", "q3"]),
-        [7, -1, 2**62],
-        np.array([7, 8, 9], np.uint8),
-        pa.array([7, 8, 9]),
+        ["q1", "q2", "q3"], ("q1", "q2", "q3"), np.array(["q1", "q2", "q3"]),
+        pa.array(["q1", "q2", "q3"]), pd.Series(["q1", "q2", "q3"]), pl.Series(["q1", "q2", "q3"]),
+        [7, -1, 2**62], np.array([7, 8, 9], np.uint8), pa.array([7, 8, 9]),
     ],
     ids=lambda keys: type(keys).__name__,
-)
+)  # fmt: skip
 def test_query_keys_stand_beside_the_numbers_of_queries(keyed_index: hr.Index, keys: Any) -> None:
     plain = keyed_index.recall(**BATCH)
     named = keyed_index.recall(**BATCH, query_keys=keys)

@@ -29,14 +29,9 @@ STAGES: list[Any] = [
     hr.Gate(0.02),
 ]
 ALL: tuple[Any, ...] = (
-    hr.Provenance("source", WEIGHTS),
-    hr.Rerank(20),
-    hr.Dedup(0.9),
-    hr.Recency("at", half_life="5d"),
-    hr.Budget(200),
-    hr.MMR(0.7),
-    hr.Gate(-0.5),
-)
+    hr.Provenance("source", WEIGHTS), hr.Rerank(20), hr.Dedup(0.9),
+    hr.Recency("at", half_life="5d"), hr.Budget(200), hr.MMR(0.7), hr.Gate(-0.5),
+)  # fmt: skip
 
 
 def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
@@ -58,14 +53,9 @@ def test_neutral_stages_leave_the_list_to_the_last_bit() -> None:
     case = corpus(3)
     plain = case.ask(()).to_arrow()
     for stage in (
-        hr.Recency("at", half_life="30d", exponent=0),
-        hr.Budget(None),
-        hr.Budget(0),
-        hr.Budget(-5),
-        hr.Provenance("source", {}),
-        hr.Dedup(1.0),
-        hr.Gate(0),
-    ):
+        hr.Recency("at", half_life="30d", exponent=0), hr.Budget(None), hr.Budget(0), hr.Budget(-5),
+        hr.Provenance("source", {}), hr.Dedup(1.0), hr.Gate(0),
+    ):  # fmt: skip
         assert case.ask(stage).to_arrow().select(plain.column_names).equals(plain), stage
 
 
@@ -264,15 +254,10 @@ def test_explain_recomputes_every_stage_to_the_last_bit(*, normalize: bool) -> N
         hr.RerankBy(explained_longest, window=6, timeout="30s"),
         hr.Recency("at", half_life="30d", by="source", half_lives={"session": "10h"}),
         (
-            hr.Provenance("source", WEIGHTS),
-            hr.Rerank(20),
-            hr.Dedup(0.9),
-            hr.Recency("at", half_life="5d"),
-            hr.Budget(200),
-            hr.MMR(0.7),
-            hr.Gate(-0.5),
+            hr.Provenance("source", WEIGHTS), hr.Rerank(20), hr.Dedup(0.9),
+            hr.Recency("at", half_life="5d"), hr.Budget(200), hr.MMR(0.7), hr.Gate(-0.5),
         ),
-    ]
+    ]  # fmt: skip
     explained = 0
     for seed, stage in enumerate(stages):
         hits = corpus(seed).ask(stage, limit=8, offset=seed % 3, normalize=normalize)

@@ -12,13 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FACTS = {
-    "name": "NVIDIA H200",
-    "multiprocessors": 132,
-    "memory_bytes": 143_771 << 20,
-    "date": "2026-12-01",
-    "commit": "0123456789abcdef",
-    "dim": 768,
-}
+    "name": "NVIDIA H200", "multiprocessors": 132, "memory_bytes": 143_771 << 20,
+    "date": "2026-12-01", "commit": "0123456789abcdef", "dim": 768,
+}  # fmt: skip
 CHOICE = {
     **{"rows": "bfloat16", "queries": 64, "plane": "int8", "widest": 128, "stride": 32},
     **{"capacity": 16_384, "ms": 0.5, "model_ms": 0.625},
