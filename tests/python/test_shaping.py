@@ -1,6 +1,5 @@
 """Shaping stages as a caller meets them; tests/laws/test_recipes.py has their definitions."""
 
-import asyncio
 import math
 import time
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,6 @@ import pytest
 
 import hyrecall as hr
 from explained import check_equations
-from oracle import shaping as oracle
 from shaped_corpus import NOW, WEIGHTS, corpus
 
 # ---- the stages ----
@@ -32,12 +30,6 @@ ALL: tuple[Any, ...] = (
     hr.Provenance("source", WEIGHTS), hr.Rerank(20), hr.Dedup(0.9),
     hr.Recency("at", half_life="5d"), hr.Budget(200), hr.MMR(0.7), hr.Gate(-0.5),
 )  # fmt: skip
-
-
-def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
-    assert hits.keys == [doc["id"] for doc, _ in expected]
-    assert [hit.score for hit in hits] == [score for _, score in expected]
-    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
 
 
 def test_the_trace_counts_what_each_stage_takes_and_leaves() -> None:
@@ -77,21 +69,6 @@ def test_a_cosine_that_equals_the_threshold_is_not_above_it(stage: hr.Dedup) -> 
 def longest(query: str, texts: list[str]) -> list[float]:
     assert isinstance(query, str)
     return [float(len(text)) for text in texts]
-
-
-async def longest_later(query: str, texts: list[str]) -> list[float]:
-    await asyncio.sleep(0)
-    return longest(query, texts)
-
-
-@pytest.mark.parametrize("function", [longest, longest_later])
-def test_a_function_reranks_the_window(function: Any) -> None:
-    case = corpus(7)
-    for query, hits in enumerate(case.ask(hr.RerankBy(function, window=6, timeout="30s"))):
-        before = case.before(query)
-        if case.texts[query] is not None:
-            before = oracle.rerank(before, lambda doc: float(len(doc["text"])), 6)
-        check(hits, before[:40])
 
 
 def fails(query: str, texts: list[str]) -> list[float]:
