@@ -53,10 +53,8 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
 def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page: Open) -> None:
     page = open_page()
     for place, selector in (
-        ("#/recall", "li.hit"),
-        ("#/memory/disk", "svg.graph"),
-        ("#/files/memories/", ".listing"),
-    ):
+        ("#/recall", "li.hit"), ("#/memory/disk", "svg.graph"), ("#/files/memories/", ".listing"),
+    ):  # fmt: skip
         if place == "#/recall":
             recall(page, "tea")
         else:
