@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -412,6 +413,28 @@ def test_D17_a_row_that_fails_is_named_and_the_others_are_kept() -> None:
 
 
 # ---- the index of a store follows it, and may be lost ----
+
+
+@pytest.fixture
+def path() -> Path:
+    return folder()
+
+
+@pytest.mark.parametrize("lost", ["index", "index/HEADER", "index/nodes", "index/nodes/MANIFEST"])
+def test_D30_a_missing_index_is_built_again_at_open(path: Path, lost: str) -> None:
+    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
+        memory.remember("the deploy key rotates monthly", id="keys", user_id="alice")
+        memory.remember("the deploy key is in the safe", id="safe", user_id="alice")
+        before = [(one.episode, one.score) for one in memory.search("deploy key", user_id="alice")]
+        assert len(before) == 2
+    gone = path / lost
+    assert gone.exists()
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    with open_store(path, recipe=recipes.l0, embedder=None) as memory:
+        matches = memory.search("deploy key", user_id="alice")
+        assert [(one.episode, one.score) for one in matches] == before
+        assert not matches.degraded
+    assert gone.exists()  # it was saved when the store was closed
 
 
 # ---- files of another program, and of another format of this one ----
