@@ -164,7 +164,11 @@ def test_a_matrix_of_float32_is_searched_for_values_that_are_not_finite(
     )
 
 
-def test_an_index_without_a_text_arm_says_so(only_vector: hr.Index) -> None:
+def test_an_index_without_the_arm_says_so(only_text: hr.Index, only_vector: hr.Index) -> None:
+    refused(
+        lambda: only_text.recall(vectors=ONE), hr.OptionError,
+        "vectors: expected None (the index has no vector arm), got ndarray",
+    )  # fmt: skip
     refused(
         lambda: only_vector.recall(text=["tea"], scope="ana"), hr.OptionError,
         "text: expected None (the index has no text arm), got list",
@@ -279,6 +283,11 @@ def test_an_arm_of_weight_0_is_left_out_and_the_trace_says_so(index: hr.Index) -
         assert hits.trace.arms == ("text",)
         assert hits.trace.notes == ("embedding left out: weight 0",)
         assert hits.arm_scores("embedding").null_count == hits.n_hits == 3
+    refused(
+        lambda: index.recall(**TEXT, fusion=hr.RRF({"text": 0.0, "embedding": 1e-9})),
+        hr.OptionError,
+        "weights: expected no weight for an arm that does not run (['text'] do), got 'embedding'",
+    )
     refused(
         lambda: index.recall(**BOTH, fusion=hr.Max({"text": 0, "embedding": 0.0})),
         hr.OptionError,

@@ -43,7 +43,10 @@ def found(index: hr.Index, query: Any) -> list[int]:
     return sorted(index.recall_one(text=query, limit=100).keys)
 
 
-ASKED = (["tea", "a\ud83d"], {"text": ["tea", "\ud800"]}, ["tea", hr.All("x", hr.Phrase("\udfff"))])
+ASKED = (
+    ["tea", "a\ud83d"], {"text": ["tea", "\ud800"]}, ["tea", hr.Prefix("\ud800")],
+    ["tea", hr.All("x", hr.Phrase("\udfff"))],
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", [*ASKED, np.array(ASKED[0]), tuple(ASKED[0])])
