@@ -134,8 +134,10 @@ def test_scopes_of_two_columns_come_from_two_columns_or_lists_of_pairs(run, tmp_
 
     assert keys("o,k") == [{"query": 0, "key": "b"}, {"query": 1, "key": "c"}]
     assert keys("pairs") == [
-        {"query": 0, "key": "a"}, {"query": 1, "key": "b"}, {"query": 1, "key": "c"},
-    ]  # fmt: skip
+        {"query": 0, "key": "a"},
+        {"query": 1, "key": "b"},
+        {"query": 1, "key": "c"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,10 @@ def test_a_folder_of_shards_says_what_opens_it(run, table, tmp_path):
 
 def test_vectors_of_json_lines_may_be_whole_numbers(run, tmp_path):
     for vectors, wanted in (
-        ([[1, 0], [0, 1]], [1, 2]), ([[1, 0], [0.5, 1]], [1, 2]), ([[1, 0], None], [1]),
-    ):  # fmt: skip
+        ([[1, 0], [0, 1]], [1, 2]),
+        ([[1, 0], [0.5, 1]], [1, 2]),
+        ([[1, 0], None], [1]),
+    ):
         rows = [{"id": at, "v": v} for at, v in enumerate(vectors, start=1)]
         (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         options = ("--key", "id", "--no-cell", "--vector", "v", "--replace")
@@ -220,9 +222,11 @@ def test_files_that_cannot_be_read_are_named(run, tmp_path, name):
 def test_a_chat_is_indexed_with_its_threads_and_found_beside_the_words(run, tmp_path):
     chat = tmp_path / "chat.jsonl"
     rows = [
-        (1, "may", 2, "where did you put the key?"), (2, "may", 3, "under the red stone"),
-        (3, "may", 1, "hello"), (4, "june", 1, "what a day"),
-    ]  # fmt: skip
+        (1, "may", 2, "where did you put the key?"),
+        (2, "may", 3, "under the red stone"),
+        (3, "may", 1, "hello"),
+        (4, "june", 1, "what a day"),
+    ]
     names = ("id", "session", "turn", "text")
     lines = [json.dumps(dict(zip(names, row, strict=True)) | {"user": "ann"}) for row in rows]
     chat.write_text("\n".join(lines), "utf-8")

@@ -25,9 +25,11 @@ def opened(path: Path, **options: object) -> MemorySync:
 
 def test_a_blank_text_is_refused_before_a_store_is_made(run: Run, store: Path) -> None:
     for command in (
-        ("remember", "  "), ("remember", "", "--input", "When is tea?"),
-        ("ltm", "save", "key", "  "), ("ltm", "supersede", "key", "new", "\t"),
-    ):  # fmt: skip
+        ("remember", "  "),
+        ("remember", "", "--input", "When is tea?"),
+        ("ltm", "save", "key", "  "),
+        ("ltm", "supersede", "key", "new", "\t"),
+    ):
         blank = {"remember": 1, "save": 3, "supersede": 4}
         at = next(at for name, at in blank.items() if name in command)
         reply = run(*command)

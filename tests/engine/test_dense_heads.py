@@ -269,9 +269,11 @@ def test_planes_of_heads_of_another_size_are_refused() -> None:
 
 
 PLANTED = {
-    "no_rest": no_rest(DIM), "no_residual": of_heads(no_residual),
-    "other_directions": other_directions(DIM), "lost_rows": of_heads(lost_rows),
-}  # fmt: skip
+    "no_rest": no_rest(DIM),
+    "no_residual": of_heads(no_residual),
+    "other_directions": other_directions(DIM),
+    "lost_rows": of_heads(lost_rows),
+}
 
 
 @pytest.mark.plain_cases(1)

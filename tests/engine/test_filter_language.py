@@ -211,12 +211,14 @@ MOMENT = "a datetime.datetime or datetime.date, or one as ISO 8601 (column type 
             "datetime.time(1, 0, tzinfo=datetime.timezone.utc) (time)",
         ),
         (
-            "span", MONTH, "a datetime.timedelta (column type duration[ms])",
+            "span",
+            MONTH,
+            "a datetime.timedelta (column type duration[ms])",
             f"{MONTH!r} (timedelta64)",
         ),
         ("raw", IsNull(), "a column of a filterable type", "a column of type large_binary"),
     ],
-)  # fmt: skip
+)
 def test_a_predicate_that_the_column_cannot_answer_is_refused(
     column: str, test: Any, expected: str, got: str
 ) -> None:
@@ -406,9 +408,11 @@ def test_a_duration_equals_only_its_own_length(span: dt.timedelta, unit: str) ->
 )
 def test_a_numpy_moment_of_any_unit_is_exact(count: int, numpy_unit: Any, unit: str) -> None:
     seconds = {
-        "h": Fraction(3600), "m": Fraction(60), "ps": Fraction(1, 10**12),
+        "h": Fraction(3600),
+        "m": Fraction(60),
+        "ps": Fraction(1, 10**12),
         "fs": Fraction(1, 10**15),
-    }  # fmt: skip
+    }
     seconds |= {"as": Fraction(1, 10**18)} | {
         name: Fraction(1, n) for name, n in PER_SECOND.items()
     }

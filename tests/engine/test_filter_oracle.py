@@ -410,8 +410,10 @@ def test_a_last_tile_that_is_not_full_answers_for_the_rows_it_has() -> None:
     assert tile_answers(IsNull(), pa.array([None] * 3, pa.int64())) == [ALL]
     program = compile_filter(~Filter(x=1), {"x": pa.int64()})
     assert program.evaluate([attribute_column(pa.array([1, 2, None]))]).tolist() == [
-        False, True, True,
-    ]  # fmt: skip
+        False,
+        True,
+        True,
+    ]
 
 
 # ---- arrow expressions keep the rows that Arrow's own filter keeps ----

@@ -140,11 +140,13 @@ def test_scopes_come_as_a_column_with_one_entry_per_query(column: Any) -> None:
 @pytest.mark.parametrize(
     "column",
     [
-        pa.array([*USERS[:2], None]), np.array([*USERS[:2], None], object),
-        pl.Series([*USERS[:2], None]), pd.Series([*USERS[:2], None]),
+        pa.array([*USERS[:2], None]),
+        np.array([*USERS[:2], None], object),
+        pl.Series([*USERS[:2], None]),
+        pd.Series([*USERS[:2], None]),
     ],
     ids=["arrow", "numpy", "polars", "pandas"],
-)  # fmt: skip
+)
 def test_a_null_in_a_column_of_scopes_is_refused_with_its_row(column: Any) -> None:
     with pytest.raises(
         hr.ScopeError, match=r"^scope\[2\]: .*got None \(the null cell is hr\.Scope"

@@ -240,9 +240,11 @@ def test_limits_past_the_end_and_of_nothing(index: hr.Index) -> None:
 def test_an_empty_batch_has_an_empty_reply_with_types(index: hr.Index) -> None:
     full = index.recall(**BOTH).to_arrow().schema
     for options in (
-        {"text": []}, {"text": [], "vectors": []}, {"vectors": np.zeros((0, 3), np.float32)},
+        {"text": []},
+        {"text": [], "vectors": []},
+        {"vectors": np.zeros((0, 3), np.float32)},
         {"text": pa.array([], pa.string())},
-    ):  # fmt: skip
+    ):
         for scope in ("ana", [], hr.Scope([])):
             hits = index.recall(**options, scope=scope)
             assert (len(hits), hits.n_hits, list(hits)) == (0, 0, [])

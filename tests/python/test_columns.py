@@ -337,10 +337,12 @@ def test_chunks_slices_and_layouts_do_not_show(
 
     table = pa.table(
         {
-            "id": chunked(keys, string), "org": chunked(cells, pa.int64()),
-            "tags": chunked(tags, form(pa.string())), "text": chunked(texts, string),
+            "id": chunked(keys, string),
+            "org": chunked(cells, pa.int64()),
+            "tags": chunked(tags, form(pa.string())),
+            "text": chunked(texts, string),
         }
-    )[skip:]  # fmt: skip
+    )[skip:]
     schema = Schema(key="id", cell="org", text="text", attributes="tags")
     for source in (table, pa.RecordBatchReader.from_stream(table)):
         read: Columns = read_table(source, schema)

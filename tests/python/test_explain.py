@@ -240,9 +240,11 @@ def fails_on_some(query: str, texts: list[str]) -> list[float]:
 
 BY_ARM: dict[type, Callable[[hr.Graph], Arm]] = {
     Regex: lambda graph: Regex(("id", "text"), on_bad="literal"),
-    Newest: lambda graph: Newest("at"), Listed: lambda graph: Listed("hints"),
-    EdgeLexical: EdgeLexical, Tags: lambda graph: Tags("tags"),
-}  # fmt: skip
+    Newest: lambda graph: Newest("at"),
+    Listed: lambda graph: Listed("hints"),
+    EdgeLexical: EdgeLexical,
+    Tags: lambda graph: Tags("tags"),
+}
 BY_STAGE: dict[type, Callable[[hr.Graph], Stage]] = {
     hr.Feedback: lambda graph: hr.Feedback(terms=3),
     hr.Around: lambda graph: hr.Around(),

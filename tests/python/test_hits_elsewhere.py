@@ -157,8 +157,10 @@ def test_pickled_hits_have_the_same_values(hits: hr.Hits) -> None:
     assert kept._repr_html_() == hits._repr_html_()
     for one, other in zip(kept, hits, strict=True):
         assert (one.keys, one.n_candidates, one.related) == (
-            other.keys, other.n_candidates, other.related,
-        )  # fmt: skip
+            other.keys,
+            other.n_candidates,
+            other.related,
+        )
         for hit, was in zip(one, other, strict=True):
             assert (hit.text, hit.cell, hit["kind"]) == (was.text, was.cell, was["kind"])
             assert (hit.bm25_score, hit.vector_score) == (was.bm25_score, was.vector_score)
@@ -269,9 +271,11 @@ def test_an_index_and_a_graph_say_how_they_are_shared(index: hr.Index) -> None:
 # ---- tables of plain text fit the width that is asked, and cut no name or id ----
 
 COLUMNS = (
-    Column("rank", "right"), Column("id", style="key"), Column("score", "right"),
+    Column("rank", "right"),
+    Column("id", style="key"),
+    Column("score", "right"),
     Column("when", "right"),
-)  # fmt: skip
+)
 KEY = "episode_0123456789abcdef0123456789abcdef"
 
 
@@ -337,8 +341,10 @@ def test_words_are_broken_at_blanks_and_wide_characters_anywhere() -> None:
 
 def test_a_long_value_is_wrapped_beside_its_name_or_beneath_it() -> None:
     assert texts(fields([("key", "id"), ("text arm", "a b c d " * 6)], width=42)) == [
-        "key       id", "text arm  a b c d a b c d a b c d a b c d", "          a b c d a b c d",
-    ]  # fmt: skip
+        "key       id",
+        "text arm  a b c d a b c d a b c d a b c d",
+        "          a b c d a b c d",
+    ]
     assert texts(fields([("a long name of something", "word " * 8)], width=40))[1:] == [
         "    word word word word word word word",
         "    word",

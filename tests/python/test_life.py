@@ -315,10 +315,12 @@ def progress_rows(n: int, first: int = 0) -> pa.Table:
     number = np.arange(first, first + n)
     return pa.table(
         {
-            "id": number, "user": number % 3, "text": [f"tea w{i % 97} w{i % 89}" for i in number],
+            "id": number,
+            "user": number % 3,
+            "text": [f"tea w{i % 97} w{i % 89}" for i in number],
             "note": [f"n{i % 7}" for i in number],
         }
-    )  # fmt: skip
+    )
 
 
 def vectors(n: int) -> dict[str, np.ndarray]:

@@ -61,10 +61,12 @@ def test_every_name_of_a_folders_file_is_inside_it(tmp_path: Path, name: str) ->
     (tmp_path / "link").symlink_to("own/deep/file")
     os.link(folder / "deep" / "file", tmp_path / "hard")
     path = {
-        "inside": folder / "deep" / "file", "new": folder / "deep" / ".." / "other",
-        "through a link": tmp_path / "through" / "deep" / "other", "to a file": tmp_path / "link",
+        "inside": folder / "deep" / "file",
+        "new": folder / "deep" / ".." / "other",
+        "through a link": tmp_path / "through" / "deep" / "other",
+        "to a file": tmp_path / "link",
         "hard link": tmp_path / "hard",
-    }[name]  # fmt: skip
+    }[name]
     with pytest.raises(OptionError, match="file: expected a file outside"):
         check_outside("file", path, folder)
     check_outside("file", tmp_path / "other" / "file", folder)

@@ -253,8 +253,10 @@ def test_integers_are_queries_in_every_form() -> None:
 def test_integers_of_torch_are_queries() -> None:
     torch = torch_or_skip()
     for value in (
-        torch.tensor([[3, 4]]), torch.tensor([[3, 4]], dtype=torch.uint8), [torch.tensor([3, 4])],
-    ):  # fmt: skip
+        torch.tensor([[3, 4]]),
+        torch.tensor([[3, 4]], dtype=torch.uint8),
+        [torch.tensor([3, 4])],
+    ):
         queries, valid = query_vectors(value, dim=2)
         assert (queries.tolist(), queries.dtype, valid) == ([[3.0, 4.0]], np.float32, None)
 

@@ -26,10 +26,12 @@ def pair(version: int) -> dict[str, Any]:
     """Two documents that carry one version in text, vector and attribute."""
     table = pa.table(
         {
-            "id": ["a", "b"], "user": ["ana"] * 2, "text": [f"tea v{version}"] * 2,
+            "id": ["a", "b"],
+            "user": ["ana"] * 2,
+            "text": [f"tea v{version}"] * 2,
             "version": [version] * 2,
         }
-    )  # fmt: skip
+    )
     return {"table": table, "vectors": {"v": np.full((2, 2), [1.0, version], np.float32)}}
 
 
@@ -167,8 +169,10 @@ def test_writers_wait_for_each_other_and_readers_go_on() -> None:
     try:
         assert inside.wait(30)
         calls = (
-            lambda: index.upsert(table), index.compact, lambda: index.delete(["a"], scope="ana"),
-        )  # fmt: skip
+            lambda: index.upsert(table),
+            index.compact,
+            lambda: index.delete(["a"], scope="ana"),
+        )
         others += [threading.Thread(target=call) for call in calls]
         for other in others:
             other.start()

@@ -222,8 +222,10 @@ def test_a_value_that_is_not_finite_is_refused_with_its_row(bad: float, dtype: A
 def test_a_null_inside_a_row_is_refused_with_its_row() -> None:
     lists = [[1.0, 2.0], None, [3.0, 4.0], [5.0, None]]
     for kind in (
-        pa.list_(pa.float32(), 2), pa.list_(pa.float32()), pa.large_list_view(pa.float64()),
-    ):  # fmt: skip
+        pa.list_(pa.float32(), 2),
+        pa.list_(pa.float32()),
+        pa.large_list_view(pa.float64()),
+    ):
         column = pa.array(lists, kind)
         message = refusal(OptionError, read, pa.chunked_array([column[:2], column[2:]]))
         assert message.startswith("v: expected no null inside a row's vector, got one in row 3; ")

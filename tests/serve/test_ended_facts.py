@@ -94,10 +94,12 @@ def test_E53_facts_that_do_not_hold_are_left_out_of_every_search(
         assert set(ends) == HOLD | {"friday", "sunday"}
         assert (ends["tuesday"], ends["sunday"]) == (LATER, None)
         for now, wanted in (
-            (BEGIN - timedelta(microseconds=1), {"talk"}), (BEGIN, {"talk", "friday"}),
-            (LATER - timedelta(microseconds=1), HOLD), (LATER, {"talk", "sunday"}),
+            (BEGIN - timedelta(microseconds=1), {"talk"}),
+            (BEGIN, {"talk", "friday"}),
+            (LATER - timedelta(microseconds=1), HOLD),
+            (LATER, {"talk", "sunday"}),
             (datetime.max, {"talk", "sunday"}),
-        ):  # fmt: skip
+        ):
             assert ids(memory.search(QUERY, **ANN, now=now)) == wanted, now
 
 

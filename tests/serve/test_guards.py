@@ -325,9 +325,11 @@ def test_head_is_get_without_a_body(store: Opening) -> None:
 def test_a_wrong_method_learns_all_that_the_path_takes(store: Opening) -> None:
     wanted = {
         ("PUT", "/v1/memories"): "GET, HEAD, POST",
-        ("POST", "/v1/memories/m0"): "DELETE, GET, HEAD, PATCH", ("GET", "/v1/recall"): "POST",
-        ("PATCH", "/memories"): "DELETE, GET, HEAD, POST", ("DELETE", "/healthz"): "GET, HEAD",
-    }  # fmt: skip
+        ("POST", "/v1/memories/m0"): "DELETE, GET, HEAD, PATCH",
+        ("GET", "/v1/recall"): "POST",
+        ("PATCH", "/memories"): "DELETE, GET, HEAD, POST",
+        ("DELETE", "/healthz"): "GET, HEAD",
+    }
     replies = ask(create_app(store), *((*one, {}) for one in wanted))
     assert [one.status_code for one in replies] == [405] * len(wanted)
     assert [one.headers["allow"] for one in replies] == list(wanted.values())

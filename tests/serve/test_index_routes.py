@@ -232,9 +232,11 @@ async def test_an_error_names_the_query_of_a_batch(folder: Path) -> None:
 def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
     async def work(client: Any) -> list[Any]:
         return [
-            await client.post("/v1/memories", json={"text": "x"}), await client.get("/v1/export"),
-            await client.get("/readyz"), await client.get("/v1/info"),
-        ]  # fmt: skip
+            await client.post("/v1/memories", json={"text": "x"}),
+            await client.get("/v1/export"),
+            await client.get("/readyz"),
+            await client.get("/v1/info"),
+        ]
 
     kept, exported, ready, info = served(hr.Index.open(folder), work)
     assert (kept.status_code, exported.status_code, ready.status_code) == (404, 404, 200)

@@ -421,9 +421,11 @@ def scored(memory: MemorySync, **options: Any) -> list[tuple[str, float]]:
 
 # Words rank them e0, e1, e2; vectors rank them e2, e1 and do not rank e0 (a cosine of -0.6).
 HYBRID: dict[str, Sequence[float]] = {
-    QUERY: [1.0, 0.0], "oak oak oak": [-0.6, 0.8], "oak oak ash": [0.6, 0.8],
+    QUERY: [1.0, 0.0],
+    "oak oak oak": [-0.6, 0.8],
+    "oak oak ash": [0.6, 0.8],
     "oak ash ash": [0.8, 0.6],
-}  # fmt: skip
+}
 
 
 def hybrid() -> MemorySync:

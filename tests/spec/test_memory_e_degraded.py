@@ -405,8 +405,10 @@ def opened(raw_and_fact: Path, embedder: Any, **options: Any) -> MemorySync:
 
 def keep(memory: MemorySync) -> None:
     for name, source, text in (
-        ("raw", "session", RAW), ("fact", "memory", FACT), ("nearer", "memory", NEARER),
-    ):  # fmt: skip
+        ("raw", "session", RAW),
+        ("fact", "memory", FACT),
+        ("nearer", "memory", NEARER),
+    ):
         memory.remember(
             Episode(id=name, source=source, text=text, user_id="alice", occurred_at=NOON)
         )

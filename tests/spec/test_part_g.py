@@ -60,9 +60,11 @@ def test_G01_the_golden_set_holds_pairs_without_a_common_word(golden: Dataset) -
 
 
 STAGES = (
-    hr.Rerank(window=20), hr.Dedup(0.9, scale="unit"), hr.Recency("created_at", half_life="30d"),
+    hr.Rerank(window=20),
+    hr.Dedup(0.9, scale="unit"),
+    hr.Recency("created_at", half_life="30d"),
     hr.Budget(300),
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow

@@ -186,9 +186,11 @@ def test_a_row_of_the_store_is_not_proved_by_an_index_built_by_hand() -> None:
     for test in doors:
         outcomes.by_test[test].add("passed")
     rows = [
-        Row("A01", "here", "one"), Row("A02", "here", "two"),
-        Row("A03", "here", "three", door="index"), Row("A04", "here", "four"),
-    ]  # fmt: skip
+        Row("A01", "here", "one"),
+        Row("A02", "here", "two"),
+        Row("A03", "here", "three", door="index"),
+        Row("A04", "here", "four"),
+    ]
     named = {"A01": ["a::by_hand"], "A02": ["a::by_hand", "a::store"], "A03": ["a::by_hand"],
              "A04": ["a::types"]}  # fmt: skip
     lines, counts = lines_of(rows, named, outcomes, doors)

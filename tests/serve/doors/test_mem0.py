@@ -121,9 +121,11 @@ async def test_a_memory_has_a_history_until_it_is_deleted_and_after() -> None:
         await house.get(at, 404, params=ALICE)
         events = await house.get(f"{at}/history", params=ALICE)
         assert [(one["event"], one["old_memory"], one["new_memory"]) for one in events] == [
-            ("ADD", None, "tea at four"), ("UPDATE", "tea at four", "tea at five"),
-            ("UPDATE", "tea at five", "tea at six"), ("DELETE", "tea at six", None),
-        ]  # fmt: skip
+            ("ADD", None, "tea at four"),
+            ("UPDATE", "tea at four", "tea at five"),
+            ("UPDATE", "tea at five", "tea at six"),
+            ("DELETE", "tea at six", None),
+        ]
         assert {one["memory_id"] for one in events} == {key}
         assert [one["is_deleted"] for one in events] == [False, False, False, True]
         assert await house.get(f"{at}/history", params={"user_id": "bob"}) == []

@@ -25,10 +25,12 @@ from seams import app_app as app
 from serve_client import calling
 
 TIMES = {
-    "before": "2026-11-26T23:59:59.999999Z", "first": "2026-11-27T00:00:00Z",
-    "noon": "2026-11-28T12:00:00Z", "last": "2026-11-28T23:59:59.999999Z",
+    "before": "2026-11-26T23:59:59.999999Z",
+    "first": "2026-11-27T00:00:00Z",
+    "noon": "2026-11-28T12:00:00Z",
+    "last": "2026-11-28T23:59:59.999999Z",
     "after": "2026-11-29T00:00:00Z",
-}  # fmt: skip
+}
 INSIDE = ["first", "last", "noon"]
 DAYS = ("2026-11-27", "2026-11-28")
 FACT = {"subject": "ann", "predicate": "likes", "object": "tea"}

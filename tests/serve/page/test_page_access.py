@@ -53,8 +53,10 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
 def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page: Open) -> None:
     page = open_page()
     for place, selector in (
-        ("#/recall", "li.hit"), ("#/memory/disk", "svg.graph"), ("#/files/memories/", ".listing"),
-    ):  # fmt: skip
+        ("#/recall", "li.hit"),
+        ("#/memory/disk", "svg.graph"),
+        ("#/files/memories/", ".listing"),
+    ):
         if place == "#/recall":
             recall(page, "tea")
         else:
