@@ -15,9 +15,19 @@ import pytest
 import hyrecall as hr
 
 WORDS = [
-    "amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "jetty",
-    "kelp", "ledge",
-]  # fmt: skip
+    "amber",
+    "basin",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "haven",
+    "inlet",
+    "jetty",
+    "kelp",
+    "ledge",
+]
 DIM = 8
 
 

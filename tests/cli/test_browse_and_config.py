@@ -91,10 +91,13 @@ def test_config_sets_gets_lists_and_takes_away(run: Run, store: Path, tmp_path: 
 
 
 PAGE = (
-    "config set weight_relevance 2.0", "config set weight_importance 1.0",
-    "config set weight_recency 0.5", "config set weight_recency 2.0",
-    "config set weight_relevance 1.0", "config set weight_importance 1.0",
-)  # fmt: skip
+    "config set weight_relevance 2.0",
+    "config set weight_importance 1.0",
+    "config set weight_recency 0.5",
+    "config set weight_recency 2.0",
+    "config set weight_relevance 1.0",
+    "config set weight_importance 1.0",
+)
 
 
 def test_F14_the_six_lines_of_the_page_persist_and_change_the_next_search(

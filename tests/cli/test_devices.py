@@ -41,9 +41,13 @@ def test_devices_as_json(run, machine):
     assert (found["driver_version"], found["runtime_version"]) == ("13.0", "13.0")
     assert found["problem"] == ""
     assert found["devices"][0] == {
-        "device": "cuda:0", "name": "NVIDIA H100", "compute_capability": [9, 0],
-        "memory_bytes": 80 * 2**30, "n_multiprocessors": 132, "problem": "",
-    }  # fmt: skip
+        "device": "cuda:0",
+        "name": "NVIDIA H100",
+        "compute_capability": [9, 0],
+        "memory_bytes": 80 * 2**30,
+        "n_multiprocessors": 132,
+        "problem": "",
+    }
     assert found["devices"][1]["problem"].startswith("it has compute capability 7.5")
 
 

@@ -9,9 +9,22 @@ import pyarrow as pa
 import hyrecall as hr
 
 WORDS = [
-    "oak", "ash", "elm", "fir", "yew", "bay", "fig", "nut", "hop", "rye", "ivy", "box", "gum",
-    "tea", "may",
-]  # fmt: skip
+    "oak",
+    "ash",
+    "elm",
+    "fir",
+    "yew",
+    "bay",
+    "fig",
+    "nut",
+    "hop",
+    "rye",
+    "ivy",
+    "box",
+    "gum",
+    "tea",
+    "may",
+]
 TENANTS = ("alice", "bob", "carol")
 DIM = 9
 
@@ -95,8 +108,13 @@ def question(index: hr.Index, name: str) -> pa.Table:
     """The reply to one question, with every column that a row has."""
     rng = np.random.default_rng(17)
     texts: list[object] = [
-        "oak ash", "tea", hr.Phrase("elm fir"), hr.Prefix("f"), "rye ivy rye", None,
-    ]  # fmt: skip
+        "oak ash",
+        "tea",
+        hr.Phrase("elm fir"),
+        hr.Prefix("f"),
+        "rye ivy rye",
+        None,
+    ]
     vectors = rng.standard_normal((6, DIM)).astype(np.float32)
     options: dict[str, object] = {"limit": 40, "columns": list(index.schema.row_columns)}
     if name in ("text", "both"):
@@ -109,8 +127,13 @@ def question(index: hr.Index, name: str) -> pa.Table:
         options["scope"] = [*some, hr.Scope(cells[2:]), hr.Scope(cells)]
     if index.schema.attributes:
         options["filter"] = [
-            None, None, None, None, hr.Filter(kind=(0, 1)), hr.Filter(tags=["oak"]),
-        ]  # fmt: skip
+            None,
+            None,
+            None,
+            None,
+            hr.Filter(kind=(0, 1)),
+            hr.Filter(tags=["oak"]),
+        ]
     return index.recall(**options).to_arrow()
 
 

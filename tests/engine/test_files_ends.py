@@ -178,9 +178,12 @@ def saved(index: hr.Index) -> Callable[[], object]:
 
 
 COLUMNS: dict[str, tuple[str, str | int]] = {
-    "seq": ("rows", 0), "an attribute": ("rows", "created"), "norms": ("vectors-0", 1),
-    "lengths of texts": ("documents-1", 0), "keys": ("rows", "id"),
-}  # fmt: skip
+    "seq": ("rows", 0),
+    "an attribute": ("rows", "created"),
+    "norms": ("vectors-0", 1),
+    "lengths of texts": ("documents-1", 0),
+    "keys": ("rows", "id"),
+}
 
 
 def damage_column(folder: Path, name: str) -> tuple[str, int]:

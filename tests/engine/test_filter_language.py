@@ -299,9 +299,13 @@ def test_a_filter_is_a_frozen_value_that_reads_as_it_was_written() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
     assert repr(Filter(x={"b", "a"})) == "Filter(x=['a', 'b'])"
     for unlike in (
-        Filter(x=1.0), Filter(x=True), Filter(x=[1]), Filter(x=(1, 1)), Filter(x=NoneOf(1)),
+        Filter(x=1.0),
+        Filter(x=True),
+        Filter(x=[1]),
+        Filter(x=(1, 1)),
+        Filter(x=NoneOf(1)),
         Filter(),
-    ):  # fmt: skip
+    ):
         assert unlike != Filter(x=1)
     assert len({Filter(x=1), Filter(x=1), Filter(x=True), ~~Filter(x=1)}) == 2
     with pytest.raises(AttributeError):

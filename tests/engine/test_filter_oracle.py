@@ -133,8 +133,20 @@ INTS = [0, 1, -1, 2, 3, 7, 127, -128, 2**31, 2**53, 2**53 + 1, -(2**53) - 1, 2**
 FLOATS = [0.0, -0.0, 1.0, 2.5, -2.5, 0.1, 5e-324, 1e300, 2.0**53, 2.0**63, -(2.0**63)]
 FLOATS += [math.inf, -math.inf, math.nan]
 TEXTS = [
-    "", "a", "b", "ab", "\x00", "a\x00", "Z", "é", "e\u0301", "日本", "\U0001f600", "\uffff", "zz",
-]  # fmt: skip
+    "",
+    "a",
+    "b",
+    "ab",
+    "\x00",
+    "a\x00",
+    "Z",
+    "é",
+    "e\u0301",
+    "日本",
+    "\U0001f600",
+    "\uffff",
+    "zz",
+]
 TEXTS += ["zz", "user-1", "user-10"]
 
 
@@ -421,10 +433,15 @@ def test_a_last_tile_that_is_not_full_answers_for_the_rows_it_has() -> None:
 Expression = pc.Expression
 
 TYPES: dict[str, pa.DataType] = {
-    "n": pa.int64(), "small": pa.uint8(), "price": pa.float64(), "word": pa.large_string(),
-    "at": pa.timestamp("us", "UTC"), "day": pa.date32(), "flag": pa.bool_(),
+    "n": pa.int64(),
+    "small": pa.uint8(),
+    "price": pa.float64(),
+    "word": pa.large_string(),
+    "at": pa.timestamp("us", "UTC"),
+    "day": pa.date32(),
+    "flag": pa.bool_(),
     "odd name) or (": pa.int64(),
-}  # fmt: skip
+}
 VALUES: dict[str, tuple[Any, ...]] = {
     "n": (-2, -1, 0, 1, 2, 3),
     "small": (0, 1, 7, 255),
@@ -486,10 +503,14 @@ def draw_leaf(draw: random.Random) -> Expression:
         return draw.choice((column == scalar, column != scalar))
     return draw.choice(
         (
-            column == scalar, column != scalar, column < scalar, column <= scalar, column > scalar,
+            column == scalar,
+            column != scalar,
+            column < scalar,
+            column <= scalar,
+            column > scalar,
             pc.scalar(scalar) >= column,
         )
-    )  # fmt: skip
+    )
 
 
 def listed(draw: random.Random, name: str) -> pa.Array:

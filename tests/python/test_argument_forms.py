@@ -194,9 +194,13 @@ def test_an_array_of_several_axes_or_another_type_is_no_column_of_scopes() -> No
 
 DAY = dt.date(2024, 2, 29)
 ANY_OF = [
-    ("n", [2, 3]), ("price", [0.5, 1.5]), ("kind", ["b", "c"]), ("day", [DAY]),
-    ("at", [dt.datetime(2024, 2, 29, 12)]), ("flag", [True]),
-]  # fmt: skip
+    ("n", [2, 3]),
+    ("price", [0.5, 1.5]),
+    ("kind", ["b", "c"]),
+    ("day", [DAY]),
+    ("at", [dt.datetime(2024, 2, 29, 12)]),
+    ("flag", [True]),
+]
 
 
 @pytest.mark.parametrize(("name", "values"), ANY_OF, ids=str)

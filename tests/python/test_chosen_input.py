@@ -164,14 +164,17 @@ except KeyboardInterrupt:
 def test_an_interrupt_ends_a_long_recall(prepare: str, n_queries: int, threads: int) -> None:
     done = subprocess.run(
         [
-            sys.executable, "-c", INTERRUPTED.replace("PREPARE", prepare), str(n_queries),
+            sys.executable,
+            "-c",
+            INTERRUPTED.replace("PREPARE", prepare),
+            str(n_queries),
             str(threads),
         ],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 2.0  # of the processor; a whole recall takes 5 and more
 

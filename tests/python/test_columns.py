@@ -144,10 +144,14 @@ def refusal(role: str, column: Any) -> HyrecallError:
 # ---- keys ----
 
 STRING_FORMS = [
-    pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()),
-    pa.dictionary(pa.uint32(), pa.string_view()), pa.dictionary(pa.int32(), pa.large_string()),
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.string_view()),
+    pa.dictionary(pa.int32(), pa.large_string()),
     pa.run_end_encoded(pa.int32(), pa.string()),
-]  # fmt: skip
+]
 
 
 def as_type(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -348,8 +352,11 @@ def test_chunks_slices_and_layouts_do_not_show(
         read: Columns = read_table(source, schema)
         assert read.n_rows == len(keys[skip:])
         assert read.rows.to_pydict() == {
-            "id": keys[skip:], "org": cells[skip:], "tags": tags[skip:], "text": texts[skip:],
-        }  # fmt: skip
+            "id": keys[skip:],
+            "org": cells[skip:],
+            "tags": tags[skip:],
+            "text": texts[skip:],
+        }
         assert read.texts["text"][0].to_pylist() == texts[skip:]
         read.rows.validate(full=True)
 

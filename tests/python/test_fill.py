@@ -13,9 +13,12 @@ from seams import Dense, Fill, Lexical, Recipe, fill, reply_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 TEXTS = [
-    "Postgres replication is configured asynchronously.", "Today's lunch was great.",
-    "We migrated to logical replication on the primary.", "Bob has replication too.", None,
-]  # fmt: skip
+    "Postgres replication is configured asynchronously.",
+    "Today's lunch was great.",
+    "We migrated to logical replication on the primary.",
+    "Bob has replication too.",
+    None,
+]
 AGES = [5, 4, 3, 1, None]
 USERS = ["alice", "alice", "alice", "bob", "alice"]
 

@@ -58,9 +58,17 @@ SCHEMA = hr.Schema(
 ACME = hr.Scope([("acme", True), ("acme", False)])
 ASKED: dict[str, Any] = {"text": ["hot tea", "milk"], "vectors": [[1, 0], None], "scope": ACME}
 COLUMNS = {
-    "query": I32, "rank": I32, "key": STR, "tenant": STR, "shared": pa.bool_(), "score": F64,
-    "text_score": F32, "text_rank": I32, "v_score": F32, "v_rank": I32,
-}  # fmt: skip
+    "query": I32,
+    "rank": I32,
+    "key": STR,
+    "tenant": STR,
+    "shared": pa.bool_(),
+    "score": F64,
+    "text_score": F32,
+    "text_rank": I32,
+    "v_score": F32,
+    "v_rank": I32,
+}
 
 
 @pytest.fixture

@@ -298,9 +298,12 @@ def test_columns_that_do_not_fit_stand_beneath_their_row_with_their_names() -> N
         "      hot tea",
     ]
     assert texts(table(COLUMNS, [row], width=60)) == [
-        "rank  id                                           score", f"----  {'-' * 40}  --------",
-        f"   1  {KEY}  0.032787", "      when 2026-06-01 12:00", "      hot tea",
-    ]  # fmt: skip
+        "rank  id                                           score",
+        f"----  {'-' * 40}  --------",
+        f"   1  {KEY}  0.032787",
+        "      when 2026-06-01 12:00",
+        "      hot tea",
+    ]
 
 
 def test_an_id_longer_than_the_screen_is_whole_on_its_line() -> None:

@@ -60,14 +60,27 @@ def index() -> hr.Index:
 
 RECIPE = hr.Recipe(name="mine", arms=(Lexical(), Dense(min_score=0.1)), fusion=hr.RRF())
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"limit": 3, "offset": 1}, {"depth": 20, "limit": 20}, {"fusion": hr.RRF()},
-    {"fusion": hr.RRF({"text": 2.0})}, {"fusion": hr.Max(), "min_fused": 0.2},
-    {"fusion": hr.DBSF()}, {"bm25": hr.BM25("bm25+")}, {"min_score": hr.Above(0.1), "text": None},
-    {"normalize": True}, {"columns": ("year",)}, {"filter": hr.Filter(year=(2, 4))},
-    {"filter": ~hr.Filter(year=[1, 3])}, {"recipe": hr.recipes.default},
-    {"recipe": hr.recipes.conversation}, {"recipe": RECIPE}, {"vectors": None}, {"text": None},
-    {"scope": "ann"}, {"scope": hr.Scope([])},
-]  # fmt: skip
+    {},
+    {"limit": 3, "offset": 1},
+    {"depth": 20, "limit": 20},
+    {"fusion": hr.RRF()},
+    {"fusion": hr.RRF({"text": 2.0})},
+    {"fusion": hr.Max(), "min_fused": 0.2},
+    {"fusion": hr.DBSF()},
+    {"bm25": hr.BM25("bm25+")},
+    {"min_score": hr.Above(0.1), "text": None},
+    {"normalize": True},
+    {"columns": ("year",)},
+    {"filter": hr.Filter(year=(2, 4))},
+    {"filter": ~hr.Filter(year=[1, 3])},
+    {"recipe": hr.recipes.default},
+    {"recipe": hr.recipes.conversation},
+    {"recipe": RECIPE},
+    {"vectors": None},
+    {"text": None},
+    {"scope": "ann"},
+    {"scope": hr.Scope([])},
+]
 
 
 def call_of(options: dict[str, Any]) -> dict[str, Any]:

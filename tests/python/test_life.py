@@ -158,9 +158,24 @@ TEXT_ALONE = hr.Schema(key="id", cell="user", text="text")
 
 INTEGERS = [LOW, LOW + 1, -1, 0, 1, 2**31, 2**32, 2**53 + 1, HIGH - 1, HIGH]
 STRINGS = [
-    "", "a", "A", "a ", "0", "00", "é", "e\u0301", "日本", "👩\u200d👧", "a\0b", "a\0", "null",
-    "k" * 1024, "k" * 1023 + "l", "\n\t", "' OR 1=1 --",
-]  # fmt: skip
+    "",
+    "a",
+    "A",
+    "a ",
+    "0",
+    "00",
+    "é",
+    "e\u0301",
+    "日本",
+    "👩\u200d👧",
+    "a\0b",
+    "a\0",
+    "null",
+    "k" * 1024,
+    "k" * 1023 + "l",
+    "\n\t",
+    "' OR 1=1 --",
+]
 
 
 def of_keys(keys: list[Any], text: str = "tea", user: str = "ana") -> pa.Table:

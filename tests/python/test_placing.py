@@ -81,26 +81,45 @@ def calls() -> Iterator[dict[str, Any]]:
     vectors = queries(n)
     texts = ["tea", "hot milk", None, "pot cup", hr.Prefix("j"), "tea tea", "cup", None, "jug"]
     scopes = [
-        *USERS, hr.Scope([None]), EVERYONE, hr.Scope(["ana", "eve"]), hr.Scope([]), EVERYONE,
+        *USERS,
+        hr.Scope([None]),
+        EVERYONE,
+        hr.Scope(["ana", "eve"]),
+        hr.Scope([]),
+        EVERYONE,
         "nobody",
-    ]  # fmt: skip
+    ]
     recent = hr.Filter(at=(NOW - timedelta(hours=2000), None))
     filters = [
-        None, hr.Filter(n=(2, 7)), recent, ~hr.Filter(n=[1, 2, 3]),
-        hr.Filter(tags=hr.AllOf("red", "blue")), hr.Filter(n=hr.IsNull()) | recent, None,
-        hr.Filter(n=99), recent,
-    ]  # fmt: skip
+        None,
+        hr.Filter(n=(2, 7)),
+        recent,
+        ~hr.Filter(n=[1, 2, 3]),
+        hr.Filter(tags=hr.AllOf("red", "blue")),
+        hr.Filter(n=hr.IsNull()) | recent,
+        None,
+        hr.Filter(n=99),
+        recent,
+    ]
     yield {"vectors": {"near": vectors["near"]}, "scope": EVERYONE, "limit": 500}
     yield {"vectors": {"far": vectors["far"]}, "scope": scopes, "filter": filters, "limit": 7}
     gaps = [None if i % 4 == 1 else row for i, row in enumerate(vectors["near"])]
     yield {
-        "vectors": {"near": gaps}, "scope": scopes, "min_score": hr.Above(0.1), "limit": 20,
+        "vectors": {"near": gaps},
+        "scope": scopes,
+        "min_score": hr.Above(0.1),
+        "limit": 20,
         "offset": 3,
-    }  # fmt: skip
+    }
     yield {
-        "text": texts, "vectors": vectors, "scope": scopes, "filter": filters, "limit": 15,
-        "depth": 30, "columns": ("n", "tags"),
-    }  # fmt: skip
+        "text": texts,
+        "vectors": vectors,
+        "scope": scopes,
+        "filter": filters,
+        "limit": 15,
+        "depth": 30,
+        "columns": ("n", "tags"),
+    }
     yield {
         "text": texts,
         "vectors": vectors,
@@ -379,8 +398,13 @@ def test_a_kernel_of_no_such_name_is_refused(value: str, monkeypatch: pytest.Mon
 SCHEMA = hr.Schema(key="id", cell="user", text=("title", "body"), vector="near")
 
 AS_ON_THE_HOST = (
-    "doc_lengths", "posting_offsets", "run_offsets", "runs", "escape_offsets", "escapes",
-)  # fmt: skip
+    "doc_lengths",
+    "posting_offsets",
+    "run_offsets",
+    "runs",
+    "escape_offsets",
+    "escapes",
+)
 
 
 def postings_rows(first: int, n: int) -> pa.Table:

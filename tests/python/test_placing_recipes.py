@@ -216,9 +216,12 @@ def store(device: str, name: str) -> "MemorySync":
 
 
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {}, {"diversity": 0.4}, {"normalize": True, "min_score": 0.2}, {"token_budget": 40},
+    {},
+    {"diversity": 0.4},
+    {"normalize": True, "min_score": 0.2},
+    {"token_budget": 40},
     {"alpha": 0.3},
-)  # fmt: skip
+)
 
 
 REFUSED = {"conversation": {"normalize"}}

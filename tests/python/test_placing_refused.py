@@ -169,9 +169,12 @@ def test_a_batch_that_does_not_fit_is_answered_in_parts(emulated: Emulator) -> N
 def report(**parts: Any) -> Callable[[str], dict[str, Any]]:
     """What the library might say of this machine."""
     found = {
-        "has_library": True, "driver_version": 13000, "runtime_version": 13000,
-        "devices": [("Volta", 7, 0, 2**34, 80)], "problem": "",
-    }  # fmt: skip
+        "has_library": True,
+        "driver_version": 13000,
+        "runtime_version": 13000,
+        "devices": [("Volta", 7, 0, 2**34, 80)],
+        "problem": "",
+    }
     return lambda _folder: found | parts
 
 

@@ -41,9 +41,12 @@ def bars(ax: Any) -> dict[str, list[tuple[float, float]]]:
 
 ASKED: dict[str, Any] = {"text": ["tea", "milk"], "vectors": [[1, 0], [1, 1]]}
 FUSIONS = [
-    hr.RRF(), hr.WeightedSum({"text": 2}), hr.WeightedSum(normalize="none"), hr.DBSF(),
+    hr.RRF(),
+    hr.WeightedSum({"text": 2}),
+    hr.WeightedSum(normalize="none"),
+    hr.DBSF(),
     hr.Max(normalize="none"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.plain_cases(4)

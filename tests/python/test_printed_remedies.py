@@ -47,10 +47,14 @@ COLUMNS: dict[str, pa.Array] = {
     "dictionary": pa.array(["tea", "cups"]).dictionary_encode(),
 }
 ROLES: dict[str, dict[str, Any]] = {
-    "key": {"key": "c"}, "cell": {"cell": "c"}, "attribute": {"attributes": "c"},
-    "text": {"text": "c"}, "cluster": {"cluster": "c"}, "thread": {"thread": "c", "place": "n"},
+    "key": {"key": "c"},
+    "cell": {"cell": "c"},
+    "attribute": {"attributes": "c"},
+    "text": {"text": "c"},
+    "cluster": {"cluster": "c"},
+    "thread": {"thread": "c", "place": "n"},
     "place": {"thread": "id", "place": "c"},
-}  # fmt: skip
+}
 
 
 def run(fault: hr.HyrecallError, **names: Any) -> Any:
@@ -117,11 +121,15 @@ def index() -> hr.Index:
 @pytest.mark.parametrize(
     ("column", "values", "wanted"),
     [
-        ("n", ["7"], [7]), ("n", [float("nan")], [None]), ("price", [0.1], [np.float32(0.1)]),
-        ("price", [2**24 + 1], [2.0**24]), ("x", [[3, 4]], ["3 4"]), ("id", [None], []),
+        ("n", ["7"], [7]),
+        ("n", [float("nan")], [None]),
+        ("price", [0.1], [np.float32(0.1)]),
+        ("price", [2**24 + 1], [2.0**24]),
+        ("x", [[3, 4]], ["3 4"]),
+        ("id", [None], []),
         ("id", [5], ["5"]),
     ],
-)  # fmt: skip
+)
 def test_a_column_that_does_not_join_an_index_becomes_one_that_does(
     frame: bool, column: str, values: list[Any], wanted: list[Any]
 ) -> None:
@@ -148,10 +156,13 @@ def test_a_column_that_does_not_join_an_index_becomes_one_that_does(
 @pytest.mark.parametrize(
     ("column", "value", "wanted"),
     [
-        ("day", "2026-11-28", dt.date(2026, 11, 28)), ("n", "7", 7), ("n", math.nan, None),
-        ("price", 0.1, np.float32(0.1)), ("id", 5, "5"),
+        ("day", "2026-11-28", dt.date(2026, 11, 28)),
+        ("n", "7", 7),
+        ("n", math.nan, None),
+        ("price", 0.1, np.float32(0.1)),
+        ("id", 5, "5"),
     ],
-)  # fmt: skip
+)
 def test_a_column_of_another_form_becomes_one_that_joins_an_index(
     form: str, column: str, value: Any, wanted: Any
 ) -> None:

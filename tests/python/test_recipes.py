@@ -396,11 +396,14 @@ def index() -> hr.Index:
 
 
 FORMS: dict[str, Callable[[list[str]], Any]] = {
-    "list": list, "tuple": tuple, "numpy": np.array,
-    "numpy objects": lambda texts: np.array(texts, object), "arrow": pa.array,
+    "list": list,
+    "tuple": tuple,
+    "numpy": np.array,
+    "numpy objects": lambda texts: np.array(texts, object),
+    "arrow": pa.array,
     "chunked": lambda texts: pa.chunked_array([pa.array(texts)]),
     "mapping": lambda texts: {"text": np.array(texts)},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", FORMS)

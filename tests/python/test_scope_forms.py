@@ -78,10 +78,18 @@ def test_bool_cells(flags: hr.Index) -> None:
 
 
 CONFUSIONS: list[tuple[str, Any]] = [
-    ("strings", 1), ("strings", True), ("strings", b"ana"), ("numbers", True), ("numbers", False),
-    ("numbers", "1"), ("numbers", 1.0), ("flags", 1), ("flags", 0), ("flags", "True"),
+    ("strings", 1),
+    ("strings", True),
+    ("strings", b"ana"),
+    ("numbers", True),
+    ("numbers", False),
+    ("numbers", "1"),
+    ("numbers", 1.0),
+    ("flags", 1),
+    ("flags", 0),
+    ("flags", "True"),
     ("flags", 1.0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "value"), CONFUSIONS)
@@ -94,9 +102,12 @@ def test_a_value_of_another_type_is_refused_alone_and_after_its_equal(
     if value in (0, False):
         equal = {"strings": "", "numbers": 0, "flags": False}[name]
     forms = (
-        lambda v: v, lambda v: (v,), lambda v: hr.Scope([v]), lambda v: hr.Scope([(v,)]),
+        lambda v: v,
+        lambda v: (v,),
+        lambda v: hr.Scope([v]),
+        lambda v: hr.Scope([(v,)]),
         lambda v: hr.Scope.matching(**{column: v}),
-    )  # fmt: skip
+    )
     for form in forms:
         with pytest.raises(hr.ScopeError):
             seen(index, form(value))
@@ -116,8 +127,12 @@ def test_encoded_cells_are_no_scope(strings: hr.Index) -> None:
 def test_every_form_of_the_same_cells_gives_the_same_bytes(pairs: hr.Index) -> None:
     cell = ("acme", 1, True)
     forms = [
-        cell, hr.Scope([cell]), hr.Scope([cell, cell]), hr.Scope({cell}), hr.Scope(iter([cell])),
-    ]  # fmt: skip
+        cell,
+        hr.Scope([cell]),
+        hr.Scope([cell, cell]),
+        hr.Scope({cell}),
+        hr.Scope(iter([cell])),
+    ]
     forms.append(hr.Scope.matching(tenant="acme", agent=1, shared=True))
     expected = pairs.recall(text=["tea"], scope=cell).to_arrow()
     assert expected.num_rows == 1

@@ -26,9 +26,12 @@ TEXTS = ["where is the key", "under the red stone", "thank you", "weather is fin
 
 def chat(**columns: object) -> pa.Table:
     table = {
-        "id": [10, 11, 12, 20, 21], "user": ["ann"] * 5, "session": ["a", "a", "a", "b", "b"],
-        "turn": [1, 2, 3, 1, 2], "text": TEXTS,
-    }  # fmt: skip
+        "id": [10, 11, 12, 20, 21],
+        "user": ["ann"] * 5,
+        "session": ["a", "a", "a", "b", "b"],
+        "turn": [1, 2, 3, 1, 2],
+        "text": TEXTS,
+    }
     return pa.table(table | columns)
 
 
@@ -383,10 +386,14 @@ PRIOR_TEXTS = ["the key is red", "the key is red", "the key is blue", "no door"]
 def prior_chat() -> pa.Table:
     return pa.table(
         {
-            "id": [1, 2, 3, 4], "user": ["ann"] * 4, "role": ["assistant", "user", None, "user"],
-            "stars": [5, 1, 3, 4], "tags": [["a"], [], ["b"], None], "text": PRIOR_TEXTS,
+            "id": [1, 2, 3, 4],
+            "user": ["ann"] * 4,
+            "role": ["assistant", "user", None, "user"],
+            "stars": [5, 1, 3, 4],
+            "tags": [["a"], [], ["b"], None],
+            "text": PRIOR_TEXTS,
         }
-    )  # fmt: skip
+    )
 
 
 def prior_schema(**options: object) -> hr.Schema:

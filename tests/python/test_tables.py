@@ -18,9 +18,12 @@ WORDS = ("deploy", "failed", "database", "lock", "cache", "team", "note")
 DIM, N, N_QUERIES = 12, 260, 9
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 FUSIONS = {
-    "rrf": hr.RRF(), "sum": hr.WeightedSum(), "balanced": hr.WeightedSum(balance=0.85),
-    "max": hr.Max(), "dbsf": hr.DBSF(),
-}  # fmt: skip
+    "rrf": hr.RRF(),
+    "sum": hr.WeightedSum(),
+    "balanced": hr.WeightedSum(balance=0.85),
+    "max": hr.Max(),
+    "dbsf": hr.DBSF(),
+}
 
 
 def table_of(rng: np.random.Generator, n: int, user: str, first: int = 0) -> pa.Table:

@@ -550,10 +550,14 @@ def test_a_column_of_the_arm_that_is_not_stored_is_named() -> None:
 # ---- typed text queries: what each matches, and that text is never parsed ----
 
 TYPED_TEXTS = [
-    "blue green deploy of the service", "green blue deploy", "blue deploy",
-    "postgres replication lag", "postgresql replica", 'a "quoted phrase" AND more OR less NOT none',
+    "blue green deploy of the service",
+    "green blue deploy",
+    "blue deploy",
+    "postgres replication lag",
+    "postgresql replica",
+    'a "quoted phrase" AND more OR less NOT none',
     "deploy* title:deploy ^2 (x)",
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

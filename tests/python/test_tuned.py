@@ -12,9 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FACTS = {
-    "name": "NVIDIA H200", "multiprocessors": 132, "memory_bytes": 143_771 << 20,
-    "date": "2026-12-01", "commit": "0123456789abcdef", "dim": 768,
-}  # fmt: skip
+    "name": "NVIDIA H200",
+    "multiprocessors": 132,
+    "memory_bytes": 143_771 << 20,
+    "date": "2026-12-01",
+    "commit": "0123456789abcdef",
+    "dim": 768,
+}
 CHOICE = {
     **{"rows": "bfloat16", "queries": 64, "plane": "int8", "widest": 128, "stride": 32},
     **{"capacity": 16_384, "ms": 0.5, "model_ms": 0.625},

@@ -64,10 +64,13 @@ def layout(form: Any) -> Any:
 
 
 LAYOUTS = {
-    "fixed_size_list": fixed, "fixed_shape_tensor": tensor, "list": layout(pa.list_),
-    "large_list": layout(pa.large_list), "list_view": layout(pa.list_view),
+    "fixed_size_list": fixed,
+    "fixed_shape_tensor": tensor,
+    "list": layout(pa.list_),
+    "large_list": layout(pa.large_list),
+    "list_view": layout(pa.list_view),
     "large_list_view": layout(pa.large_list_view),
-}  # fmt: skip
+}
 
 
 # ---- forms ----
@@ -377,8 +380,13 @@ def test_conversions_round_once_to_nearest_even() -> None:
     # Just beside the ties of bfloat16: by way of float32 these would land on the tie and go astray.
     ties = (np.float32(1) + np.arange(1, 128, 2) * np.float32(2.0**-8)).astype(np.float64)
     for values in (
-        near, ties, ties * (1 + 2.0**-40), ties * (1 - 2.0**-40), -ties - 2.0**-45, bits,
-    ):  # fmt: skip
+        near,
+        ties,
+        ties * (1 + 2.0**-40),
+        ties * (1 - 2.0**-40),
+        -ties - 2.0**-45,
+        bits,
+    ):
         usable = values[np.isfinite(values) & (np.abs(values) < 2.0**15)]
         usable = np.stack([usable, np.ones(len(usable))], axis=1)  # no row becomes zero
         for source, target in itertools.product(
@@ -393,11 +401,17 @@ def test_conversions_round_once_to_nearest_even() -> None:
 @pytest.mark.parametrize(
     ("value", "target", "held"),
     [
-        (65504.0, "float16", True), (65519.9, "float16", True), (65520.0, "float16", False),
-        (-70000.0, "float16", False), (3.5e38, "float32", False), (-1e300, "bfloat16", False),
-        (3.4e38, "float32", True), (3.38e38, "bfloat16", True), (3.4e38, "bfloat16", False),
+        (65504.0, "float16", True),
+        (65519.9, "float16", True),
+        (65520.0, "float16", False),
+        (-70000.0, "float16", False),
+        (3.5e38, "float32", False),
+        (-1e300, "bfloat16", False),
+        (3.4e38, "float32", True),
+        (3.38e38, "bfloat16", True),
+        (3.4e38, "bfloat16", False),
     ],
-)  # fmt: skip
+)
 def test_a_value_that_overflows_the_target_is_refused(
     value: float, target: str, held: bool
 ) -> None:

@@ -99,9 +99,14 @@ async def by_hebbs_route(house: House, query: str) -> Found | None:
 
 
 DOORS: dict[str, Callable[[House, str], Awaitable[Found | None]]] = {
-    "python": by_python, "socket": by_socket, "tool": by_tool, "command": by_command,
-    "recall route": by_recall_route, "mem0's route": by_mem0s_route, "hebb's route": by_hebbs_route,
-}  # fmt: skip
+    "python": by_python,
+    "socket": by_socket,
+    "tool": by_tool,
+    "command": by_command,
+    "recall route": by_recall_route,
+    "mem0's route": by_mem0s_route,
+    "hebb's route": by_hebbs_route,
+}
 
 
 def episodes() -> Iterator[Episode]:

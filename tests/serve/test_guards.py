@@ -62,15 +62,25 @@ def refusal(options: ServiceOptions, **headers: str) -> int:
 @pytest.mark.parametrize(
     ("options", "host", "expected"),
     [
-        (HERE, "127.0.0.1:8765", 200), (HERE, "localhost", 200), (HERE, "[::1]:80", 200),
-        (HERE, "127.9.9.9", 200), (HERE, "evil.example", 421), (HERE, "evil.example:8765", 421),
-        (HERE, "127.0.0.1.evil.example", 421), (HERE, "localhost.evil.example", 421),
-        (HERE, "192.168.0.7", 421), (HERE, "127.0.0.1@evil.example", 421), (HERE, "", 421),
-        (HERE, "[", 421), (NAMED, "recall.example", 200), (NAMED, "RECALL.example:443", 200),
-        (NAMED, "other.recall.example", 421), (ELSEWHERE, "10.1.2.3:8765", 200),
+        (HERE, "127.0.0.1:8765", 200),
+        (HERE, "localhost", 200),
+        (HERE, "[::1]:80", 200),
+        (HERE, "127.9.9.9", 200),
+        (HERE, "evil.example", 421),
+        (HERE, "evil.example:8765", 421),
+        (HERE, "127.0.0.1.evil.example", 421),
+        (HERE, "localhost.evil.example", 421),
+        (HERE, "192.168.0.7", 421),
+        (HERE, "127.0.0.1@evil.example", 421),
+        (HERE, "", 421),
+        (HERE, "[", 421),
+        (NAMED, "recall.example", 200),
+        (NAMED, "RECALL.example:443", 200),
+        (NAMED, "other.recall.example", 421),
+        (ELSEWHERE, "10.1.2.3:8765", 200),
         (ELSEWHERE, "evil.example", 421),
     ],
-)  # fmt: skip
+)
 def test_a_request_to_another_host_is_refused(
     options: ServiceOptions, host: str, expected: int
 ) -> None:
@@ -80,11 +90,16 @@ def test_a_request_to_another_host_is_refused(
 @pytest.mark.parametrize(
     ("origin", "expected"),
     [
-        ("http://127.0.0.1:8765", 200), ("https://app.example", 200), ("https://APP.example", 200),
-        ("http://app.example", 403), ("https://app.example.evil.example", 403),
-        ("http://127.0.0.1:9999", 403), ("null", 403), ("", 403),
+        ("http://127.0.0.1:8765", 200),
+        ("https://app.example", 200),
+        ("https://APP.example", 200),
+        ("http://app.example", 403),
+        ("https://app.example.evil.example", 403),
+        ("http://127.0.0.1:9999", 403),
+        ("null", 403),
+        ("", 403),
     ],
-)  # fmt: skip
+)
 def test_a_page_of_another_origin_is_refused(origin: str, expected: int) -> None:
     assert refusal(NAMED, origin=origin) == expected
 
@@ -544,11 +559,19 @@ def test_the_token_of_a_request_is_checked_before_its_body_is_read(
 @pytest.mark.parametrize(
     ("text", "levels"),
     [
-        ("", 0), ("1", 0), ("[]", 1), ('{"a": [1, {"b": 2}]}', 3), ('["[[[["]', 1),
-        (r'["\"[[[["]', 1), (r'["\\", [[]]]', 3), ('["[[[[', 1), ('"\\', 0), ("[" * 1_000, 1_000),
+        ("", 0),
+        ("1", 0),
+        ("[]", 1),
+        ('{"a": [1, {"b": 2}]}', 3),
+        ('["[[[["]', 1),
+        (r'["\"[[[["]', 1),
+        (r'["\\", [[]]]', 3),
+        ('["[[[[', 1),
+        ('"\\', 0),
+        ("[" * 1_000, 1_000),
         ("]]]][", 0),
     ],
-)  # fmt: skip
+)
 def test_levels_of_json_are_counted_outside_of_strings(text: str, levels: int) -> None:
     body, kind = text.encode(), "application/json"
     assert n_levels(body, kind) == levels

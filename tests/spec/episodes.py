@@ -69,10 +69,13 @@ def stores(n_stores: int, *, seed: int, largest: int = 30, dim: int = 6) -> Stor
     hours_ago = rng.integers(0, 5, n).astype(float).tolist()
     table = pa.table(
         {
-            "id": np.arange(n), "user": np.repeat(users, sizes), "text": texts,
-            "kind": ["episodic"] * n, "occurred_at": times(hours_ago),
+            "id": np.arange(n),
+            "user": np.repeat(users, sizes),
+            "text": texts,
+            "kind": ["episodic"] * n,
+            "occurred_at": times(hours_ago),
         }
-    )  # fmt: skip
+    )
     index = hr.Index.build(table, SCHEMA, vectors={"v": vectors}, analyzer=hr.Analyzer("word"))
     queries = [" ".join(rng.choice(WORDS, rng.integers(1, 5))) for _ in users]
     first = [0, *np.cumsum(sizes).tolist()]

@@ -204,8 +204,11 @@ def test_A02_a_match_has_two_required_fields_and_three_components() -> None:
     rest = {name: field.default for name, field in fields.items() if not field.is_required()}
     three = ("vector_score", "bm25_score", "rerank_score")
     later = {
-        "parts": None, "is_fill": False, "is_exact": False, "valid_to": None,
-    }  # what came later has a default too  # fmt: skip
+        "parts": None,
+        "is_fill": False,
+        "is_exact": False,
+        "valid_to": None,
+    }  # what came later has a default too
     assert rest == dict.fromkeys(three) | later
     with pytest.raises(pydantic.ValidationError, match="score"):
         EpisodeMatch(episode=Episode())  # type: ignore[call-arg]

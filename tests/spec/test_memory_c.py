@@ -126,10 +126,13 @@ def test_in_process_keeps_so_many_conversations() -> None:
 # ---- through a store ----
 
 TEXTS = {
-    "jwt": "JWT tokens expire after an hour", "auth": "authentication decisions of the team",
-    "disk": "the disk of pg-eu-2 is full", "tea": "green tea", "twin_a": "the same words",
+    "jwt": "JWT tokens expire after an hour",
+    "auth": "authentication decisions of the team",
+    "disk": "the disk of pg-eu-2 is full",
+    "tea": "green tea",
+    "twin_a": "the same words",
     "twin_b": "the same words",
-}  # fmt: skip
+}
 
 
 def graph_store(**options: Any) -> MemorySync:

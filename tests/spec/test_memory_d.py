@@ -41,13 +41,30 @@ from seams import memory_DATABASE as DATABASE
 from seams import memory_FORMAT as FORMAT
 
 ODD = [
-    '"', "*", "AND", "OR NOT", "NEAR(", ":", "^", "\0", "🐘", "%", "_", "(", "'; DROP", "a-b", "\\",
-]  # fmt: skip
+    '"',
+    "*",
+    "AND",
+    "OR NOT",
+    "NEAR(",
+    ":",
+    "^",
+    "\0",
+    "🐘",
+    "%",
+    "_",
+    "(",
+    "'; DROP",
+    "a-b",
+    "\\",
+]
 
 
 NOTES = (
-    "100% of a_b, said NEAR(the) ^end", "20 of axb", "sand and sea", 'he said "no (really)" for $5',
-)  # fmt: skip
+    "100% of a_b, said NEAR(the) ^end",
+    "20 of axb",
+    "sand and sea",
+    'he said "no (really)" for $5',
+)
 TABLE: dict[str, set[int]] = {
     "100%": {0}, "a_b": {0}, "a-b": {0}, "axb": {1}, "AND": {2}, "NEAR(": {0}, "NEAR(the)": {0},
     "^end": {0}, "100:of": {0}, "of AND a": set(), "OR NOT": set(), "NOT of": set(),

@@ -54,14 +54,27 @@ def test_B05_a_query_of_stop_words_alone_keeps_them() -> None:
 NOTES = ("kubernetes cluster", "kube proxy", "Kafka cluster", "c++ code", "code review of C")
 # Query, what any of its words finds, what all of them as beginnings find.
 MODES = [
-    ("kube", {1}, {0, 1}), ("kubernetes", {0}, {0}), ("KUBE", {1}, {0, 1}),
-    ("cluster", {0, 2}, {0, 2}), ("kube cluster", {0, 1, 2}, {0}), ("cluster kube", {0, 1, 2}, {0}),
-    ("kube proxy", {1}, {1}), ("kube kafka", {1, 2}, set()), ("k", set(), {0, 1, 2}),
-    ("clu", set(), {0, 2}), ("clu ka", set(), {2}), ("code", {3, 4}, {3, 4}), ("co", set(), {3, 4}),
-    ("c++", {3, 4}, {3, 4}), ("c++ code", {3, 4}, {3, 4}), ("code review", {3, 4}, {4}),
-    ("code-review", {3, 4}, {4}), ("review-code", {3, 4}, set()), ("zebra", set(), set()),
+    ("kube", {1}, {0, 1}),
+    ("kubernetes", {0}, {0}),
+    ("KUBE", {1}, {0, 1}),
+    ("cluster", {0, 2}, {0, 2}),
+    ("kube cluster", {0, 1, 2}, {0}),
+    ("cluster kube", {0, 1, 2}, {0}),
+    ("kube proxy", {1}, {1}),
+    ("kube kafka", {1, 2}, set()),
+    ("k", set(), {0, 1, 2}),
+    ("clu", set(), {0, 2}),
+    ("clu ka", set(), {2}),
+    ("code", {3, 4}, {3, 4}),
+    ("co", set(), {3, 4}),
+    ("c++", {3, 4}, {3, 4}),
+    ("c++ code", {3, 4}, {3, 4}),
+    ("code review", {3, 4}, {4}),
+    ("code-review", {3, 4}, {4}),
+    ("review-code", {3, 4}, set()),
+    ("zebra", set(), set()),
     ("zebra code", {3, 4}, set()),
-]  # fmt: skip
+]
 
 
 def test_B06_query_modes() -> None:
@@ -88,9 +101,12 @@ def equal_rows(analyzer: str, key: str) -> hr.Index:
     """In a cell for each order of writing, four rows that differ in their key alone."""
     n = 4 * len(ORDERS)
     same = {
-        "text": ["hot tea"] * n, "pinned": [False] * n, "source": ["memory"] * n,
-        "importance": [5] * n, "tags": [["tea"]] * n,
-    }  # fmt: skip
+        "text": ["hot tea"] * n,
+        "pinned": [False] * n,
+        "source": ["memory"] * n,
+        "importance": [5] * n,
+        "tags": [["tea"]] * n,
+    }
     moments = ("occurred_at", "updated_at", "created_at", "last_accessed")
     columns = same | dict.fromkeys(moments, times([1.0] * n))
     own = {"order": np.repeat(np.arange(len(ORDERS)), 4), key: [f"k{at}" for at in sum(ORDERS, ())]}
@@ -400,9 +416,12 @@ def test_E32_a_forbidden_document_never_shows_in_any_stage_or_in_what_follows(
 
 def test_E48_graph_and_hints_are_fused_like_other_arms_and_off_where_there_are_none() -> None:
     rows = [
-        Row("words", text="tea"), Row("tagged", tags=("tea", "drinks")),
-        Row("near", tags=("drinks",)), Row("hinted"), Row("none"),
-    ]  # fmt: skip
+        Row("words", text="tea"),
+        Row("tagged", tags=("tea", "drinks")),
+        Row("near", tags=("drinks",)),
+        Row("hinted"),
+        Row("none"),
+    ]
     recipe = honeycomb.replace(more=(arms.Tags("tags"), arms.Listed("hints")))
     index = build(rows)
     hints = {"hints": [["hinted", "words", "not there"]]}

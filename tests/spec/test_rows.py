@@ -40,11 +40,15 @@ def test_rows_are_numbered_without_gaps() -> None:
 @pytest.mark.parametrize(
     ("test", "rows"),
     [
-        ("test_A09_a_match_wins", ["A09"]), ("test_A09_A10_short_lists", ["A09", "A10"]),
-        ("test_A09", ["A09"]), ("test_a_B2_thing", []), ("test_A091_thing", []),
-        ("TestA33Custom", ["A33"]), ("TestAnything", []),
+        ("test_A09_a_match_wins", ["A09"]),
+        ("test_A09_A10_short_lists", ["A09", "A10"]),
+        ("test_A09", ["A09"]),
+        ("test_a_B2_thing", []),
+        ("test_A091_thing", []),
+        ("TestA33Custom", ["A33"]),
+        ("TestAnything", []),
     ],
-)  # fmt: skip
+)
 def test_rows_are_read_from_a_name(test: str, rows: list[str]) -> None:
     assert rows_of(test) == rows
 
@@ -162,13 +166,19 @@ def test_A01_index_by_its_name(): hr.Index.open(path)
 """,
 }
 DOORS: dict[str, set[Door]] = {
-    "test_A01_built_by_hand": {"index"}, "test_A01_open": {"store"},
-    "test_A01_by_a_fixture": {"store"}, "test_A01_on_the_command_line": {"store"},
-    "test_A01_notes": {"store"}, "test_A01_async": {"store"}, "TestA01Both": {"index", "store"},
-    "test_A01_another_memory": {"parts"}, "test_A01_types": {"types"},
-    "test_A01_fixtures_by_name": {"store"}, "test_A01_evaluated": {"evaluate"},
+    "test_A01_built_by_hand": {"index"},
+    "test_A01_open": {"store"},
+    "test_A01_by_a_fixture": {"store"},
+    "test_A01_on_the_command_line": {"store"},
+    "test_A01_notes": {"store"},
+    "test_A01_async": {"store"},
+    "TestA01Both": {"index", "store"},
+    "test_A01_another_memory": {"parts"},
+    "test_A01_types": {"types"},
+    "test_A01_fixtures_by_name": {"store"},
+    "test_A01_evaluated": {"evaluate"},
     "test_A01_index_by_its_name": {"index"},
-}  # fmt: skip
+}
 
 
 def test_the_doors_of_a_test_are_read_from_its_source_and_its_helpers(tmp_path: Path) -> None:

@@ -30,9 +30,21 @@ WRITES = {
     *("end_fact", "feedback", "set_policy", "update_many", "forget_many"),
 }
 READS = {
-    "search", "get", "list", "history", "get_policy", "links", "recall_facts", "list_facts",
-    "list_feedback", "list_sessions", "browse_ls", "browse_cat", "browse_grep", "browse_find",
-}  # fmt: skip
+    "search",
+    "get",
+    "list",
+    "history",
+    "get_policy",
+    "links",
+    "recall_facts",
+    "list_facts",
+    "list_feedback",
+    "list_sessions",
+    "browse_ls",
+    "browse_cat",
+    "browse_grep",
+    "browse_find",
+}
 ANN = Caller(user_id="ann", rights=frozenset(("read", "write")))
 ANY = Caller(may_choose_user=True, rights=frozenset(("read", "write")))
 

@@ -130,26 +130,32 @@ def test_colours_of_text_and_of_arms_stand_out_from_every_ground(dark: bool) -> 
         for shape in ("edge", "focus", *(f"arm-{at}" for at in range(6))):
             assert contrast(colours[shape], colours[ground]) >= 3, (shape, ground)
     for text, ground in (
-        ("new", "new-ground"), ("gone", "gone-ground"), ("warn", "warn-ground"), ("ink", "mark"),
-    ):  # fmt: skip
+        ("new", "new-ground"),
+        ("gone", "gone-ground"),
+        ("warn", "warn-ground"),
+        ("ink", "mark"),
+    ):
         assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
 
 
 # Machado, Oliveira and Fernandes 2009, severity 1: what a dichromat sees, in linear light.
 SEEN = {
     "protanopia": (
-        (0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
         (-0.003882, -0.048116, 1.051998),
     ),
     "deuteranopia": (
-        (0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413),
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
         (-0.011820, 0.042940, 0.968881),
     ),
     "tritanopia": (
-        (1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602),
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
         (0.004733, 0.691367, 0.303900),
     ),
-}  # fmt: skip
+}
 
 
 def lab(light: list[float]) -> list[float]:
