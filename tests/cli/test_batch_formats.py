@@ -81,7 +81,10 @@ def test_the_format_that_is_named_goes_before_the_ending(run, asked, expected, t
         (("-o", "-", "--resume"), "error: --resume: expected a file of queries and a file as out"),
         (("-o", "h.csv", "--resume"), "error: --resume: expected an interrupted run to continue"),
         (("-o", "sub"), "error: --output: expected a file, got the folder sub"),
-        (("-o", "absent/h.csv"), "error: --output: expected a file in an existing folder"),
+        (
+            ("-o", "absent/h.csv"),
+            "error: --output: expected a file in an existing folder",
+        ),
     ],
 )
 def test_an_output_that_cannot_be_is_refused_before_any_work(

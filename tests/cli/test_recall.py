@@ -42,7 +42,10 @@ def index(folder):
             {"fusion": hr.WeightedSum(normalize="none", complete=False)},
         ),
         (["--fusion", "max"], {"fusion": hr.Max()}),
-        (["--fusion", "dbsf:body=2,complete=no"], {"fusion": hr.DBSF({"body": 2}, complete=False)}),
+        (
+            ["--fusion", "dbsf:body=2,complete=no"],
+            {"fusion": hr.DBSF({"body": 2}, complete=False)},
+        ),
     ],
 )
 def test_every_option_reaches_the_engine(run, folder, index, arguments, options):

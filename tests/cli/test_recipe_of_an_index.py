@@ -134,7 +134,10 @@ def test_a_resumed_run_counts_ages_from_the_time_of_the_first(run, memories, tmp
             ["--recipe", "no"],
             "--recipe: expected one of conversation, default, hebb, honeycomb, l0, ",
         ),
-        (["--recipe", "hypergraph"], "--recipe: expected one of conversation, default, hebb,"),
+        (
+            ["--recipe", "hypergraph"],
+            "--recipe: expected one of conversation, default, hebb,",
+        ),
         (["--recipe", "l0"], "recipe: expected the analyzer 'unicode61'"),
     ],
 )

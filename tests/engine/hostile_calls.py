@@ -251,7 +251,13 @@ def objects() -> Pool:
     )
     pool: Pool = {}
     for dim in (5, 17):
-        schema = hr.Schema(key="id", cell="user", text="text", vector="v", attributes=ATTRIBUTES)
+        schema = hr.Schema(
+            key="id",
+            cell="user",
+            text="text",
+            vector="v",
+            attributes=ATTRIBUTES,
+        )
         vectors = {"v": rng.standard_normal((N_ROWS, dim), np.float32)}
         index = hr.Index.build(table, schema, vectors=vectors, device="cpu", threads=2)
         index.delete([1, 2, 3], scope=["u0"] * 3)

@@ -338,7 +338,9 @@ sys.exit(main())
 
 
 @pytest.mark.slow
-def test_a_command_that_is_killed_again_and_again_ends_with_the_whole_index(tmp_path: Path) -> None:
+def test_a_command_that_is_killed_again_and_again_ends_with_the_whole_index(
+    tmp_path: Path,
+) -> None:
     """kill -9 at random operations of the disk, in parts and join, over a Parquet file."""
     corpus, path = tmp_path / "corpus.parquet", tmp_path / "index"
     rows = table(0, N_ROWS)

@@ -10,7 +10,17 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
-from engine.saved_index import DIM, Listing, ask, build, everyone, grown, question, schema, table
+from engine.saved_index import (
+    DIM,
+    Listing,
+    ask,
+    build,
+    everyone,
+    grown,
+    question,
+    schema,
+    table,
+)
 from seams import Segment, disk, segment_files
 
 # ---- replies and files ----

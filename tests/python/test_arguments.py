@@ -178,7 +178,10 @@ def test_an_index_without_the_arm_says_so(only_text: hr.Index, only_vector: hr.I
 def test_alpha_needs_one_arm_of_each_kind(many: hr.Index, only_text: hr.Index) -> None:
     wish = "alpha: expected an index with one text and one vector arm (else weights=), got "
     fusion = hr.RRF(alpha=0.5)
-    for index, options, got in ((many, {"scope": "ana"}, "2 and 2"), (only_text, {}, "1 and 0")):
+    for index, options, got in (
+        (many, {"scope": "ana"}, "2 and 2"),
+        (only_text, {}, "1 and 0"),
+    ):
         refused(
             lambda index=index, options=options: index.recall(
                 text=["tea"], fusion=fusion, **options

@@ -303,7 +303,8 @@ def test_a_type_of_another_library_is_refused_as_stored() -> None:
         {"id": [1], "text": ["t"], "x": pd.period_range("2020", periods=1, freq="D")}
     )
     with pytest.raises(
-        DTypeError, match="x: expected a stored column of Arrow's own types, without nested"
+        DTypeError,
+        match="x: expected a stored column of Arrow's own types, without nested",
     ):
         read_table(periods, Schema(key="id", cell=None, text="text", stored="x"))
 

@@ -21,7 +21,10 @@ from shaped_corpus import Corpus, corpus, preference, tokens
 ALL = 10_000
 LIMIT = 6
 CHOICES: list[tuple[Any, Callable[[definition.Ranked], list[Drop]]]] = [
-    (hr.Dedup(0.8), lambda r: oracle.duplicates(r, 0.8, unit=False, preference=lambda doc: 0)),
+    (
+        hr.Dedup(0.8),
+        lambda r: oracle.duplicates(r, 0.8, unit=False, preference=lambda doc: 0),
+    ),
     (
         hr.Dedup(0.9, scale="unit", keep="source", prefer=("session", "memory")),
         lambda r: oracle.duplicates(r, 0.9, unit=True, preference=preference),

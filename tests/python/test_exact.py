@@ -62,7 +62,11 @@ def test_what_is_no_plain_text_is_neither(text: object) -> None:
 
 
 def built(
-    texts: list[str | None], vectors: Any = None, *, analyzer: str = "word", **columns: list[Any]
+    texts: list[str | None],
+    vectors: Any = None,
+    *,
+    analyzer: str = "word",
+    **columns: list[Any],
 ) -> hr.Index:
     table = pa.table({"id": [f"k{at}" for at in range(len(texts))], "text": texts, **columns})
     schema = hr.Schema(

@@ -28,7 +28,13 @@ from seams import (
 )
 
 MODULES = (
-    *("hyrecall", "hyrecall.arms", "hyrecall.stages", "hyrecall.recipe", "hyrecall.embed"),
+    *(
+        "hyrecall",
+        "hyrecall.arms",
+        "hyrecall.stages",
+        "hyrecall.recipe",
+        "hyrecall.embed",
+    ),
     *("hyrecall.evaluate", "hyrecall.memory", "hyrecall.systems.loom", "hyrecall.systems.l0"),
     *("hyrecall.systems.hypergraph", "hyrecall.rerank", "hyrecall.adapters.documents"),
     *("hyrecall.migrate", "hyrecall.replicas", "hyrecall.distributed"),
@@ -64,7 +70,10 @@ REPLIES = {
     *("NoteHit", "ReadPolicyFault", "Remembered", "Version", "FoundDocument"),
     *("LeftOut", "Migrated", "Record", "Source", "DatasetHits"),
 }
-PLAIN_FUNCTIONS = {"study_text", *("is_pattern", "newest_rows", "check_stages")}
+PLAIN_FUNCTIONS = {
+    "study_text",
+    *("is_pattern", "newest_rows", "check_stages"),
+}
 # Replies with methods that take options: our own calls make them, once a query.
 MADE_BY_CALLS = {"Hits.__init__", "QueryHits.__init__"}
 # What hands its options to a memory of any kind, or takes names that the caller chose.

@@ -218,7 +218,10 @@ async def test_a_call_over_mcp_takes_no_user_beside_its_message() -> None:
     twice = json.dumps(call).replace('"text"', '"id": "a", "id": "b", "text"')
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
-    async with Memory.in_memory(embedder=None) as memory, calling(http_app(memory)) as client:
+    async with (
+        Memory.in_memory(embedder=None) as memory,
+        calling(http_app(memory)) as client,
+    ):
         for path, head, body in (
             ("/mcp?user_id=ann", {}, json.dumps(call)),
             ("/mcp", {"x-user-id": "ann"}, json.dumps(call)),

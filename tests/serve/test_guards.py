@@ -619,7 +619,10 @@ def test_deep_json_under_another_name_or_encoding_is_refused_before_it_is_parsed
     ("content", "wish"),
     [
         (b'{"text": "\xe9"}', "JSON in UTF-8"),
-        (b'{"importance": ' + b"9" * 5_000 + b"}", "integers of at most 4300 digits"),
+        (
+            b'{"importance": ' + b"9" * 5_000 + b"}",
+            "integers of at most 4300 digits",
+        ),
     ],
     ids=["Latin-1", "5,000 digits"],
 )

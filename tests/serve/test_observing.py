@@ -42,7 +42,10 @@ def numbers(text: str) -> dict[str, float]:
 
 
 async def test_no_text_query_vector_token_or_id_is_logged_at_any_level(
-    store: Opening, token_of: Callable[..., str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    store: Opening,
+    token_of: Callable[..., str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for quiet in ("httpx", "httpx2", "httpcore2", "asyncio"):  # of the client, not of the service
         logging.getLogger(quiet).setLevel(logging.CRITICAL)
@@ -148,7 +151,9 @@ def spans() -> InMemorySpanExporter:
     return exporter
 
 
-def test_a_recall_is_a_span_with_its_steps_and_without_content(spans: InMemorySpanExporter) -> None:
+def test_a_recall_is_a_span_with_its_steps_and_without_content(
+    spans: InMemorySpanExporter,
+) -> None:
     spans.clear()
     with MemorySync.in_memory(recipe=hr.recipes.hebb, embedder=HashEmbedder(dim=8)) as memory:
         memory.wait_until_ready()

@@ -40,7 +40,10 @@ def want(seed: int) -> list[list[tuple[Any, float]]]:
     return [[(hit.key, hit.score) for hit in hits] for hits in one.recall(**asked)]
 
 
-def test_new_generations_are_taken_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_new_generations_are_taken_up(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     folder = make(tmp_path, 1)
 
     async def work(client: Any) -> list[Any]:

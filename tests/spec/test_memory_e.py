@@ -181,7 +181,10 @@ def test_E39_versions_in_any_order_are_as_if_only_the_highest_were_there(
     ]  # fmt: skip
     random.Random(seed).shuffle(lines)
     others = [episode(at, f"disk {at}") for at in range(1, 4)]
-    with open_store(recipe=LISTING) as memory, open_store(recipe=LISTING) as only:
+    with (
+        open_store(recipe=LISTING) as memory,
+        open_store(recipe=LISTING) as only,
+    ):
         memory.remember_batch(others)
         for at, line in enumerate(lines):  # each is followed before the next one comes
             file = tmp_path / f"{at}.jsonl"

@@ -184,7 +184,10 @@ def test_B16_the_scale_of_a_cosine_is_the_recipes_and_the_raw_one_is_kept(
 
 
 def test_B16_a_floor_on_the_cosine_is_the_recipes(many: Stores) -> None:
-    for floor, holds in ((0.35, lambda c: c >= np.float32(0.35)), (hr.Above(0.0), lambda c: c > 0)):
+    for floor, holds in (
+        (0.35, lambda c: c >= np.float32(0.35)),
+        (hr.Above(0.0), lambda c: c > 0),
+    ):
         recipe = Recipe(name="f", arms=(Dense(min_score=floor),), fusion=hr.RRF())
         assert f"min_score={floor!r}" in recipe.explain()
         for store, one in enumerate(many.ask(text=False, recipe=recipe, limit=60)):

@@ -160,7 +160,12 @@ def as_ann(method: str) -> Callable[..., Any]:
 
 
 @pytest.mark.plain_cases(1)
-@pytest.mark.parametrize("method", [*("search", "get", "browse")])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("search", "get", "browse"),
+    ],
+)
 def test_a_session_without_its_scope_would_be_caught(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

@@ -27,7 +27,16 @@ from mcp.client import Client
 from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, http_app
-from mcp_world import HELLO, data_of, environment, message, refusal_of, spawned, talk, talk_here
+from mcp_world import (
+    HELLO,
+    data_of,
+    environment,
+    message,
+    refusal_of,
+    spawned,
+    talk,
+    talk_here,
+)
 from seams import stdio
 from serve_client import calling
 
@@ -300,7 +309,10 @@ async def test_the_sdks_client_speaks_with_a_spawned_server(tmp_path: Path) -> N
     ],
 )
 def test_options_and_the_environment_say_whose_memories_they_are(
-    options: tuple[str, ...], env: dict[str, str], user: str | None, monkeypatch: pytest.MonkeyPatch
+    options: tuple[str, ...],
+    env: dict[str, str],
+    user: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from hyrecall import recipes
     from hyrecall.memory import MemorySync

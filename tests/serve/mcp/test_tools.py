@@ -131,7 +131,11 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"text": "x", "user_id": "bob"}, "UnknownOptionError: search: expected"),
     ("search", {"text": "x", "recipe": "l0"}, "OptionError: recipe: expected one of"),
     ("search", {"text": "x", "since": "monday"}, "OptionError: since: expected an ISO"),
-    ("search", {"text": "x", "filter": {"no": 1}}, "OptionError: no: expected an attribute"),
+    (
+        "search",
+        {"text": "x", "filter": {"no": 1}},
+        "OptionError: no: expected an attribute",
+    ),
     ("search", {"text": "x" * 32_769}, "OptionError: text: expected"),
     ("search", {"text": "é" * 16_385}, "OptionError: text: expected at most 32768 bytes"),
     ("get", {"id": "no"}, "NotFoundError: id: expected a memory of the caller"),

@@ -48,7 +48,10 @@ def service(memory: MemorySync) -> Iterator[str]:
 @pytest.fixture(scope="package")
 def plain_service() -> Iterator[str]:
     """The address of a service with a store of another recipe, whose embedder fails."""
-    with store(hr.recipes.hebb, embeds=False) as memory, serving(memory) as address:
+    with (
+        store(hr.recipes.hebb, embeds=False) as memory,
+        serving(memory) as address,
+    ):
         yield address
 
 
