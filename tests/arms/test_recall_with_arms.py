@@ -92,11 +92,7 @@ def test_a_floor_acts_inside_the_arm_and_is_rounded_once() -> None:
 
 def test_a_key_given_twice_counts_once_with_its_best_score() -> None:
     (hits,) = recall(arms=HINTS, candidates={"hints": [["k2", "k0", "k2", "k1"]]})
-    assert [(hit.key, hit.score) for hit in hits] == [
-        ("k2", 1.0),
-        ("k0", 0.5),
-        ("k1", 0.25),
-    ]
+    assert [(hit.key, hit.score) for hit in hits] == [("k2", 1.0), ("k0", 0.5), ("k1", 0.25)]
     assert repr(hits[0].score) == "1.0"
 
 
@@ -154,7 +150,6 @@ def test_typed_queries_go_to_text_arms_and_plain_ones_to_arms_that_read_words() 
         DTypeError,
         "text['regex'][0]: expected a str or None (arm 'regex' reads plain text; "
         "pass text={arm: [...]}), got Phrase(text='hot tea', slop=0)",
-        None,
     )
 
 
@@ -230,7 +225,7 @@ def test_a_lone_surrogate_is_no_pattern(options: dict[str, str]) -> None:
 
 def test_what_is_a_pattern_has_a_metacharacter_and_compiles() -> None:
     assert [arms.is_pattern(text) for text in ("tea", "t.a", "a|b", "(", "", "C++")] == [
-        *(False, True, True, False, False, False),
+        *(False, True, True, False, False, False)
     ]
 
 

@@ -120,16 +120,6 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(
     assert not list(tmp_path.glob("*.unfinished"))
 
 
-def test_a_file_of_many_parts_is_that_of_one(run, folder, queries, tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "FILE_ROWS", 1)
-    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "many.parquet").code == 0
-    monkeypatch.setattr(dataset, "FILE_ROWS", 4096)
-    assert run("batch", folder, queries, *ALL, "-o", tmp_path / "one.parquet").code == 0
-    many, one = (pq.ParquetFile(tmp_path / f"{name}.parquet") for name in ("many", "one"))
-    assert many.read().equals(one.read())
-    assert many.schema_arrow == one.schema_arrow
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_run_that_is_killed_loses_no_more_than_its_last_part(

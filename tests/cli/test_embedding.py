@@ -62,27 +62,6 @@ def nobody() -> str:
 # ---- reembed ----
 
 
-def test_D15_reembed_fills_what_is_missing_and_then_asks_nobody(
-    run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
-    monkeypatch.setenv("LTM_EMBEDDING_MODEL", "small")
-    assert run("remember", "tea 5", "--id", "e5", "--user", "ann").code == 0
-    server.requests.clear()
-    first = run("reembed", "--json")
-    assert first.code == 0, first.err
-    assert counts(first) == (6, 5, 1)
-    assert (first.data["errors"], first.data["stopped"]) == ([], None)
-    assert [request.texts for request in server.requests] == [[f"tea {n}" for n in range(5)]]
-    assert {request.json["model"] for request in server.requests} == {"small"}
-    server.requests.clear()
-    again = run("reembed", "--json")
-    assert (again.code, counts(again)) == (0, (6, 0, 6))
-    assert server.requests == []
-    assert set(models(store).values()) == {"small"}
-    assert run("reembed").out == "6 scanned, 0 embedded, 6 skipped, 0 errors\n"
-
-
 def test_D16_reembed_with_force_takes_all_of_one_user(
     run: Run, store: Path, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,16 +94,6 @@ def test_D17_reembed_names_a_row_that_fails_and_keeps_the_others(
     assert PICKY not in reply.err
     assert models(store) == {f"e{n}": None if n == 2 else "small" for n in range(5)}
     assert "1 errors" in run("reembed").out
-
-
-def test_D18_reembed_without_an_endpoint_refuses_and_names_the_variable(
-    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LTM_EMBED_DISABLE", "1")
-    reply = run("reembed", "--json")
-    assert (reply.code, reply.out) == (1, "")
-    assert "LTM_EMBEDDING_URL" in reply.err
-    assert set(models(store).values()) == {None}
 
 
 # ---- an endpoint that is not there ----

@@ -41,6 +41,7 @@ import hyrecall as hr
         (["--scope", "acme", "--vector", "@absent.json"], "error: absent.json: No such file"),
         (["delta", "--scope", "acme", "--columns", "stars"], "error: --columns: expected --json"),
         (["--scope", "acme"], "error: text: expected text= or vectors="),
+        (["delta", "--scope", "acme", "--around", "101"], "error: surrounding: expected an int in"),
     ],
 )
 def test_what_is_refused_is_one_line_and_1(run, folder, arguments, line):

@@ -214,18 +214,6 @@ def test_memories_around_a_match_stand_beneath_it(run, store):
     assert [one["id"] for one in first] == ["e0", "e2"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--around", "101"), "error: surrounding: expected an int in [0, 100], got 101"),
-        (("--around", "-1"), "error: surrounding: expected an int in [0, 100], got -1"),
-    ],
-)
-def test_another_number_of_rows_is_refused(run, chat, arguments, line):
-    reply = run("recall", chat, "stone", *arguments)
-    assert (reply.code, reply.err.splitlines()[-1]) == (1, line)
-
-
 def test_a_recall_that_hears_no_threads_says_so(run, chat):
     note = "note: threads are not heard without a recipe (--recipe default hears them)"
     assert note in run("recall", chat, "stone").err

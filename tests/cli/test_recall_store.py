@@ -33,24 +33,6 @@ def ids(reply: SimpleNamespace) -> list[str]:
     return [one["episode"]["id"] for one in reply.data["items"]]
 
 
-def test_weights_reach_the_composite_score(run: Run, store: Path) -> None:
-    filled(store, recipes.hebb)
-    asked = ("recall", "deploy", "--user", "ann", "--recipe", "hebb", "--json")
-    reply = run(*asked, "--weights", "importance=1,recency=0,relevance=0")
-    assert ids(reply) == ["high", "low"]
-    assert [one["score"] for one in reply.data["items"]] == [0.9, 0.1]
-    parts = reply.data["items"][0]["parts"]
-    assert (parts["importance"], parts["composite"]) == (0.9, 0.9)
-    for wrong, told in (
-        ("importance", "--weights: expected NAME=NUMBER"),
-        ("age=1", "weights: expected recency, importance, relevance, got 'age'"),
-        ("recency=-1", "weights['recency']: expected a number in [0, 1e6]"),
-    ):
-        refused = run(*asked, "--weights", wrong)
-        assert refused.code == 1
-        assert told in refused.err
-
-
 def test_a_store_is_searched_by_the_default_recipe_and_its_words_in_all_their_forms(
     run: Run, store: Path
 ) -> None:

@@ -247,7 +247,7 @@ def test_what_is_no_place_in_the_hits_is_refused_by_name(bad: Any) -> None:
         message = (
             f"index: expected the number of a {what}, or a slice, got {type(bad).__name__} {bad!r}"
         )
-        refused(lambda held=held: held[bad], hr.DTypeError, message, None)
+        refused(lambda held=held: held[bad], hr.DTypeError, message)
         with pytest.raises(TypeError):
             held[bad]
     for bad_column in (5, None, "\0score\0text"):

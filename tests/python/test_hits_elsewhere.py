@@ -62,7 +62,7 @@ def test_a_missing_library_is_named(
     call = f"to_{library}"
     told = f"{call}: expected {library} (pip install {library}), got no package {library}"
     for shown in (hits, hits[0]):
-        refused(getattr(shown, call), hr.MissingExtraError, told, None)
+        refused(getattr(shown, call), hr.MissingExtraError, told)
 
 
 # ---- notebooks ----
@@ -219,8 +219,8 @@ def test_unpickled_hits_say_why_they_cannot_explain(hits: hr.Hits) -> None:
         "no index; recall again where the index is open"
     )
     kept = again(hits)
-    refused(kept[0][0].explain, hr.OptionError, told, None)
-    refused(lambda: kept[0][0].evidence("text"), hr.OptionError, told, None)
+    refused(kept[0][0].explain, hr.OptionError, told)
+    refused(lambda: kept[0][0].evidence("text"), hr.OptionError, told)
     assert hits[0][0].explain().score == hits[0][0].score
 
 

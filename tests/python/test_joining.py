@@ -284,7 +284,6 @@ def test_a_list_of_nothing_is_no_number_and_build_still_asks_for_a_type() -> Non
         lambda: index.add(row(1, n=[[None]])),
         hr.DTypeError,
         "n: expected int64, the index's type, got large_list<item: null>",
-        None,
     )
     for name in ("n", "user"):
         with pytest.raises(hr.DTypeError, match=rf"^{name}: expected .+, got null; cast it: "):
@@ -372,7 +371,6 @@ def test_the_row_of_a_changed_value_is_found_anywhere() -> None:
                 hr.DTypeError,
                 "x: expected values that float, the index's type, holds exactly, got 0.1 "
                 f"in row {bad}; round it: pc.cast(table['x'], pa.float32(), safe=False)",
-                None,
             )
 
 
@@ -412,10 +410,7 @@ def test_another_type_than_the_indexs_is_refused_with_the_cast_to_it(
 ) -> None:
     index = built()
     refused(
-        lambda: index.add(row(1, **{name: values})),
-        hr.DTypeError,
-        f"{name}: expected {message}",
-        None,
+        lambda: index.add(row(1, **{name: values})), hr.DTypeError, f"{name}: expected {message}"
     )
 
 

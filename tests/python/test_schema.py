@@ -32,11 +32,6 @@ class Options:
     """Stands for an analyzer or BM25 options: hashable, compared by identity."""
 
 
-def test_cell_has_no_default() -> None:
-    with pytest.raises(TypeError, match="cell"):
-        Schema(key="id", text="text")  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize(
     ("cell", "columns"), [("org", ("org",)), (("org", "user"), ("org", "user")), (None, ())]
 )

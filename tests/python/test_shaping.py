@@ -1,10 +1,8 @@
 """Shaping stages as a caller meets them; tests/laws/test_recipes.py has their definitions."""
 
-import asyncio
 import math
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 
 import hyrecall as hr
 from explained import check_equations
-from oracle import shaping as oracle
 from shaped_corpus import NOW, WEIGHTS, corpus
 
 # ---- the stages ----
@@ -29,44 +26,9 @@ STAGES: list[Any] = [
     hr.Gate(0.02),
 ]
 ALL: tuple[Any, ...] = (
-    hr.Provenance("source", WEIGHTS),
-    hr.Rerank(20),
-    hr.Dedup(0.9),
-    hr.Recency("at", half_life="5d"),
-    hr.Budget(200),
-    hr.MMR(0.7),
-    hr.Gate(-0.5),
-)
-
-
-def check(hits: hr.QueryHits, expected: oracle.Ranked) -> None:
-    assert hits.keys == [doc["id"] for doc, _ in expected]
-    assert [hit.score for hit in hits] == [score for _, score in expected]
-    assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
-
-
-def test_the_trace_counts_what_each_stage_takes_and_leaves() -> None:
-    for seed in range(3):
-        reply = corpus(seed).ask(ALL)
-        assert [trace.stage for trace in reply.trace.stages] == [type(one).__name__ for one in ALL]
-        counts = [(trace.n_in, trace.n_out) for trace in reply.trace.stages]
-        assert all(out == n_in for (_, out), (n_in, _) in pairwise(counts))
-        assert counts[-1][1] == reply.n_hits
-
-
-def test_neutral_stages_leave_the_list_to_the_last_bit() -> None:
-    case = corpus(3)
-    plain = case.ask(()).to_arrow()
-    for stage in (
-        hr.Recency("at", half_life="30d", exponent=0),
-        hr.Budget(None),
-        hr.Budget(0),
-        hr.Budget(-5),
-        hr.Provenance("source", {}),
-        hr.Dedup(1.0),
-        hr.Gate(0),
-    ):
-        assert case.ask(stage).to_arrow().select(plain.column_names).equals(plain), stage
+    hr.Provenance("source", WEIGHTS), hr.Rerank(20), hr.Dedup(0.9),
+    hr.Recency("at", half_life="5d"), hr.Budget(200), hr.MMR(0.7), hr.Gate(-0.5),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("stage", [hr.Dedup(0.8), hr.Dedup(0.9, scale="unit")], ids=repr)
@@ -87,21 +49,6 @@ def test_a_cosine_that_equals_the_threshold_is_not_above_it(stage: hr.Dedup) -> 
 def longest(query: str, texts: list[str]) -> list[float]:
     assert isinstance(query, str)
     return [float(len(text)) for text in texts]
-
-
-async def longest_later(query: str, texts: list[str]) -> list[float]:
-    await asyncio.sleep(0)
-    return longest(query, texts)
-
-
-@pytest.mark.parametrize("function", [longest, longest_later])
-def test_a_function_reranks_the_window(function: Any) -> None:
-    case = corpus(7)
-    for query, hits in enumerate(case.ask(hr.RerankBy(function, window=6, timeout="30s"))):
-        before = case.before(query)
-        if case.texts[query] is not None:
-            before = oracle.rerank(before, lambda doc: float(len(doc["text"])), 6)
-        check(hits, before[:40])
 
 
 def fails(query: str, texts: list[str]) -> list[float]:
@@ -263,15 +210,7 @@ def test_explain_recomputes_every_stage_to_the_last_bit(*, normalize: bool) -> N
         hr.Rerank(7),
         hr.RerankBy(explained_longest, window=6, timeout="30s"),
         hr.Recency("at", half_life="30d", by="source", half_lives={"session": "10h"}),
-        (
-            hr.Provenance("source", WEIGHTS),
-            hr.Rerank(20),
-            hr.Dedup(0.9),
-            hr.Recency("at", half_life="5d"),
-            hr.Budget(200),
-            hr.MMR(0.7),
-            hr.Gate(-0.5),
-        ),
+        ALL,
     ]
     explained = 0
     for seed, stage in enumerate(stages):

@@ -477,12 +477,6 @@ def test_normalized_scores_are_refused_beside_a_prior(prior_index: hr.Index) -> 
         prior_ask(prior_index, hr.Prior("role", {"user": 1}), normalize=True)
 
 
-def test_a_prior_that_would_be_ignored_is_refused(prior_index: hr.Index) -> None:
-    stages = (hr.Prior("stars", {5: 1}), hr.Linear({"fused": 1.0}))
-    with pytest.raises(OptionError, match="Prior: expected a weight for 'prior' in Linear"):
-        prior_ask(prior_index, stages)
-
-
 def test_without_a_speaker_it_is_refused_in_a_call_and_idle_in_a_recipe() -> None:
     plain = hr.Index.build(prior_chat(), prior_schema(speaker=None))
     prior = hr.Prior(None, {"assistant": -0.1})

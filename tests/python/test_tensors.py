@@ -15,6 +15,7 @@ from hypothesis import given
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from seams import query_vectors, row_count
+from small_index import IN_MEMORY
 
 ROWS = np.array([[1.5, -2.0], [0.0, 3.25], [2.0**-10, 40.0]], np.float32)
 FIXED = pa.FixedSizeListArray.from_arrays(pa.array(ROWS.ravel()), 2)
@@ -62,10 +63,7 @@ FORMS = {
     "numpy float16": ROWS.astype(np.float16),
     "numpy float32": ROWS,
     "numpy float64": ROWS.astype(np.float64),
-    "big endian": ROWS.astype(">f8"),
-    "fortran": np.asfortranarray(ROWS),
-    "strided": np.repeat(ROWS, 2, axis=1)[:, ::2],
-    "misaligned": np.frombuffer(b"\0" + ROWS.tobytes(), np.float32, offset=1).reshape(3, 2),
+    **{name: form(ROWS) for name, form in IN_MEMORY.items()},
     "ml_dtypes": ROWS.astype(ml_dtypes.bfloat16),
     "torch float16": FromTorch(lambda torch: torch.tensor(ROWS).half()),
     "torch float32": FromTorch(lambda torch: torch.tensor(ROWS)),

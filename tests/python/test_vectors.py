@@ -15,7 +15,7 @@ from hypothesis import given
 from guests import FromTorch, made, torch_or_skip
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, ShapeError
 from seams import Schema, Vector, VectorInput, check_rows, native, read_table, widen_bfloat16
-from small_index import said
+from small_index import IN_MEMORY, said
 
 # ---- document vectors ----
 
@@ -79,6 +79,7 @@ LAYOUTS = {
 ARRAYS = {
     "numpy float16": (ROWS.astype(np.float16), "float16"),
     "numpy float32": (ROWS, "float32"),
+    **{name: (form(ROWS), "float32") for name, form in IN_MEMORY.items()},
     "numpy float64": (WIDE, "float32"),
     "ml_dtypes bfloat16": (ROWS.astype(ml_dtypes.bfloat16), "bfloat16"),
     "torch float16": (FromTorch(lambda torch: torch.tensor(ROWS, dtype=torch.float16)), "float16"),

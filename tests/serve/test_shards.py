@@ -93,7 +93,7 @@ def without_device(reply: Any) -> Any:
 def test_replies_are_those_of_one_index_alone_and_joined(
     shards: ShardedIndex, one: hr.Index
 ) -> None:
-    asked = queries(48)
+    asked = [one | {"explain": at % 6 == 0} for at, one in enumerate(queries(48))]
 
     async def both(client: Any) -> list[Any]:
         together = await all_of(client, asked)
@@ -104,6 +104,7 @@ def test_replies_are_those_of_one_index_alone_and_joined(
     assert [without_device(reply) for reply in got] == [without_device(reply) for reply in want]
     assert sum(len(reply["hits"]) for reply in got) > 100
     assert any(hit["columns"]["text"] for reply in got for hit in reply["hits"])
+    assert all(hit["explanation"] for hit in got[0]["hits"])
     for reply in got:
         IndexReply.model_validate(reply)
 
@@ -133,16 +134,6 @@ def test_arrow_streams_have_the_hits_of_one_index(shards: ShardedIndex, one: hr.
         want, got = (table_in(ask(index, asked, **params)) for index in (one, shards))
         assert got.equals(want)
         assert got.num_rows
-
-
-def test_hits_are_explained_as_by_one_index(shards: ShardedIndex, one: hr.Index) -> None:
-    async def work(client: Any) -> Any:
-        asked = {"text": "oak ash", "scope": "ann", "explain": True}
-        return (await client.post("/v1/recall", json=asked)).json()
-
-    got, want = served(shards, work), served(one, work)
-    assert got["hits"] == want["hits"]
-    assert all(hit["explanation"] for hit in got["hits"])
 
 
 def test_what_shards_asked_apart_refuse_is_an_error_of_the_caller(shards: ShardedIndex) -> None:

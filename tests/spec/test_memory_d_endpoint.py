@@ -178,22 +178,6 @@ def test_D12_the_switch_wins_over_a_url(
     assert server.n_connections == 1
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("3s", 3.0), ("500ms", 0.5), ("1m30s", 90.0), ("1.5s", 1.5),
-        ("soon", 5.0), ("0s", 5.0), ("-2s", 5.0), ("", 5.0),
-    ],
-)  # fmt: skip
-def test_D13_the_timeout_is_a_go_duration(
-    value: str, seconds: float, server: StubServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LTM_EMBEDDING_URL", server.url("ok"))
-    monkeypatch.setenv("LTM_EMBED_TIMEOUT", value)
-    with opened() as memory:
-        assert memory._store.guard.timeout == seconds
-
-
 def test_D13_a_slow_server_is_left_after_the_timeout(
     server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

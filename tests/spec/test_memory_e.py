@@ -375,7 +375,7 @@ def test_E20_rows_with_vectors_are_put_in_order_of_cosine_and_others_keep_their_
         assert ids(after[at] for at in still) == ids(before[at] for at in still)
 
 
-def test_E21_a_reranker_that_fails_or_is_late_keeps_the_order() -> None:
+def test_A38_E21_a_reranker_that_fails_or_is_late_keeps_the_order_and_is_told_of() -> None:
     released = threading.Event()
 
     def late(query: str, texts: Sequence[str]) -> list[float]:
@@ -383,7 +383,7 @@ def test_E21_a_reranker_that_fails_or_is_late_keeps_the_order() -> None:
         return [0.0] * len(texts)
 
     def fails(query: str, texts: Sequence[str]) -> list[float]:
-        raise ConnectionError("no model")
+        raise ConnectionError("private text")
 
     assert hr.RerankBy(late).timeout == "300ms"
     with opened() as memory:
@@ -397,6 +397,8 @@ def test_E21_a_reranker_that_fails_or_is_late_keeps_the_order() -> None:
             assert time.perf_counter() - began < 3.0
             assert scores(matches) == before
             assert all(match.rerank_score is None for match in matches)
+            assert [reason.reason for reason in matches.reasons] == ["rerank"]
+            assert "private text" not in str(matches.reasons)
         released.set()
 
 
