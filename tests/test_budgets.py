@@ -13,31 +13,31 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_624, 7),
+    "": (1_681, 7),
     "adapters": (4_550, 15),
     "arm": (955, 8),
     "ask": (3_023, 12),
     "base": (2_657, 16),
-    "cli": (7_244, 23),
-    "distributed": (4_717, 10),
+    "cli": (7_242, 23),
+    "distributed": (4_772, 10),
     "embed": (2_296, 9),
     "evaluate": (2_446, 7),
     "graph": (654, 2),
     "hits": (2_754, 11),
-    "memory": (21_762, 61),
+    "memory": (21_871, 61),
     "migrate": (1_332, 9),
     "parts": (1_457, 4),
-    "recall": (4_602, 17),
+    "recall": (4_601, 17),
     "replicas": (1_986, 7),
     "rerank": (436, 2),
     "segments": (2_878, 10),
-    "serve": (7_130, 31),
+    "serve": (6_993, 31),
     "stages": (3_353, 15),
     "systems": (5_104, 29),
     "table": (2_564, 10),
     "text": (738, 3),
 }
-TESTS = (116_660, 570)
+TESTS = (116_653, 571)
 CSRC = (39_039, 341)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

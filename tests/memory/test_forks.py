@@ -114,7 +114,7 @@ def held(*locks: Any) -> Iterator[None]:
 
 def locks_of(memory: MemorySync) -> list[Any]:
     store, owner = memory._store, memory._store.owner
-    found = [store.guard._pool._lock, store.database._writing, store.database._pool]
+    found = [store.guard._pool._change, store.database._writing, store.database._pool]
     found += [owner.background._wake, owner.follower._lock, owner._group._leads]
     found.append(store._own_sessions._wake)
     if store._shared is not None:

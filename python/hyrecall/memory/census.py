@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from hyrecall.base.arguments import check_keywords
 from hyrecall.memory.recall.audience import EVERYONE, audience, read_owner, read_partition
 from hyrecall.memory.recall.call import read_limit
 from hyrecall.memory.sql.reading import (
@@ -20,6 +21,7 @@ from hyrecall.memory.sql.reading import (
 from hyrecall.memory.store import Store
 
 
+@check_keywords
 @dataclass(frozen=True)
 class UserEntry:
     """A user of a partition and what it has.
@@ -39,6 +41,7 @@ class UserEntry:
     newest: datetime
 
 
+@check_keywords
 @dataclass(frozen=True)
 class AgentEntry:
     """An agent with a read policy.
@@ -58,6 +61,7 @@ class AgentEntry:
     memories: int
 
 
+@check_keywords
 @dataclass(frozen=True)
 class SessionEntry:
     """A conversation of a user.

@@ -167,7 +167,8 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
     """Delete documents with their versions, facts and edges; return how many documents."""
     found = selected(connection, selection, deleted_too=True)
     if selection.expired:  # and what is left of memories that are there no more
-        old = f"SELECT v.row FROM versions v JOIN documents d USING (cell, id) WHERE {LEFT_EXPIRED}"
+        old = "SELECT v.row FROM versions v JOIN documents d USING (cell, id) "
+        old += f"WHERE v.expires_at IS NOT NULL AND {LEFT_EXPIRED}"
         delete = f"DELETE FROM versions WHERE cell IN {_LISTED} AND row IN ({old})"
         connection.execute(delete, (cells,))
     if selection.ids is not None and (selection.session_id, selection.before) == (None, None):

@@ -31,8 +31,8 @@ from hyrecall.errors import StoreFormatError, error
 NOW = "hyrecall_now"
 """The function of SQL that gives the time of the store, in microseconds."""
 
-EXPIRED = f"(v.expires_at IS NOT NULL AND v.expires_at <= {NOW}())"
-"""Whether a version v, the highest of its document, has expired, as SQL."""
+EXPIRED = f"iif(v.expires_at IS NULL, 0, v.expires_at <= {NOW}())"
+"""Whether a version v, the highest of its document, has expired, as SQL; most are not asked."""
 
 LIVE = f"v.status = 'live' AND NOT {EXPIRED}"
 """Whether a version v, the highest of its document, may be shown, as SQL."""

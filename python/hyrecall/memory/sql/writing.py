@@ -117,7 +117,7 @@ def selected(
         wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
         given.append(selection.session_id)
     if selection.expired:
-        wanted += f" AND v.status <> 'deleted' AND {EXPIRED}"
+        wanted += f" AND v.status <> 'deleted' AND v.expires_at IS NOT NULL AND {EXPIRED}"
     if selection.homes is not None:
         one = "SELECT value ->> 0, value ->> 1 FROM json_each(?)"
         wanted += f" AND (d.cell, d.id) IN ({one})"
