@@ -316,7 +316,7 @@ ID: Final = "/memories/{id}"
 
 _MANY: Final = "session_id before kind tags filter metadata everything"
 _WHICH: Final = {
-    "id": "Of the memories.",
+    "id": "The ids of the memories.",
     "session_id": "Those of this conversation.",
     "before": "What happened before this time, and facts that were stored before.",
     "kind": "Those of this kind.",
@@ -492,8 +492,8 @@ OPS: Final[dict[str, Op]] = {
             "erase, every byte of them is removed.",
             words={
                 "erase": "Remove every byte of them, history too.",
-                "everything": "All memories of the user: its name, once more; with nothing else "
-                "that says which.",
+                "everything": "The user's name, to forget all of its memories; no argument that "
+                "chooses some may stand beside it.",
                 **_WHICH,
             },
             kinds={"id": list[Name]},

@@ -1299,13 +1299,14 @@ class MemorySync(NamedMethods):
     ) -> int:
         """Take memories of one user out of recall; return how many.
 
-        Their edges go too. What is named below says which: all that is given must hold. One of
-        these, or ``everything``, has to be there.
+        Their edges go too. ``id``, ``session_id``, ``before``, ``kind``, ``tags``, ``filter`` and
+        ``metadata`` choose them: a memory has to meet all that are given, and one, or
+        ``everything``, has to be given.
 
         Parameters
         ----------
         id : str or sequence of str, optional
-            Of one or several.
+            The id of one memory, or the ids of several.
         session_id : str, optional
         before : datetime, optional
             What happened before, and facts that were stored before, however long they have held.
@@ -1320,7 +1321,8 @@ class MemorySync(NamedMethods):
         erase : bool, default False
             Remove every byte of them, history too, from the store and its index.
         everything : bool or str, default False
-            All of the user: True, or its name once more; beside nothing else that says which.
+            All memories of the user: True, or the user's name again. No parameter that chooses may
+            stand beside it.
 
         Returns
         -------
