@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import Depends, Header, Query, Request
@@ -205,7 +206,7 @@ async def remember_batch(
     check_size("episodes", len(body.episodes), options.max_batch, "memories")
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
-    asked = []
+    asked: list[tuple[dict[str, Any], Any]] = []
     for one in body.episodes:
         given = {name: getattr(one, name) for name in one.model_fields_set}
         names = narrow(who, {name: given.pop(name, None) for name in SCOPE})
@@ -216,7 +217,7 @@ async def remember_batch(
     memory = memory_of(request)
 
     def work() -> bytes:
-        made: list[str | None] = [None] * len(asked)
+        made: list[str] = []
         if idempotency_key is not None:
             stores = [CallersStore(memory._sync, replace(who, **names)) for _, names in asked]
             made = [
@@ -228,7 +229,7 @@ async def remember_batch(
                 return encode(kept)
         episodes = [
             checked(Episode, as_call(OPS["remember"], {"id": one, **given}, names))
-            for one, (given, names) in zip(made, asked, strict=True)
+            for one, (given, names) in zip_longest(made, asked)
         ]
         done = memory._sync.remember_batch(episodes)
         return encode([changed_data(one) for one in done])
