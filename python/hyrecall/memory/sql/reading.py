@@ -35,7 +35,7 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import EXPIRED, HAS_EXPIRED, LEFT_EXPIRED, LIVE, take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, LIVE, NOW, take_sequence
 
 # A document's highest version, which is the one that counts.
 _HEAD = "documents d JOIN versions v USING (cell, id, version)"
@@ -237,8 +237,7 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
     # versions were left out because they are damaged.
     select = (
         f"SELECT v.successor, d.pinned, {CHECKED} FROM versions v JOIN documents d "
-        f"USING (cell, id) WHERE v.cell = ? AND v.id = ? AND NOT {HAS_EXPIRED} "
-        f"AND NOT {LEFT_EXPIRED} ORDER BY v.version"
+        "USING (cell, id) WHERE v.cell = ? AND v.id = ? ORDER BY v.version"
     )
     homes, room = cells_by_number(connection, [cell]), ROOM.get()
     found, n_bad = [], 0
@@ -264,7 +263,25 @@ def history(connection: apsw.Connection, cell: int, key: str) -> list[Version]:
             )
         )
     warn_of_damage(n_bad)
-    return found
+    return _unexpired(connection, found)
+
+
+def _unexpired(connection: apsw.Connection, found: list[Version]) -> list[Version]:
+    """Return the versions without those that ``HAS_EXPIRED`` and ``LEFT_EXPIRED`` name."""
+    times = [None if one.episode is None else one.episode.expires_at for one in found]
+    if not any(times):
+        return found
+    now = from_micros(connection.execute(f"SELECT {NOW}()").get)
+    is_past = [time is not None and time <= now for time in times]
+    is_there = found[-1].status == "live"
+    if is_there and is_past[-1]:
+        return []
+    last_end = max((one.version for one in found if one.status == "deleted"), default=0)
+    return [
+        one
+        for one, is_over in zip(found, is_past, strict=True)
+        if not is_over or (is_there and one.version > last_end)
+    ]
 
 
 def newest(
