@@ -359,9 +359,9 @@ def test_a_vector_may_stand_for_words() -> None:
 
 def test_another_recipe_must_share_the_index() -> None:
     with stores("loom", None) as memory:
-        for name in ("default", "honeycomb"):
+        for name in ("default", "honeycomb", "hypergraph"):
             assert memory.search("disk", user_id="alice", recipe=getattr(recipes, name))
-        for name in ("l0", "hebb", "hypergraph"):
+        for name in ("l0", "hebb"):
             with pytest.raises(OptionError, match=r"recipe=") as caught:
                 memory.search("disk", user_id="alice", recipe=getattr(recipes, name))
             assert "Memory.open(path, recipe=...)" in str(caught.value)
