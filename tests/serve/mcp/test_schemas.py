@@ -22,13 +22,14 @@ NEEDED = {"text": "tea", "query": "tea", "content": "tea", "value": "tea", "rela
           "id": "m", "key": "m", "participants": ["m", "n"], "used": ["m"], "path": "/index.md",
           "pattern": "tea", "reason": "old", "agent": "ann",
           "subject": "ann", "predicate": "likes", "object": "tea",
-          "policy": "isolated"}  # fmt: skip
+          "policy": "isolated", "changes": {"importance": 1}}  # fmt: skip
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 N_PLAIN = 1 + len([op for op in OPS.values() if op.is_at("mcp")]) + 4
 """How many tools every store has, before those of a system."""
 
-FORMS = {"since", "until", "occurred_at", "valid_from", "valid_to", "valid_at", "at", "recipe"}
+FORMS = {"since", "until", "occurred_at", "valid_from", "valid_to", "valid_at", "at", "recipe",
+         "before", "expires_at", "everything"}  # fmt: skip
 """Strings of a form that no schema says."""
 
 
@@ -87,9 +88,13 @@ async def test_every_argument_takes_what_its_schema_says_and_nothing_beyond(reci
                 plain = {name: NEEDED[name] for name in needed}
                 if tool.name == "update":  # which needs a field to change
                     plain |= {"input": "when?", "kind": "note"}
+                if tool.name in ("update_many", "forget_many"):  # which need a choice
+                    plain |= {"session_id": "none"}
                 if tool.name == "get_policy":  # whose default is a caller with a name
                     plain |= {"agent": "ann"}
                 for name, value, is_good in cases(tool):
+                    if value is None and name == "session_id" and name in plain:
+                        continue  # nothing else would say which memories are meant
                     if tool.name == "get_policy" and value is None:
                         continue  # by default it is that of the caller, who has no name here
                     reply = await client.call_tool(tool.name, {**plain, name: value})
