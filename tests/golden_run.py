@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hyrecall import recipes
-from hyrecall.evaluate import Dataset, Indexes, Setting, load_dataset, read_setting
-from seams import GATE, Fill, Regex, Scores, TieBreak, score_setting, write_baseline
+from hyrecall.evaluate import Dataset, Indexes, Scores, Setting, load_dataset, read_setting
+from seams import GATE, Fill, Regex, TieBreak, score_setting, write_baseline
 
 GOLDEN = Path(__file__).parent / "evaluate" / "golden"
 BASELINE = GOLDEN / "baseline.json"

@@ -171,15 +171,14 @@ NAMES = {
     "hyrecall.embed.static": "StaticEmbedder",
     "hyrecall.embed.transformer": "TransformerEmbedder",
     "hyrecall.evaluate.compare": (
-        "GATE Scores bootstrap_interval check randomisation_p read_baseline read_measure score_run "
-        "write_baseline"
+        "GATE bootstrap_interval check randomisation_p read_baseline read_measure write_baseline"
     ),
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
     "hyrecall.evaluate.learn": "_Pools _cross_entropy fit_weights",
     "hyrecall.evaluate.report": (
         "learnt_text learnt_to_dict study_to_dict tuned_text tuned_to_dict"
     ),
-    "hyrecall.evaluate.run": "Setting run_setting score_setting",
+    "hyrecall.evaluate.run": "Setting score_setting",
     "hyrecall.graph.graph": "BoundGraph",
     "hyrecall.hits.around": "Neighbour",
     "hyrecall.hits.dropped": "DroppedRow",

@@ -4,8 +4,8 @@ import pytest
 
 import golden_run
 from hyrecall import recipes
-from hyrecall.evaluate import Dataset, Indexes
-from seams import GATE, Scores, check, read_baseline, run_setting, score_run, score_setting
+from hyrecall.evaluate import Dataset, Indexes, Scores, run_setting, score_run
+from seams import GATE, check, read_baseline, score_setting
 
 pytest.importorskip("pytrec_eval", reason="the extra [evaluate] is not installed")
 
