@@ -61,7 +61,7 @@ def test_rows_are_added_up_best_first(
     bug: Mutation, make_engine: Callable[..., EngineSubject]
 ) -> None:
     differs = 0
-    for seed in range(40):
+    for seed in range(60):
         shape, rows, call = cancelling(seed)
         (reply,) = make_engine(shape, rows).recall(call)
         assert reply == RecipeOracle(shape, rows).recall(call, 0)
@@ -73,7 +73,7 @@ def test_explanations_say_what_a_second_look_added(
     make_engine: partial[EngineSubject],
 ) -> None:
     moved = extended = 0
-    for seed in range(30):
+    for seed in range(60):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, draw_mix(draw))
