@@ -107,7 +107,7 @@ class ThreadGhosts(Ghosts):
 
 # L3: weights of columns
 
-Weightless = mutant(
+_WEIGHTLESS = mutant(
     RecipeOracle,
     mutation(WEIGHTS["lengths go without weights"] | WEIGHTS["frequencies go without weights"]),
 )
@@ -119,7 +119,7 @@ class WeightlessDeletes(Ghosts):
     def recall(self, call: Call) -> list[Reply]:
         live = {id(row) for row in self.life.rows}
         dead = [row for row in self.all_rows if id(row) not in live]
-        whole, bare = (kind(self.shape, dead) for kind in (RecipeOracle, Weightless))
+        whole, bare = (kind(self.shape, dead) for kind in (RecipeOracle, _WEIGHTLESS))
         oracle = RecipeOracle(self.shape, self.life.rows)
 
         def mean(arm: str, counted: Mask) -> float:
@@ -144,7 +144,7 @@ class WeightlessMerges(OracleSubject):
 
     def recall(self, call: Call) -> list[Reply]:
         rows = self.life.rows
-        oracle, whole, bare = (k(self.shape, rows) for k in (*[RecipeOracle] * 2, Weightless))
+        oracle, whole, bare = (k(self.shape, rows) for k in (*[RecipeOracle] * 2, _WEIGHTLESS))
         merged = np.array([id(row) in self.merged for row in rows], bool)
         for arm, lengths in oracle.lengths.items():
             oracle.lengths[arm] = np.where(merged, bare.lengths[arm], lengths)

@@ -129,6 +129,23 @@ TEST(lexical_build_is_the_same_with_any_number_of_threads) {
   }
 }
 
+TEST(lexical_build_joins_a_column_as_often_as_its_weight_says) {
+  std::size_t const n = 3000;
+  Chunked<StringColumn> const title = many_texts(n), body = many_texts(n);
+  std::vector<std::uint32_t> order(n);
+  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
+  auto const build = [&](std::vector<Chunked<StringColumn>> const& columns,
+                         std::vector<std::uint32_t> const& weights) {
+    return build_lexical("text", columns, weights, order, *word_analyzer(), 2);
+  };
+  auto const weighted = build({title, body}, {3, 1});
+  auto const copied = build({title, title, title, body}, {1, 1, 1, 1});
+  check_same(weighted->parts().doc_lengths, copied->parts().doc_lengths);
+  check_same(weighted->parts().terms.bytes, copied->parts().terms.bytes);
+  check_same(weighted->parts().forward_bytes, copied->parts().forward_bytes);
+  check_same(weighted->parts().postings, copied->parts().postings);
+}
+
 TEST(lexical_build_ends_where_progress_throws) {
   std::size_t const n = 5000;
   std::vector<Chunked<StringColumn>> const columns{many_texts(n)};
