@@ -181,8 +181,7 @@ void bind_lexical(py::module_& m) {
           "is joined; order: the texts' row of each row. progress is called on this thread with "
           "the number of rows done so far.",
           py::arg("name"), py::arg("columns"), py::arg("weights"), py::arg("order"),
-          py::arg("analyzer").none(false),
-          py::arg("threads"), py::arg("progress").none(true))
+          py::arg("analyzer").none(false), py::arg("threads"), py::arg("progress").none(true))
       .def_static("merge", &merge_lexical_columns,
                   "Join columns: row i is row source_row[i] of sources[source[i]].",
                   py::arg("sources"), py::arg("source"), py::arg("source_row"))

@@ -155,11 +155,12 @@ TEST(lexical_build_ends_where_progress_throws) {
     std::size_t told = 0;
     bool threw = false;
     try {
-      build_lexical("text", columns, kOnce, order, *word_analyzer(), threads, [&](std::size_t done) {
-        CHECK(done > told && done < n);
-        told = done;
-        throw std::runtime_error("enough");
-      });
+      build_lexical("text", columns, kOnce, order, *word_analyzer(), threads,
+                    [&](std::size_t done) {
+                      CHECK(done > told && done < n);
+                      told = done;
+                      throw std::runtime_error("enough");
+                    });
     } catch (std::runtime_error const&) {
       threw = true;
     }
