@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from bench import THREADS, corpus, reference
+import hyrecall as hr
+from bench import THREADS, corpus, ours, reference
 from bench.lexical_case import LexicalCase
 from bench.sizes import Size
 from bench.targets import ONE_THREAD
 from bench.turns import OURS, Turns
 
 RIVALS = ("bm25s", "tantivy", "PISA", "Lucene")
+WEIGHTED = "hyrecall, weight 3"
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +40,50 @@ def test_bm25_batch(
     case.measure(who, threads, k, benchmark, turns)
 
 
+@pytest.fixture(scope="module")
+def titled(case: LexicalCase) -> dict[str, hr.Index]:
+    """An index of titles and texts; the same with a weight; the same with titles copied."""
+    texts = case.texts.strings
+    titles = pc.utf8_slice_codeunits(texts, 0, 40)
+    columns = {"id": np.arange(len(texts)), "text": texts, "a": titles, "b": titles, "c": titles}
+    arms = {
+        OURS: hr.Text("a", "text"),
+        WEIGHTED: hr.Text("a", "text", weights={"a": 3}),
+        "copied": hr.Text("a", "b", "c", "text"),
+    }
+    schemas = {n: hr.Schema(key="id", cell=None, text=a, stored=()) for n, a in arms.items()}
+    return {
+        name: hr.Index.build(pa.table(columns), schema, device="cpu", threads=1)
+        for name, schema in schemas.items()
+    }
+
+
+@pytest.mark.parametrize("who", [OURS, WEIGHTED])
+def test_weights_of_columns(
+    case: LexicalCase,
+    titled: dict[str, hr.Index],
+    k: int,
+    who: str,
+    benchmark: BenchmarkFixture,
+    turns: Turns,
+) -> None:
+    """A weighted arm takes at most 1.5 times as long as a plain one over the same texts."""
+    docs, queries = case.texts.n_docs, case.queries
+    benchmark.group = f"weights of columns, {docs:,} docs, {len(queries):,} queries, k={k}"
+    benchmark.extra_info.update(kind="weights", docs=docs, queries=len(queries), k=k, threads=1)
+
+    def ask(name: str) -> ours.Reply:
+        return ours.arrays(titled[name].recall(text=queries, limit=k, depth=k), k)
+
+    found = turns.measure(benchmark, who, lambda: ask(who))
+    if who == WEIGHTED:
+        for got, expected in zip(found, ask("copied"), strict=True):
+            assert np.array_equal(got, expected)
+        assert turns.is_tiny or benchmark.extra_info["ratio"]["median"] <= 1.5
+
+
 def test_the_reference_counts_as_the_definition_says() -> None:
     """The sparse reference equals BM25 written out over four tiny documents."""
-    import numpy as np
-
     documents = [[0, 0, 1], [1, 2], [2, 2, 2, 0], [3]]
     texts = corpus.Texts(np.concatenate(documents).astype(np.int32), np.array([0, 3, 5, 9, 10]))
     mean = 10 / 4

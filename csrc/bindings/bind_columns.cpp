@@ -137,6 +137,7 @@ void check_lexical_column(LexicalColumn& column, int threads) {
 
 std::shared_ptr<LexicalColumn> build_lexical_column(std::string const& name,
                                                     py::list const& columns,
+                                                    std::vector<std::uint32_t> const& weights,
                                                     Array<std::uint32_t> const& order,
                                                     std::shared_ptr<text::Analyzer> const& analyzer,
                                                     int threads, py::object const& progress) {
@@ -154,7 +155,7 @@ std::shared_ptr<LexicalColumn> build_lexical_column(std::string const& name,
   }
   NativeRun const run;
   return std::const_pointer_cast<LexicalColumn>(
-      build_lexical(name, taken, span_of(order), *analyzer, threads, report));
+      build_lexical(name, taken, weights, span_of(order), *analyzer, threads, report));
 }
 
 std::shared_ptr<LexicalColumn> merge_lexical_columns(
@@ -176,10 +177,11 @@ void bind_lexical(py::module_& m) {
       m, "LexicalColumn", "A lexical arm of one segment: terms, postings, and each row's tokens.")
       .def_static(
           "build", &build_lexical_column,
-          "Index texts. columns: the chunks of each text column; order: the texts' row of "
-          "each row. progress is called on this thread with the number of rows done so far.",
-          py::arg("name"), py::arg("columns"), py::arg("order"), py::arg("analyzer").none(false),
-          py::arg("threads"), py::arg("progress").none(true))
+          "Index texts. columns: the chunks of each text column; weights: how often each column "
+          "is joined; order: the texts' row of each row. progress is called on this thread with "
+          "the number of rows done so far.",
+          py::arg("name"), py::arg("columns"), py::arg("weights"), py::arg("order"),
+          py::arg("analyzer").none(false), py::arg("threads"), py::arg("progress").none(true))
       .def_static("merge", &merge_lexical_columns,
                   "Join columns: row i is row source_row[i] of sources[source[i]].",
                   py::arg("sources"), py::arg("source"), py::arg("source_row"))

@@ -1332,7 +1332,7 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected an arm name", {"": "a"}, {3: "a"}, ""),
         option("text: expected a column name or hr.Text for arm 'a'", {"a": 3}, {"a": ("x", "y")}),
         option("text: expected each arm once", ("a", "a")),
-        option("text: expected a name for an arm of several columns", hr.Text("a", "b")),
+        option("text: expected a name for an arm of several columns", (hr.Text("a", "b"), "c")),
         option("text: expected column names, hr.Text or a mapping of arms", hr.Vector("a"), -1, 3),
         option("vector: expected column names, hr.Vector or a mapping of arm", hr.Text("a"), -1, 3),
         option("vector: expected a column name or hr.Vector for arm 'a'", {"a": hr.Text("a")}),
@@ -1463,6 +1463,14 @@ ROWS: dict[str, list[Row]] = {
         option("columns: expected names of columns", ["title", "text"]),
         option("columns: expected a column name", -1, 3),
         option("columns: expected valid Unicode", LONE),
+        dtype("weights: expected a mapping {column: weight}", -1, "x", ["a"], columns="a"),
+        option("weights: expected columns of the arm, 'a'", {"b": 2}, {"a": 2, 3: 1}, columns="a"),
+        *(
+            kind("weights['a']: expected a whole number in [1, 100]", *bad, columns="a")
+            for kind, bad in (
+                (dtype, ({"a": 1.5}, {"a": True}, {"a": None})), (option, ({"a": 0}, {"a": 101})),
+            )
+        ),
     ],
     "TieBreak": [
         dtype("column: expected the name of a column", 3),

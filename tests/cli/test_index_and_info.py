@@ -48,6 +48,25 @@ def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_pat
         assert part in " ".join(shown.out.split())
 
 
+def test_weights_of_columns_reach_the_index(run, table, tmp_path):
+    corpus = tmp_path / "corpus.parquet"
+    pq.write_table(table, corpus)
+    arms = ("--text", "body=title:3+text", "--text", "title:2", "--text", "x=id:a")
+    given = ("index", corpus, "-o", tmp_path / "index", "--key", "id", "--cell", "tenant")
+    assert "id:a" in run(*given, *arms).err  # no weight, so a column that is not there
+    assert run(*given, *arms[:4]).code == 0
+    schema = hr.Index.open(tmp_path / "index").schema
+    assert schema.text_arms == {
+        "body": hr.Text("title", "text", weights={"title": 3}),
+        "title": hr.Text("title", weights={"title": 2}),
+    }
+    shown = run("info", tmp_path / "index").out
+    assert "title:3 + text, words" in shown
+    assert run("info", tmp_path / "index", "--json").data["schema"]["text"]["title"] == {
+        "columns": ["title"], "weights": {"title": 2},
+    }  # fmt: skip
+
+
 def test_scopes_of_int_cells_and_of_the_null_cell(run, tmp_path):
     rows = {"id": ["a", "b", "c"], "n": [1, 2, None], "text": ["tea"] * 3}
     pq.write_table(pa.table(rows), tmp_path / "c.parquet")
@@ -172,6 +191,8 @@ def test_an_index_that_is_there_is_replaced_only_when_asked(run, table, tmp_path
         (["--key", "no", "--no-cell", "--text", "text"], "error: --key: expected a column of"),
         (["--key", "id", "--no-cell", "--text", "title+text"], "error: --text: expected a name"),
         (["--key", "id", "--no-cell", "--text", "a=", "--text", "b"], "error: --text: expected"),
+        (["--key", "id", "--no-cell", "--text", "a=b+text:0"], "error: --text: expected COLUMN:W"),
+        (["--key", "id", "--no-cell", "--text", "text:101"], "error: --text: expected COLUMN:W"),
         (["--key", "id", "--no-cell"], "error: schema: expected at least one text or vector arm"),
         (
             ["--key", "id", "--no-cell", "--text", "text", "--bm25", "body=okapi"],

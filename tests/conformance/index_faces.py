@@ -473,7 +473,8 @@ class CommandLine(Saved):
         cells = ["--cell", ",".join(world.shape.cell)] if world.shape.cell else ["--no-cell"]
         given = ["index", file, "-o", self.path, "--key", "id", *cells, "--threads", 1]
         for arm, columns in world.shape.lexical.items():
-            given += ["--text", f"{arm}={'+'.join(columns)}"]
+            weighted = map("{}:{}".format, columns, world.shape.column_weights(arm))
+            given += ["--text", f"{arm}={'+'.join(weighted)}"]
         for arm in world.shape.dense:
             given += ["--vector", arm]
         given += ["--attribute", "kind,number,price,at,tags", "--analyzer", "word"]

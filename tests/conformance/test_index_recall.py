@@ -120,8 +120,9 @@ def test_B07_a_repeated_word_counts_again(index: Index) -> None:
     same(index, TEAS, ask("mint mint"))
 
 
-def test_two_text_arms_and_two_vector_arms(make_index: Callable[..., Index]) -> None:
-    shape = replace(SHAPES[3], dense={"near": 2, "far": 3})
+def test_two_text_arms_with_weights_and_two_vector_arms(make_index: Callable[..., Index]) -> None:
+    weights = {"body": {"title": 3}}
+    shape = replace(SHAPES[3], dense={"near": 2, "far": 3}, weights=weights)
     world = World(shape, tuple(draw_rows(Draw(5), shape, Mix(n_rows=30))))
     index, text = make_index(world), (Words("grow ash"),)
     scope = frozenset(one.cell for one in world.rows[:3])

@@ -61,7 +61,12 @@ def schema(dtype: str = "float32", **changes: object) -> hr.Schema:
         "cell": ("tenant",),
         "text": {
             "body": hr.Text("body", bm25=hr.BM25("okapi", k1=0.9)),
-            "all": hr.Text("title", "body", analyzer=hr.Analyzer("word", stopwords=["oak"])),
+            "all": hr.Text(
+                "title",
+                "body",
+                weights={"title": 2},
+                analyzer=hr.Analyzer("word", stopwords=["oak"]),
+            ),
         },
         "vector": {"v": hr.Vector("v", dtype=dtype if dtype == "bfloat16" else None)},
         "attributes": ("kind", "tags"),

@@ -73,7 +73,7 @@ def test_terms_are_numbered_by_first_use(table: pa.Table) -> None:
     texts = table["text"].to_pylist()[:3000]
     order = np.arange(len(texts), dtype=np.uint32)
     column = _core.LexicalColumn.build(
-        "x", [[pa.array(texts, pa.large_string())]], order, analyzer, 5, None
+        "x", [[pa.array(texts, pa.large_string())]], [1], order, analyzer, 5, None
     )
     held = column.parts()
     offsets, spelled = held["term_offsets"].tolist(), held["term_bytes"].tobytes()

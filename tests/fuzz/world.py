@@ -71,7 +71,10 @@ class World:
         return hr.Schema(
             key="id",
             cell=self.shape.cell or None,
-            text={arm: hr.Text(*columns) for arm, columns in self.shape.lexical.items()},
+            text={
+                arm: hr.Text(*columns, weights=self.shape.weights.get(arm))
+                for arm, columns in self.shape.lexical.items()
+            },
             vector=tuple(self.shape.dense),
             attributes=(*STANDARD, *self.attributes),
             cluster=self.cluster,

@@ -153,7 +153,10 @@ def schema(shape: Shape, cluster: str | None = None, *, threaded: bool = False) 
         **threads,
         key="id",
         cell=shape.cell or None,
-        text={arm: hr.Text(*columns) for arm, columns in shape.lexical.items()},
+        text={
+            arm: hr.Text(*columns, weights=shape.weights.get(arm))
+            for arm, columns in shape.lexical.items()
+        },
         vector=tuple(shape.dense),
         attributes=("kind", "number", "price", "at", "tags"),
         cluster=cluster,

@@ -158,6 +158,23 @@ STATISTICS = {
     "each half has statistics of its own": {"lexical": halves},
 }
 
+
+# Weights of columns
+
+WEIGHTS = {
+    "lengths go without weights": {
+        "length": lambda self, was, arm, text: sum(map(len, text or ()))
+    },
+    "frequencies go without weights": {
+        "count": lambda self, was, arm, leaf, text: leaf.occurrences(text or ())
+    },
+    "a phrase counts once for each of its places": {
+        "count": lambda self, was, arm, leaf, text: (
+            was(arm, leaf, text) if leaf.kind == "term" else leaf.occurrences(text or ())
+        )
+    },
+}
+
 LEAKS = (
     "l1 the empty scope opens everything",
     "l1 the first word of the mask is lost",
@@ -416,7 +433,7 @@ SCORING = {
     },
 }
 
-LAWS = {"l1": SCOPE, "l2": STATISTICS, "l5": ORDER, "l7": HONESTY, "l8": LISTS | SCORING}
+LAWS = {"l1": SCOPE, "l2": STATISTICS, "l5": ORDER, "l7": HONESTY, "l8": LISTS | SCORING | WEIGHTS}
 PLANTS = mutations(
     {f"{law} {name}": bug for law, bugs in LAWS.items() for name, bug in bugs.items()}
 )

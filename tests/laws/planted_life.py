@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from laws.planted import LEFT_TO_RIGHT, mutant, mutation, mutations
+from laws.planted import LEFT_TO_RIGHT, WEIGHTS, mutant, mutation, mutations
 from laws.subject import OracleSubject
+from oracle.bm25 import mean_doc_length
 from oracle.documents import Call, Reply, Row, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
 from oracle.recipe import RecipeOracle
+from oracle.words import Leaf, Mask
 
 # L3: history
 
@@ -101,6 +103,57 @@ class ThreadGhosts(Ghosts):
     """Deleted rows keep their places in their threads."""
 
     ghostly = mutant(RecipeOracle, mutation({"authorised": only_live, "near": places_of_ghosts}))
+
+
+# L3: weights of columns
+
+_WEIGHTLESS = mutant(
+    RecipeOracle,
+    mutation(WEIGHTS["lengths go without weights"] | WEIGHTS["frequencies go without weights"]),
+)
+
+
+class WeightlessDeletes(Ghosts):
+    """A deleted document's length leaves the totals without the weights of its columns."""
+
+    def recall(self, call: Call) -> list[Reply]:
+        live = {id(row) for row in self.life.rows}
+        dead = [row for row in self.all_rows if id(row) not in live]
+        whole, bare = (kind(self.shape, dead) for kind in (RecipeOracle, _WEIGHTLESS))
+        oracle = RecipeOracle(self.shape, self.life.rows)
+
+        def mean(arm: str, counted: Mask) -> float:
+            own = {self.life.rows[row].cell for row in np.flatnonzero(counted)}
+            left = (whole.lengths[arm] - bare.lengths[arm])[[row.cell in own for row in dead]]
+            total = oracle.lengths[arm][counted].sum() + left.sum()
+            return mean_doc_length(int(counted.sum()), int(total))
+
+        oracle.mean_doc_length = mean  # type: ignore[method-assign]
+        return [oracle.recall(call, query) for query in range(len(call.scopes))]
+
+
+class WeightlessMerges(OracleSubject):
+    """Documents that were merged count without the weights of their columns."""
+
+    def __init__(self, shape: Shape, rows: Sequence[Row]) -> None:
+        super().__init__(shape, rows, oracle=RecipeOracle)
+        self.merged: set[int] = set()
+
+    def compact(self) -> None:
+        self.merged = set(map(id, self.life.rows))
+
+    def recall(self, call: Call) -> list[Reply]:
+        rows = self.life.rows
+        oracle, whole, bare = (k(self.shape, rows) for k in (*[RecipeOracle] * 2, _WEIGHTLESS))
+        merged = np.array([id(row) in self.merged for row in rows], bool)
+        for arm, lengths in oracle.lengths.items():
+            oracle.lengths[arm] = np.where(merged, bare.lengths[arm], lengths)
+
+        def occurrences(arm: str, leaf: Leaf) -> Any:
+            return np.where(merged, bare.occurrences(arm, leaf), whole.occurrences(arm, leaf))
+
+        oracle.occurrences = occurrences  # type: ignore[method-assign]
+        return [oracle.recall(call, query) for query in range(len(call.scopes))]
 
 
 # L4: the same bits in every batch

@@ -5,7 +5,7 @@ import pytest
 from laws.checks import LawBroken, no_history
 from laws.effort import Effort
 from laws.planted import Mutation, mutant
-from laws.planted_life import LIVES, GhostStatistics
+from laws.planted_life import LIVES, GhostStatistics, WeightlessDeletes, WeightlessMerges
 from laws.subject import Make, planted
 from oracle.life import Life
 
@@ -30,3 +30,9 @@ def test_a_faulty_life_is_caught(fault: Mutation) -> None:
 def test_deleted_documents_that_still_count_are_caught() -> None:
     with pytest.raises(LawBroken):
         no_history(GhostStatistics, range(60))
+
+
+@pytest.mark.parametrize("fault", [WeightlessDeletes, WeightlessMerges])
+def test_changes_that_forget_the_weights_of_columns_are_caught(fault: Make) -> None:
+    with pytest.raises(LawBroken):
+        no_history(fault, range(60))

@@ -92,7 +92,7 @@ inline std::shared_ptr<LexicalColumn const> lexical_of(Documents const& document
   columns[0].append(column_of(documents.texts));
   std::vector<std::uint32_t> order(documents.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  return build_lexical("text", columns, order, *word_analyzer(),
+  return build_lexical("text", columns, std::vector<std::uint32_t>{1}, order, *word_analyzer(),
                        /*threads=*/2);
 }
 

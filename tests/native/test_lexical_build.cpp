@@ -104,13 +104,15 @@ void check_same(Buffer<T> const& a, Buffer<T> const& b) {
   CHECK(std::equal(a.begin(), a.end(), b.begin()));
 }
 
+std::vector<std::uint32_t> const kOnce{1};  // the weight of the only column
+
 TEST(lexical_build_is_the_same_with_any_number_of_threads) {
   std::size_t const n = 5000;
   std::vector<Chunked<StringColumn>> const columns{many_texts(n)};
   std::vector<std::uint32_t> order(n);
   for (std::uint32_t i = 0; i < n; ++i) order[i] = n - 1 - i;
   auto const build = [&](int threads) {
-    return build_lexical("text", columns, order, *word_analyzer(), threads);
+    return build_lexical("text", columns, kOnce, order, *word_analyzer(), threads);
   };
   auto const alone = build(1);
   for (int const threads : {2, 3, 8}) {
@@ -127,6 +129,23 @@ TEST(lexical_build_is_the_same_with_any_number_of_threads) {
   }
 }
 
+TEST(lexical_build_joins_a_column_as_often_as_its_weight_says) {
+  std::size_t const n = 3000;
+  Chunked<StringColumn> const title = many_texts(n), body = many_texts(n);
+  std::vector<std::uint32_t> order(n);
+  for (std::uint32_t i = 0; i < n; ++i) order[i] = i;
+  auto const build = [&](std::vector<Chunked<StringColumn>> const& columns,
+                         std::vector<std::uint32_t> const& weights) {
+    return build_lexical("text", columns, weights, order, *word_analyzer(), 2);
+  };
+  auto const weighted = build({title, body}, {3, 1});
+  auto const copied = build({title, title, title, body}, {1, 1, 1, 1});
+  check_same(weighted->parts().doc_lengths, copied->parts().doc_lengths);
+  check_same(weighted->parts().terms.bytes, copied->parts().terms.bytes);
+  check_same(weighted->parts().forward_bytes, copied->parts().forward_bytes);
+  check_same(weighted->parts().postings, copied->parts().postings);
+}
+
 TEST(lexical_build_ends_where_progress_throws) {
   std::size_t const n = 5000;
   std::vector<Chunked<StringColumn>> const columns{many_texts(n)};
@@ -136,11 +155,12 @@ TEST(lexical_build_ends_where_progress_throws) {
     std::size_t told = 0;
     bool threw = false;
     try {
-      build_lexical("text", columns, order, *word_analyzer(), threads, [&](std::size_t done) {
-        CHECK(done > told && done < n);
-        told = done;
-        throw std::runtime_error("enough");
-      });
+      build_lexical("text", columns, kOnce, order, *word_analyzer(), threads,
+                    [&](std::size_t done) {
+                      CHECK(done > told && done < n);
+                      told = done;
+                      throw std::runtime_error("enough");
+                    });
     } catch (std::runtime_error const&) {
       threw = true;
     }

@@ -98,9 +98,16 @@ class Mix:
 
 
 def draw_shape(draw: Draw) -> Shape:
-    """One of the shapes, with dimensions."""
+    """One of the shapes, with dimensions, and weights where arms join columns."""
     shape = draw.choice(SHAPES)
-    return replace(shape, dense={arm: draw.choice(DIMS) for arm in shape.dense})
+    shape = replace(shape, dense={arm: draw.choice(DIMS) for arm in shape.dense})
+    if len(shape.text_columns) == 1 or draw.chance(0.3):
+        return shape
+    weights = {
+        arm: {column: draw.choice((1, 2, 3, 100)) for column in columns}
+        for arm, columns in shape.lexical.items()
+    }
+    return replace(shape, weights=weights)
 
 
 def draw_mix(draw: Draw) -> Mix:

@@ -30,6 +30,14 @@ class Shape:
         default_factory=lambda: {"embedding": 4}
     )  # arm (and column) -> dimension
     integer_keys: bool = False
+    weights: Mapping[str, Mapping[str, int]] = field(
+        default_factory=dict
+    )  # arm -> column -> weight; 1 where nothing is said
+
+    def column_weights(self, arm: str) -> tuple[int, ...]:
+        """The weight of each column of a lexical arm."""
+        given = self.weights.get(arm, {})
+        return tuple(given.get(column, 1) for column in self.lexical[arm])
 
     @property
     def text_columns(self) -> tuple[str, ...]:

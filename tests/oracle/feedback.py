@@ -91,9 +91,10 @@ class FeedbackPart(Oracle):
         """Each term's share of the rows' tokens, summed over the rows."""
         out: dict[str, float] = {}
         for row in self.summed(rows):
-            tokens = [token for field in self.texts[arm][row] or () for token in field]
-            for term in set(tokens):
-                out[term] = out.get(term, 0.0) + tokens.count(term) / self.lengths[arm][row]
+            text = self.texts[arm][row]
+            for term in {token for field in text or () for token in field}:
+                count = self.count(arm, Leaf("term", (term,)), text)
+                out[term] = out.get(term, 0.0) + count / self.lengths[arm][row]
         return out
 
     def doc_freq(self, arm: str, term: str, counted: Mask) -> int:

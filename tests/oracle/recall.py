@@ -72,7 +72,7 @@ class Oracle:
             arm: [self.text(row, columns) for row in rows] for arm, columns in shape.lexical.items()
         }
         self.lengths = {
-            arm: np.array([sum(map(len, text or ())) for text in texts], np.int64)
+            arm: np.array([self.length(arm, text) for text in texts], np.int64)
             for arm, texts in self.texts.items()
         }
         self.matrices = {
@@ -86,13 +86,22 @@ class Oracle:
         self._cosines: dict[tuple[str, bytes], F32] = {}
 
     def text(self, row: Row, columns: tuple[str, ...]) -> Text | None:
-        """The tokens of a row's text, a field for each column that is not null; None where all are
-        null.
+        """The tokens of a row's text, a field for each column, empty where it is null; None where
+        all are null.
         """
         values = [row.texts[column] for column in columns]
         if all(value is None for value in values):
             return None
-        return tuple(word_tokens(value) for value in values if value is not None)
+        return tuple(word_tokens(value or "") for value in values)
+
+    def length(self, arm: str, text: Text | None) -> int:
+        """The tokens of a text, each as often as its column's weight says."""
+        weights = self.shape.column_weights(arm)
+        return 0 if text is None else sum(w * len(f) for w, f in zip(weights, text, strict=True))
+
+    def count(self, arm: str, leaf: Leaf, text: Text | None) -> int:
+        """How often a text holds a leaf, a column as often as its weight says."""
+        return 0 if text is None else leaf.occurrences(text, self.shape.column_weights(arm))
 
     # What a query may see
 
@@ -129,7 +138,7 @@ class Oracle:
     def occurrences(self, arm: str, leaf: Leaf) -> NDArray[np.int64]:
         """How often each document holds a leaf."""
         if (arm, leaf) not in self._counted:
-            counts = [0 if text is None else leaf.occurrences(text) for text in self.texts[arm]]
+            counts = [self.count(arm, leaf, text) for text in self.texts[arm]]
             self._counted[arm, leaf] = np.array(counts, np.int64)
         return self._counted[arm, leaf]
 

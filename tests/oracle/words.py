@@ -1,10 +1,10 @@
 """Typed text queries: what matches, how often, and which leaves count.
 
 A document's text is a tuple of fields (one for each column that the arm joins), a field is a tuple
-of tokens. A bag of words matches where one of its words does; under ``All`` each word is a part of
-its own, and a text without a token asks for nothing. A phrase and a prefix are pseudo-terms: their
-term frequency is the number of occurrences. Whatever the tree, every leaf found in a matching
-document counts.
+of tokens. What stands in a field counts as often as its column's weight says. A bag of words
+matches where one of its words does; under ``All`` each word is a part of its own, and a text
+without a token asks for nothing. A phrase and a prefix are pseudo-terms: their term frequency is
+the number of occurrences. Whatever the tree, every leaf found in a matching document counts.
 """
 
 import re
@@ -81,13 +81,18 @@ class Leaf:
         kind = ("term", "phrase", "prefix").index(self.kind)
         return [word.encode() for word in self.words], kind, self.slop
 
-    def occurrences(self, text: Text) -> int:
+    def occurrences(self, text: Text, weights: Sequence[int] = ()) -> int:
         """How often it stands in a text; nothing crosses from one field to the next."""
+        weights = weights or (1,) * len(text)
+        return sum(w * self.in_field(field) for w, field in zip(weights, text, strict=True))
+
+    def in_field(self, field: Field) -> int:
+        """How often it stands in a field."""
         if self.kind == "term":
-            return sum(field.count(self.words[0]) for field in text)
+            return field.count(self.words[0])
         if self.kind == "prefix":
-            return sum(prefix_occurrences(field, self.words) for field in text)
-        return sum(phrase_occurrences(field, self.words, self.slop) for field in text)
+            return prefix_occurrences(field, self.words)
+        return phrase_occurrences(field, self.words, self.slop)
 
 
 def prefix_occurrences(field: Field, words: Sequence[str]) -> int:

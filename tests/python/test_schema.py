@@ -79,6 +79,18 @@ def test_several_columns_in_a_sequence_are_an_arm_each() -> None:
     assert list(schema.vector_arms) == ["a", "b"]
 
 
+def test_one_text_of_several_columns_alone_is_the_arm_text() -> None:
+    assert list(Schema(key="id", cell=None, text=Text("title", "body")).text_arms) == ["text"]
+
+
+def test_weights_of_one_say_nothing() -> None:
+    weighted = Text("title", "body", weights={"body": np.int64(2), "title": 1})
+    assert weighted.weights == (("body", 2),)
+    assert weighted.column_weights == (1, 2)
+    assert repr(weighted) == "Text('title', 'body', weights={'body': 2})"
+    assert Text("title", "body", weights={"title": 1}) == Text("title", "body")
+
+
 def test_changing_the_views_does_not_change_the_schema() -> None:
     schema = Schema(key="id", cell=None, text="body")
     schema.text_arms.clear()
@@ -127,7 +139,7 @@ def test_reprs_of_text_read_as_the_call() -> None:
         Schema(
             key="id",
             cell=("org", "user"),
-            text={"body": Text("title", "text"), "alone": "title"},
+            text={"body": Text("title", "text", weights={"title": 3}), "alone": "title"},
             vector={"e": Vector("embedding", dtype="float16"), "f": "g"},
             attributes=("kind", "at"),
             cluster="at",

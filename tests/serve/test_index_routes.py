@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -241,6 +242,16 @@ def test_an_index_is_read_only_and_has_no_memories(folder: Path) -> None:
     kept, exported, ready, info = served(hr.Index.open(folder), work)
     assert (kept.status_code, exported.status_code, ready.status_code) == (404, 404, 200)
     assert (info.json()["kind"], info.json()["cell"]) == ("index", ["user"])
+    assert info.json()["text_weights"] == {}
+
+
+def test_info_tells_the_weights_of_columns() -> None:
+    schema = dataclasses.replace(SCHEMA, text=hr.Text("kind", "text", weights={"kind": 5}))
+
+    async def work(client: Any) -> Any:
+        return (await client.get("/v1/info")).json()["text_weights"]
+
+    assert served(hr.Index.build(table(5), schema), work) == {"text": {"kind": 5}}
 
 
 def test_readyz_says_that_the_embedder_of_an_index_is_missing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "core/parallel.hpp"
 #include "core/turnstile.hpp"
@@ -14,6 +15,7 @@ namespace hyrecall {
 namespace {
 
 using Columns = std::span<Chunked<StringColumn> const>;
+using Weights = std::span<std::uint32_t const>;
 
 // These bound the memory that a thread needs besides input and index.
 constexpr std::size_t kRowsPerBatch = 1024;
@@ -22,7 +24,8 @@ constexpr std::size_t kReaderBytes = std::size_t{16} << 20;
 constexpr std::size_t kRowsPerMergeBatch = 1024;
 
 // The begins of the batches: each has few rows and little text, but at least one row.
-std::vector<std::size_t> cut_batches(Columns columns, std::span<std::uint32_t const> order) {
+std::vector<std::size_t> cut_batches(Columns columns, Weights weights,
+                                     std::span<std::uint32_t const> order) {
   std::vector<std::size_t> begins{0};
   std::size_t n_bytes = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -30,9 +33,9 @@ std::vector<std::size_t> cut_batches(Columns columns, std::span<std::uint32_t co
       begins.push_back(i);
       n_bytes = 0;
     }
-    for (auto const& column : columns) {
-      auto const [chunk, row] = column.at(order[i]);
-      n_bytes += chunk.values[row].size();
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      auto const [chunk, row] = columns[c].at(order[i]);
+      n_bytes += weights[c] * chunk.values[row].size();
     }
   }
   if (begins.back() < order.size()) begins.push_back(order.size());
@@ -42,8 +45,8 @@ std::vector<std::size_t> cut_batches(Columns columns, std::span<std::uint32_t co
 // One thread's tools, and its present batch.
 class BatchBuilder {
  public:
-  BatchBuilder(Columns columns, text::Analyzer const& analyzer)
-      : columns_(columns), analyzer_(analyzer), readers_(columns.size()) {}
+  BatchBuilder(Columns columns, Weights weights, text::Analyzer const& analyzer)
+      : columns_(columns), weights_(weights), analyzer_(analyzer), readers_(columns.size()) {}
 
   void analyze(std::span<std::uint32_t const> order) {
     n_rows_ = order.size();
@@ -88,22 +91,30 @@ class BatchBuilder {
 
   // Returns the document's length.
   std::uint32_t add_row(std::size_t i) {
-    std::uint32_t base = 0;
+    std::uint64_t base = 0;
     std::uint32_t length = 0;
-    for (Numbered const& one : readers_) {
+    for (std::size_t c = 0; c < readers_.size(); ++c) {
+      Numbered const& one = readers_[c];
       text::TokenBatch const& batch = one.reader->batch();
-      std::uint32_t last = 0;
-      for (std::uint64_t t = batch.offsets[i]; t < batch.offsets[i + 1]; ++t) {
-        last = batch.positions[t];
-        rows_.add_token(one.numbers[batch.term_ids[t]], base + last);
+      std::uint64_t const begin = batch.offsets[i], end = batch.offsets[i + 1];
+      std::uint64_t const last = begin == end ? 0 : batch.positions[end - 1];
+      if (base + (weights_[c] - 1) * (last + kColumnGap) + last >= kBeforeFirst)
+        throw Error(ErrorCode::kOption, "text",
+                    "expected fewer than 2^32 positions in a document, each column counted as "
+                    "often as its weight, with a gap of 1000000 between columns, got more");
+      for (std::uint32_t copy = 0; copy < weights_[c]; ++copy) {
+        for (std::uint64_t t = begin; t < end; ++t)
+          rows_.add_token(one.numbers[batch.term_ids[t]],
+                          static_cast<std::uint32_t>(base + batch.positions[t]));
+        length += batch.lengths[i];
+        base += last + kColumnGap;
       }
-      length += batch.lengths[i];
-      base += last + kColumnGap;
     }
     return length;
   }
 
   Columns columns_;
+  Weights weights_;  // by column, at least 1
   text::Analyzer const& analyzer_;
   std::vector<Numbered> readers_;  // by column
   std::size_t n_rows_ = 0;
@@ -134,19 +145,22 @@ std::shared_ptr<LexicalColumn const> LexicalBuilder::finish(int threads) {
 }
 
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name, Columns columns,
+                                                   Weights weights,
                                                    std::span<std::uint32_t const> order,
                                                    text::Analyzer const& analyzer, int threads,
                                                    Progress const& progress) {
+  require(weights.size() == columns.size(), "a weight for each column");
+  for (std::uint32_t const weight : weights) require(weight > 0, "weights of at least 1");
   LexicalBuilder builder(std::move(name));
   {
-    std::vector<std::size_t> const begins = cut_batches(columns, order);
+    std::vector<std::size_t> const begins = cut_batches(columns, weights, order);
     int const workers =
         analyzer.calls_back()
             ? 1
             : static_cast<int>(std::clamp<std::size_t>(
                   begins.size() - 1, 1, static_cast<std::size_t>(std::max(threads, 1))));
     std::vector<BatchBuilder> at_work;
-    for (int w = 0; w < workers; ++w) at_work.emplace_back(columns, analyzer);
+    for (int w = 0; w < workers; ++w) at_work.emplace_back(columns, weights, analyzer);
     Turnstile numbering, appending;
     parallel_for(begins.size() - 1, workers, [&](int worker, std::size_t batch) {
       BatchBuilder& mine = at_work[static_cast<std::size_t>(worker)];

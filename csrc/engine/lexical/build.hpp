@@ -46,10 +46,13 @@ class LexicalBuilder {
 using Progress = std::function<void(std::size_t n_rows)>;
 
 // Analyses the texts of the rows in `order`. An arm may join several columns: positions have a gap
-// between columns, lengths add up. A document is null if all its columns are null. The result does
-// not depend on the threads. An analyzer that calls Python runs only on the caller's thread.
+// between columns, lengths add up. A column of weight w is joined w times (Robertson, Zaragoza,
+// Taylor, CIKM 2004): frequencies, lengths, deletes and merges then need no weights. A document is
+// null if all its columns are null. The result does not depend on the threads. An analyzer that
+// calls Python runs only on the caller's thread.
 std::shared_ptr<LexicalColumn const> build_lexical(std::string name,
                                                    std::span<Chunked<StringColumn> const> columns,
+                                                   std::span<std::uint32_t const> weights,
                                                    std::span<std::uint32_t const> order,
                                                    text::Analyzer const& analyzer, int threads,
                                                    Progress const& progress = {});

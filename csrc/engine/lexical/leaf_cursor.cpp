@@ -10,7 +10,8 @@ void LeafCursor::rewind(Row first_row) {
   auto const after = std::partition_point(list.runs.begin(), list.runs.end(),
                                           [&](auto& r) { return r.begin <= at; });
   run = static_cast<std::size_t>(after - list.runs.begin()) - 1;
-  enter_tile(first_row);
+  // Lost pages of postings may have led to a later tile than first_row's, which has escapes too.
+  enter_tile(std::max(first_row, list.runs[run].tile * kDocTileRows));
 }
 
 void LeafCursor::enter_tile(Row begin_row) {

@@ -146,6 +146,7 @@ class LexicalColumn:
     def build(
         name: str,
         columns: list[list[_ArrowArray]],
+        weights: Sequence[int],
         order: _Rows,
         analyzer: Analyzer,
         threads: int,

@@ -29,7 +29,7 @@ from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
-from hyrecall.table.schema import Schema, Text, Vector, VectorDtype
+from hyrecall.table.schema import MOST_WEIGHT, Schema, Text, Vector, VectorDtype
 from hyrecall.text.analyzer import Analyzer
 
 # ---- ``hyrecall index --memory``: indexes a Parquet file in parts that fit a limit of memory ----
@@ -127,8 +127,9 @@ TextArms: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--text",
-        metavar="[ARM=]COLUMN[+COLUMN]",
-        help="Text columns to search by words; repeat the option for another arm.",
+        metavar="[ARM=]COLUMN[:WEIGHT][+COLUMN]",
+        help="Text columns to search by words; repeat the option for another arm. A column of "
+        "weight 3 counts three times.",
     ),
 ]
 VectorArms: TypeAlias = Annotated[
@@ -248,10 +249,11 @@ def read_schema(
     def of(given: Any, arm: str) -> Any:
         return given.get(arm) if isinstance(given, dict) else given
 
-    text_arms = {
-        arm: Text(*columns, analyzer=of(analyzers, arm), bm25=of(scorings, arm))
-        for arm, columns in texts.items()
-    }
+    text_arms = {}
+    for arm, columns in texts.items():
+        names, weights = _weighted("--text", columns)
+        options = {"analyzer": of(analyzers, arm), "bm25": of(scorings, arm)}
+        text_arms[arm] = Text(*names, weights=weights, **options)
     vector_arms = {arm: _vector(value) for arm, value in _named("--vector", vector).items()}
     embedded = _arms("--embed", embed, default=_EMBEDDED)
     for arm in embedded:
@@ -286,13 +288,29 @@ def _arms(
         if not equals:
             if len(columns) > 1 and default is None:
                 raise error(OptionError, option, f"a name for several columns, ARM={value}", "none")
-            arm = default or columns[0]
+            arm = default or _weighted(option, columns)[0][0]
         if not arm or not all(columns):
             raise error(OptionError, option, "[ARM=]COLUMN[+COLUMN]", repr(value))
         if arm in arms:
             raise error(OptionError, option, "each arm once", f"{arm!r} twice")
         arms[arm] = columns
     return arms
+
+
+def _weighted(option: str, columns: list[str]) -> tuple[list[str], dict[str, int]]:
+    """Split each ``COLUMN:WEIGHT``; return the columns, and the weights that are given."""
+    names: list[str] = []
+    weights: dict[str, int] = {}
+    for given in columns:
+        column, colon, weight = given.rpartition(":")
+        is_weight = bool(colon) and weight.isdecimal()
+        names.append(column if is_weight else given)
+        if is_weight:
+            if not column or not 1 <= int(weight) <= MOST_WEIGHT:
+                wish = f"COLUMN:WEIGHT with a weight in [1, {MOST_WEIGHT}]"
+                raise error(OptionError, option, wish, repr(given))
+            weights[column] = int(weight)
+    return names, weights
 
 
 def _vector(value: str) -> Vector:

@@ -415,7 +415,9 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("key", typed([schema["key"]])),
         ("cell", typed(schema["cell"]) if schema["cell"] else "none: one audience"),
     ]
-    for arm, columns in schema["text"].items():
+    for arm, text in index.schema.text_arms.items():
+        weights = dict(text.weights)
+        columns = [f"{c}:{weights[c]}" if c in weights else c for c in text.columns]
         how = _words(index._facts.analyzers[arm]), _constants(index._facts.bm25[arm])
         lines.append((f"text arm {arm}", ", ".join((" + ".join(columns), *how))))
     for arm, vector in schema["vector"].items():

@@ -235,7 +235,7 @@ def _segment(part: Part, facts: IndexFacts, order: npt.NDArray[np.uint32]) -> Se
     for arm, has_text in part.has_text.items():
         texts = pa.array([""] * n, pa.large_string(), mask=~np.asarray(has_text, np.bool_))
         lexical[arm] = _core.LexicalColumn.build(
-            arm, [[texts]], order, facts.analyzers[arm].native, facts.threads, None
+            arm, [[texts]], [1], order, facts.analyzers[arm].native, facts.threads, None
         )
     dense = {}
     for arm in facts.vector_arms:

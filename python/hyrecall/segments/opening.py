@@ -324,6 +324,7 @@ def _schema(
         own = manifest.texts[arm].in_schema
         texts[arm] = Text(
             *text.columns,
+            weights=dict(text.weights),
             analyzer=analyzers[arm] if "analyzer" in own else None,
             bm25=bm25[arm] if "bm25" in own else None,
         )

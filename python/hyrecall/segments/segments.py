@@ -310,6 +310,7 @@ def build_segment(
         lexical[arm] = _core.LexicalColumn.build(
             arm,
             [chunks_of(c) for c in texts],
+            schema.text_arms[arm].column_weights,
             order,
             analyzers[arm].native,
             threads,

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 from hyrecall.base.arguments import (
+    as_int,
     check_keywords,
     check_unicode,
     convert_field,
     is_one_of,
     set_fields,
 )
-from hyrecall.errors import OptionError, error
+from hyrecall.errors import DTypeError, OptionError, error
 
 if TYPE_CHECKING:
     from hyrecall.text.analyzer import Analyzer
@@ -32,6 +33,9 @@ STAGE_COLUMNS = (
 )  # fmt: skip
 """Columns of result tables that shaping stages fill."""
 
+MOST_WEIGHT = 100
+"""Of a column in a text arm: an index keeps the column's tokens that often."""
+
 RESULT_COLUMNS = ("query", "rank", "key", "score", "origin", *STAGE_COLUMNS)
 """Reserved names in result tables, beside `<arm>_score` and `<arm>_rank` of each arm."""
 
@@ -47,6 +51,11 @@ class Text:
         Columns of the arm, joined with a position gap (a phrase does not cross it). Term
         frequencies and lengths are sums over the columns. A column may belong to several arms. In
         the text of a hit (``hit.text``, rerankers, budgets), a line break joins the columns.
+    weights : mapping, optional
+        Whole numbers in [1, 100] by column; 1 for columns it does not name. A document counts as
+        if each column stood in it as often as its weight says: a word or a phrase of a title of
+        weight 3 counts three times, and the title's length too. An index keeps the tokens of a
+        column that often, so give weights to the short columns.
     analyzer : Analyzer, optional
         Turns this arm's documents and queries into terms; default: the index's.
     bm25 : BM25, optional
@@ -56,20 +65,34 @@ class Text:
     Raises
     ------
     OptionError
-        No column, an empty name, or a name given twice.
+        No column, an empty name, a name given twice, a weight of another column or out of range.
+    DTypeError
+        A weight that is not a whole number.
+
+    Notes
+    -----
+    Source of the weights: Robertson, Zaragoza, Taylor, "Simple BM25 Extension to Multiple Weighted
+    Fields", CIKM 2004.
 
     Examples
     --------
     >>> Text("title", "body")
     Text('title', 'body')
+    >>> Text("title", "body", weights={"title": 3}).column_weights
+    (3, 1)
     """
 
     columns: tuple[str, ...]
+    weights: tuple[tuple[str, int], ...]
     analyzer: Analyzer | None
     bm25: BM25 | None
 
     def __init__(
-        self, *columns: str, analyzer: Analyzer | None = None, bm25: BM25 | None = None
+        self,
+        *columns: str,
+        weights: Mapping[str, int] | None = None,
+        analyzer: Analyzer | None = None,
+        bm25: BM25 | None = None,
     ) -> None:
         """Make an arm of columns, joined in this order."""
         if len(columns) == 1 and isinstance(columns[0], list | tuple):
@@ -78,10 +101,18 @@ class Text:
         set_fields(self, columns=_names("columns", columns), analyzer=analyzer, bm25=bm25)
         if not self.columns:
             raise error(OptionError, "columns", "at least one text column", "none")
+        set_fields(self, weights=_weights(self.columns, weights))
+
+    @property
+    def column_weights(self) -> tuple[int, ...]:
+        """The weight of each column."""
+        given = dict(self.weights)
+        return tuple(given.get(column, 1) for column in self.columns)
 
     def __repr__(self) -> str:
         """Show the call that makes this arm."""
-        options = {"analyzer": self.analyzer, "bm25": self.bm25}
+        weights = dict(self.weights) or None
+        options = {"weights": weights, "analyzer": self.analyzer, "bm25": self.bm25}
         shown = [f"{name}={value!r}" for name, value in options.items() if value is not None]
         return f"Text({', '.join([*map(repr, self.columns), *shown])})"
 
@@ -144,7 +175,7 @@ class Schema:
         statistics. There is no default; None means that the whole table has one audience.
     text : str or Text or mapping or sequence, default ()
         Lexical arms: a column (which names the arm), several columns (an arm each), or ``{arm:
-        column or Text}``.
+        column or Text}``. One ``Text`` of several columns alone is the arm ``"text"``.
     vector : str or Vector or mapping or sequence, default ()
         Dense arms, in the same forms: ``{arm: column or Vector}``.
     attributes : str or sequence of str, default ()
@@ -256,7 +287,12 @@ class Schema:
         return threads | {
             "key": self.key,
             "cell": None if self.cell is None else list(self.cell),
-            "text": {arm: list(text.columns) for arm, text in self.text_arms.items()},
+            "text": {
+                arm: {"columns": list(text.columns), "weights": dict(text.weights)}
+                if text.weights
+                else list(text.columns)
+                for arm, text in self.text_arms.items()
+            },
             "vector": {
                 arm: {"column": vector.column, "dtype": vector.dtype}
                 for arm, vector in self.vector_arms.items()
@@ -279,9 +315,9 @@ class Schema:
             raise error(OptionError, "schema", f"a mapping with exactly {sorted(wanted)}", got)
         rest = {name: data[name] for name in wanted - {"text", "vector"}}
         try:
-            text = {arm: Text(*columns) for arm, columns in data["text"].items()}
+            text = {arm: _text_of(given) for arm, given in data["text"].items()}
             vector = {arm: Vector(**options) for arm, options in data["vector"].items()}
-        except (AttributeError, TypeError) as fault:
+        except (AttributeError, KeyError, TypeError) as fault:
             wish = "text as {arm: [column]} and vector as {arm: {column, dtype}}"
             raise error(OptionError, "schema", wish, fault) from fault
         return cls(text=text, vector=vector, **rest)
@@ -356,6 +392,34 @@ def _names(argument: str, value: object) -> tuple[str, ...]:
     return names
 
 
+def _weights(columns: Sequence[str], given: object) -> tuple[tuple[str, int], ...]:
+    """Check the weights of columns; return those other than 1, in the order of the columns."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise error(DTypeError, "weights", "a mapping {column: weight}", repr(given))
+    for column, weight in given.items():
+        if column not in columns:
+            wish = f"columns of the arm, {_listed(columns)}"
+            raise error(OptionError, "weights", wish, repr(column))
+        whole, wish = as_int(weight), f"a whole number in [1, {MOST_WEIGHT}]"
+        if whole is None:
+            raise error(DTypeError, f"weights[{column!r}]", wish, repr(weight))
+        if not 1 <= whole <= MOST_WEIGHT:
+            raise error(OptionError, f"weights[{column!r}]", wish, whole)
+    whole_of = {column: int(given.get(column, 1)) for column in columns}
+    return tuple((column, weight) for column, weight in whole_of.items() if weight != 1)
+
+
+def _text_of(given: Any) -> Text:
+    """Make an arm from its plain data: columns, or columns and weights."""
+    if not isinstance(given, Mapping):
+        return Text(*given)
+    if given.keys() != {"columns", "weights"}:
+        raise KeyError(*given)
+    return Text(*given["columns"], weights=given["weights"])
+
+
 def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any]]:
     """Yield (name, options) of each arm in a mapping, a single arm or a sequence of arms."""
     if value is None:
@@ -364,6 +428,8 @@ def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any
         items = list(value.items())
     elif isinstance(value, Sequence) and not isinstance(value, str):
         items = [_pair(argument, item, kind) for item in value]
+    elif isinstance(value, Text) and kind is Text and len(value.columns) > 1:
+        items = [("text", value)]
     else:
         items = [_pair(argument, value, kind)]
     seen: set[str] = set()

@@ -87,6 +87,9 @@ def _of_index(index: AnyIndex | None) -> dict[str, Any]:
         "read_only": True,
         "cell": list(schema.cell_columns),
         "text_arms": list(schema.text_arms),
+        "text_weights": {
+            arm: dict(text.weights) for arm, text in schema.text_arms.items() if text.weights
+        },
         "vector_arms": list(schema.vector_arms),
         "columns": list(schema.row_columns),
     }
