@@ -89,7 +89,7 @@ def build(
     schema = Schema(
         key="id",
         cell=None,
-        text={"text": Text("heading", "text")},
+        text={"text": Text("heading", "text", analyzer=analyzer, bm25=bm25)},
         vector=tuple(embed or ()),
         attributes="modified",
         stored=("heading", "text", "line", "hash"),
@@ -97,9 +97,8 @@ def build(
         place="place",
     )
     made = Index.build(
-        chunks.table, schema, analyzer=analyzer, bm25=bm25, embed=embed, device=device,
-        threads=threads, progress=progress,
-    )  # fmt: skip
+        chunks.table, schema, embed=embed, device=device, threads=threads, progress=progress
+    )
     read = FolderSettings(chunks.patterns, chunks.chunk_tokens, chunks.overlap)
     made._facts = replace(made._facts, folder=read._asdict())
     return made
