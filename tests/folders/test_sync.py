@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -153,6 +154,17 @@ def test_what_fails_leaves_the_index_and_its_folder_as_they_were(tmp_path: Path)
     index.save(tmp_path / "index")
     assert reader.reload()
     assert reader.recall_one(text="coffee").keys == ["a.md#0"]
+
+
+def test_a_row_of_somebody_else_stays(tmp_path: Path) -> None:
+    docs = write(tmp_path, {"a.md": "tea"})
+    index = built(docs)
+    row = {**folders.read(docs).table.to_pylist()[0], "id": "mine", "path": None, "hash": None}
+    index.add(pa.Table.from_pylist([row], schema=folders.read(docs).table.schema))
+    assert not folders.sync(index, docs)
+    (docs / "a.md").unlink()
+    assert folders.sync(index, docs).removed == ("a.md",)
+    assert index.recall_one(text="tea").keys == ["mine"]
 
 
 def test_how_a_folder_is_read_is_saved_with_the_index(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ _UNSPACED = (
     "\uff00-\uffef\U00020000-\U0003ffff"
 )
 # A longer word is several tokens, so that a chunk has a size in characters, too.
-_TOKEN = re.compile(rf"(?!\s)[{_UNSPACED}]|[^\s{_UNSPACED}]{{1,16}}")
+_TOKEN = re.compile(rf"[^\s{_UNSPACED}]{{1,16}}|(?!\s)[{_UNSPACED}]")
+_TOKEN_OF_ASCII = re.compile(r"\S{1,16}")
 
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE = re.compile(
@@ -172,7 +173,8 @@ class _Cutter:
     def __init__(self, parsed: Parsed, tokens: int, overlap: int) -> None:
         self._text, self._whole = parsed.text, parsed.whole
         self._tokens, self._overlap = tokens, overlap
-        found = [match.span() for match in _TOKEN.finditer(parsed.text)]
+        token = _TOKEN_OF_ASCII if parsed.text.isascii() else _TOKEN
+        found = [match.span() for match in token.finditer(parsed.text)]
         self._begins, self._ends = [one[0] for one in found], [one[1] for one in found]
 
     def of(self, begin: int, end: int, heading: str) -> Iterator[Chunk]:

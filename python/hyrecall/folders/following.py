@@ -143,8 +143,8 @@ def sync(
 
     Files are compared by their bytes. Chunks of a file that changed or is gone leave, and those of
     new and changed files come in; the settings are those that the index was built with. A chunk
-    keeps its vector if its file, or another one that leaves, had the same text. Save the index
-    afterwards, to keep it.
+    keeps its vector if its file, or another one that leaves, had the same text. Rows that were
+    added without a path stay. Save the index afterwards, to keep it.
 
     Parameters
     ----------
@@ -187,9 +187,12 @@ def sync(
         facts = index._facts
         at = rows_where(facts, state, None)
         held = gather(state.segments, *at, ["path", "hash"])
-        known = dict(zip(held["path"].to_pylist(), held["hash"].to_pylist(), strict=True))
+        paths = held["path"].to_pylist()  # null in a row that somebody else has added
+        known = {
+            a: b for a, b in zip(paths, held["hash"].to_pylist(), strict=True) if a is not None
+        }
         found, same = read_changed(folder, settings, known, tell)
-        leaving = np.array([one not in same for one in held["path"].to_pylist()], bool)
+        leaving = np.array([one in known and one not in same for one in paths], bool)
         entered = set(found.table["path"].to_pylist())
         gone = known.keys() - same
         embedded = 0
