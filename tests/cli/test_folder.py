@@ -63,6 +63,7 @@ def test_the_settings_of_an_index_are_those_of_its_folder(
     (docs / "more.rst").write_text("Teas")
     done = run("sync", docs, index)
     assert done.out == "1 new, 0 changed, 0 removed, 1 unchanged files; 3 chunks, 1 embedded\n"
+    assert "files              *.txt, *.rst; 2 words a chunk, overlap 0" in run("info", index).out
     with hr.Index.open(index) as opened:
         assert opened.stats()["embedded_by"] == {"static": "wordllama/l2_supercat_256"}
         assert opened.recall_one(text="tea", vector={}).keys == ["more.rst#0", "tea.txt#0"]

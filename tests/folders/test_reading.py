@@ -126,6 +126,30 @@ def test_html_is_read_as_its_text(tmp_path: Path) -> None:
     assert rows[1]["text"] == "Code\n\na\n  b\n\nx\n\ny\n\n1 2"
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("a<b and 1 < 2 </ x", "a"),  # a tag that is not closed ends with the file
+        ("1 < 2 <= 3", "1 < 2 <= 3"),
+        ("<p title='a>b' x=it's>c<p y=\"d", "c"),
+        ("a<!-- <p>no --> b<!doctype x>c<?php d ?>e", "a bce"),
+        ("a<SCRIPT>no</scripts></Script >b<svg/>c<style>no", "abc"),
+        ("<pre>a\n  b</PRE>&lt;p&gt; &#x26; &amp;amp;", "a\n  b\n\n<p> & &amp;"),
+    ],
+)
+def test_html_that_is_odd_is_read_as_browsers_do(tmp_path: Path, page: str, text: str) -> None:
+    rows = read(write(tmp_path, {"p.html": page})).table.to_pylist()
+    assert [row["text"] for row in rows] == [text]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["<!--", "<a ", "<", "</", "<a b='", "&#", "<h1>", "<pre>", "<p>x",
+                                  "<svg>", "<a =", "</svg", "<h1>x</h1>"])  # fmt: skip
+def test_hostile_html_takes_linear_time(tmp_path: Path, part: str) -> None:
+    write(tmp_path, {"p.html": "x" + part * 20_000})
+    assert read(tmp_path).table.num_rows > 0
+
+
 def test_titles_of_restructured_text_are_headings(tmp_path: Path) -> None:
     table = "====  ====\n1     2\n====  ====\n"
     text = f"=====\nGuide\n=====\n\nx\n\nSetup\n-----\n\ny\n\na | b\n\n{table}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -174,8 +175,10 @@ class _Cutter:
         self._text, self._whole = parsed.text, parsed.whole
         self._tokens, self._overlap = tokens, overlap
         token = _TOKEN_OF_ASCII if parsed.text.isascii() else _TOKEN
-        found = [match.span() for match in token.finditer(parsed.text)]
-        self._begins, self._ends = [one[0] for one in found], [one[1] for one in found]
+        self._begins, self._ends = array("q"), array("q")  # of each token
+        for match in token.finditer(parsed.text):
+            self._begins.append(match.start())
+            self._ends.append(match.end())
 
     def of(self, begin: int, end: int, heading: str) -> Iterator[Chunk]:
         """Yield the chunks of a section."""
