@@ -38,3 +38,8 @@ def write_corpus(folder: Path) -> None:
     memories = [{"id": "m1", "memory": "Tea", "user_id": "ann", "hash": "5d"}, {"id": "m2"}]
     (folder / "mem0.json").write_text(json.dumps(memories))
     write_folder(small_set(), folder / "small")
+    disks = "# Disks\n\n## Replace\n\nStop the replica, then replace its disk.\n"
+    for path, text in (("disks.md", disks), ("later/disks.md", disks), ("later/tea.txt", "Tea")):
+        (folder / "docs" / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "docs" / path).write_text(text)
+    (folder / "docs" / "link.md").symlink_to("disks.md")

@@ -37,6 +37,7 @@ MODULES = {
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
     "minilm": "hyrecall.embed.transformer",
+    "following": "hyrecall.folders.following",
     "lines": "hyrecall.memory.changes",
     "vectors": "hyrecall.memory.changes",
     "changing": "hyrecall.memory.changing",

@@ -22,6 +22,7 @@ PYTHON = {
     "distributed": (4_772, 10),
     "embed": (2_296, 9),
     "evaluate": (2_446, 7),
+    "folders": (1_074, 5),
     "graph": (654, 2),
     "hits": (2_754, 11),
     "memory": (21_890, 61),

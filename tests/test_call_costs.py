@@ -41,7 +41,7 @@ NOT_IMPORTED = {
     *("hyrecall.base.text_tables", "hyrecall.embed", "hyrecall.evaluate", "hyrecall.graph"),
     *("hyrecall.hits.around", "hyrecall.hits.dropped", "hyrecall.hits.explain_text"),
     *("hyrecall.hits.hit_tables", "hyrecall.hits.joined_reply", "hyrecall.memory"),
-    *("hyrecall.distributed", "hyrecall.parts.messages"),
+    *("hyrecall.distributed", "hyrecall.folders", "hyrecall.parts.messages"),
     *("hyrecall.parts.merging", "hyrecall.parts.shard"),
     *("hyrecall.recall.arms", "hyrecall.recall.exact"),
     *("hyrecall.recall.explain", "hyrecall.recall.explain_dropped"),

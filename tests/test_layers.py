@@ -57,6 +57,7 @@ PYTHON_ONLY_IN = {
     "lancedb": {"migrate/lancedb"},
     "qdrant_client": {"migrate/qdrant"},
     "obstore": {"replicas"},
+    "pypdf": {"folders/parsing"},
     "crewai": {"adapters/crewai", "adapters/crewai_storage"},
     "ray": {"distributed/ray_cluster", "distributed/ray_serve"},
     "pickle": set(),
@@ -82,7 +83,7 @@ ROOMS = (
     *("parts", "arms", "recipe", "index", "graph", "distributed"),
     *("memory/data", "memory/sql", "memory/derived", "memory/recall", "memory/faces"),
     *("memory/changes", "memory/keeping", "memory/sharing", "memory", ""),
-    *("evaluate", "rerank", "replicas", "adapters", "migrate"),
+    *("evaluate", "rerank", "folders", "replicas", "adapters", "migrate"),
     *("serve", "serve/mcp", "cli", "systems", "__main__"),
 )
 FORBIDDEN_CALLS = re.compile(

@@ -467,8 +467,8 @@ class Index:
                 raise error(OptionError, "index", wish, got, "index.reload(discard_changes=True)")
             if not has_changes and is_current(home, self._lineage):
                 return False
-            _, found, seal = open_index(home, self._opening, (self._facts, state))
-            self._state = found
+            facts, found, seal = open_index(home, self._opening, (self._facts, state))
+            self._state, self._facts = found, facts
             self._saved = self._held
             self._lineage.begin_at(home, seal)
             return True

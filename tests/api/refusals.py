@@ -32,7 +32,7 @@ from hyrecall.errors import (
 from hyrecall.evaluate import read_setting
 from hyrecall.memory import Episode, Fact
 from hyrecall.recipe import Dense, Lexical, TieBreak
-from small_index import ONE, SCHEMA, documents
+from small_index import ONE, SCHEMA, built, documents
 
 NAN, INF, LONE = float("nan"), float("inf"), "\ud800"
 LOOP: list[Any] = []
@@ -53,6 +53,7 @@ OF_OTHER_LENGTHS = [
     pa.array([[1.0] * 4]), pa.array([[1.0]], pa.list_(pa.float32(), 1)),
 ]  # fmt: skip
 WRITTEN = SCHEMA.to_dict()
+TABLE_INDEX = built()
 PLAINLY = hr.Recipe(name="plain", arms=(Lexical(),), fusion=hr.RRF())
 MISCOUNTED = [[PLAINLY], [PLAINLY] * 2, [PLAINLY] * 4]
 UNANSWERABLE = [
@@ -1592,15 +1593,46 @@ ROWS: dict[str, list[Row]] = {
         dtype("hot: expected str keys", [[1]]),
         shape("scope: expected 1 entries", ["u", "v"]),
     ],
+    "read sync": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None, [3], of="folder"),
+        option("folder: expected a folder of documents", "/dev/null", "/no/such/folder"),
+        dtype("progress: expected a callable (done, total), or None", "x", -1),
+    ],
+    "read": [
+        dtype("patterns: expected paths with * and **", 3, [3], None),
+        option("patterns: expected paths with * and **", [], "", "/x", "../*.md", "a/./b"),
+        option("chunk_tokens: expected an int in [1, 1000000]", 0, 1.5, True, "8", None),
+        option("overlap: expected an int in [0, 256) (chunk_tokens)", -1, 256, 1.5, "8"),
+    ],
+    "chunks": [
+        dtype("text: expected a str", 3, None, ["tea"]),
+        option("tokens: expected an int in [1, 1000000]", 0, 1.5, True, "8", None),
+        option("overlap: expected an int in [0, 8) (tokens)", -1, 8, tokens=8),
+        dtype("markdown: expected True or False", "x", 1, None),
+    ],
+    "build": [
+        dtype("chunks: expected what hyrecall.folders.read returned", "x", documents(), None),
+        option('embedder: expected "static"', "x", of="embed"),
+        dtype("analyzer: expected an hr.Analyzer", "x", -1),
+        dtype("bm25: expected an hr.BM25", "x", -1),
+        option("device: expected 'cpu', 'cuda:N' or 'auto'", "x", -1),
+        option("threads: expected an int in [1, 1024], or None", "x", -1),
+        dtype("progress: expected a callable (done, total), or None", "x", -1),
+    ],
+    "sync": [
+        dtype("index: expected an hr.Index", "x", None),
+        option("index: expected an index of a folder", TABLE_INDEX),
+    ],
     "plot_study": [option("plot: expected a name that ends in .svg or .png", "x", of="path")],
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (
-        "Agent; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
-        "Explanation; Facts; FoundDocument; Held; Learnt; LeftOut; MatchParts; Matches; Migrated; "
+        "Agent; Chunk; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
+        "Explanation; Facts; FolderRead; FoundDocument; Held; Learnt; LeftOut; MatchParts; "
+        "Matches; Migrated; "
         "NearRow; Neighbour; Note; NoteHit; NoteHits; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
-        "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; "
+        "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; Synced; "
         "AgentEntry; SessionEntry; ThreadRow; Token; Trace; Tuned; UserEntry; Version"
     ),
     "made and called by the package alone": (

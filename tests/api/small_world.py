@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import hyrecall as hr
 from api.description import load
 from api.test_baseline import BASELINE, MODULES, MORE
-from hyrecall import distributed, embed, evaluate, memory, recipes
+from hyrecall import distributed, embed, evaluate, folders, memory, recipes
 from hyrecall.adapters.documents import Document, DocumentIndex
 from hyrecall.migrate import Source
 from hyrecall.systems import hypergraph, l0, loom
@@ -83,6 +83,7 @@ class World:
         pq.write_table(table(), folder / "rows.parquet")
         pq.write_table(ARGUMENTS["queries"](self), folder / "queries.parquet")
         distributed.build_shards(folder / "rows.parquet", SCHEMA, self.split, shards=2)
+        (folder / "tea.md").write_text("tea")
 
     @cached_property
     def shards(self) -> distributed.ShardedIndex:
@@ -118,6 +119,10 @@ class World:
         one = self.loop.run_until_complete(opened())
         self.fill(one._sync)
         return one
+
+    @cached_property
+    def followed(self) -> hr.Index:
+        return folders.build(folders.read(self.folder))
 
     @cached_property
     def dataset(self) -> evaluate.Dataset:
@@ -377,6 +382,7 @@ ARGUMENTS: dict[str, Any] = {  # those without a default
     "version": "1",
     "weights": {"fused": 1.0},
     "workspace": "w",
+    "chunks": lambda world: folders.read(world.folder),
     "client": object,
     "budget": 1.0,
     "app": None,
@@ -487,6 +493,8 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Request.from_bytes": {"data": b"x"},
     "Statistics.from_bytes": {"data": b"x"},
     "build_shards": {"shards": 2},
+    "read": {"folder": lambda w: w.folder},
+    "sync": {"index": lambda w: w.followed, "folder": lambda w: w.folder},
     "rebalance": {"shards": 3},
     "HttpEmbedder": {"url": "http://localhost:1"},
     "Dataset": {

@@ -23,6 +23,7 @@ MODULES = (
     *(
         "hyrecall.embed",
         "hyrecall.evaluate",
+        "hyrecall.folders",
         "hyrecall.replicas",
         "hyrecall.rerank",
         "hyrecall.migrate",

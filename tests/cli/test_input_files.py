@@ -128,7 +128,11 @@ def test_what_is_no_file_of_documents_is_told(tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("x")
     folder = tmp_path / "folder"
     for files, told in (
-        ((folder,), f"{folder}: expected a file, got a folder: name its files, as '{folder}/*.js"),
+        (
+            (folder, folder),
+            f"{folder}: expected a file, got a folder: name its files, as '{folder}/",
+        ),
+        ((folder,), "--key: expected no such option for a folder, got 'id'"),
         ((tmp_path / "other.txt",), "expected a name that ends in .parquet"),
         ((tmp_path / "*.none",), "FILE: expected a pattern of files that are there, got"),
         (("-", "-"), "FILE: expected stdin (-) once, got twice"),

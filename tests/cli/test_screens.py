@@ -86,6 +86,11 @@ def of_notes(*calls: str) -> Screen:
 
 SCREENS = {
     "index": Screen((INDEX, INDEX, f"{INDEX} --replace", "index notes.txt -o n --key id")),
+    "sync": Screen(
+        ("index docs -o docs.index", "index docs -o docs.index --text text",
+         "recall docs.index 'replace a disk'", "sync docs docs.index", "sync docs/later docs.index",
+         "sync docs notes.index"), (INDEX,),
+    ),
     "recall": Screen(
         (
             "recall notes.index 'deploying databases' --scope acme",
@@ -406,7 +411,7 @@ def test_screens_are_as_they_are_kept(
     def made_of(width: int) -> str:
         here = world / str(width)
         here.mkdir()
-        for file in ("notes.parquet", "queries.jsonl", "bad.jsonl", "mem0.json", "small"):
+        for file in ("notes.parquet", "queries.jsonl", "bad.jsonl", "mem0.json", "small", "docs"):
             (here / file).symlink_to(world / file)
         monkeypatch.chdir(here)
         monkeypatch.setenv("COLUMNS", str(width))

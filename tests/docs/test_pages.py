@@ -18,7 +18,9 @@ from hyrecall.embed import StaticEmbedder
 # ---- the command line ----
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
-ON_AN_INDEX, ON_A_STORE = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+ON_AN_INDEX, ON_A_FOLDER, ON_A_STORE = re.findall(
+    r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+)
 
 
 def test_the_commands_on_an_index_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +32,16 @@ def test_the_commands_on_an_index_run(tmp_path: Path, monkeypatch: pytest.Monkey
         "query", "query_key", "rank", "key", "tenant", "score",
         "body_score", "body_rank", "embedding_score", "embedding_rank", "degraded",
     ]  # fmt: skip
+
+
+def test_the_commands_on_a_folder_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not StaticEmbedder.available():
+        pytest.skip("the extra [local] is not installed")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "disks.md").write_text("# Disks\n\nStop the replica.\n")
+    replies = [reply.stdout for _, reply in run_commands(ON_A_FOLDER, tmp_path, monkeypatch)]
+    assert "disks.md#0" in replies[1]
+    assert replies[2] == "0 new, 0 changed, 0 removed, 1 unchanged files; 1 chunks, 0 embedded\n"
 
 
 def test_the_commands_on_a_store_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ DOCUMENTED = (
     ),
     *("hyrecall.systems.l0",),
     "hyrecall.adapters.documents",
+    "hyrecall.folders",
 )
 
 

@@ -33,7 +33,8 @@ from hyrecall.errors import (
 # Module of hyrecall.cli, or the full name of another, the command's name there, and that of its own
 # class if it has one; in the order that the help shows.
 _PLACES: dict[str, tuple[str, ...]] = {
-    "index": ("index_command", "index"),
+    "index": ("index_command", "index", "IndexCommand"),
+    "sync": ("index_command", "sync"),
     "batch": ("batch_command", "batch"),
     "info": ("info_command", "info"),
     "shards": ("shards_command", "shards"),

@@ -1,8 +1,9 @@
-"""``hyrecall index``: builds an index from a file of documents and saves it to a folder."""
+"""``hyrecall index`` and ``sync``: build and save an index of documents, and follow a folder."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from hyrecall.cli.options import Threads, by_arm, names, read_analyzer, read_bm25
+from hyrecall.cli.help import Command
+from hyrecall.cli.options import Threads, by_arm, names, read_analyzer, read_bm25, refuse_given
 from hyrecall.cli.query_files import (
     INPUT_KINDS,
     STDIN,
@@ -341,22 +343,116 @@ def wanted_columns(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, 
     return wanted
 
 
+# ---- ``hyrecall index`` of a folder, and ``hyrecall sync`` ----
+
+_OF_FILES = {
+    *("key", "cell", "no_cell", "text", "vector", "attribute", "cluster", "thread", "place"),
+    *("stored", "input_format", "memory", "resume", "no_join"),
+}
+_OF_A_FOLDER = {"pattern", "chunk_tokens", "overlap"}
+_SHOWN_SKIPPED = 5
+
+
+class IndexCommand(Command):
+    """The index command; its help groups options by files and folder."""
+
+    headings = dict.fromkeys(_OF_FILES, "Options of files") | dict.fromkeys(
+        _OF_A_FOLDER, "Options of a folder of documents"
+    )
+
+
+def _index_folder(
+    folder: Path,
+    output: Path,
+    embed: list[str] | None,
+    texts: Mapping[str, Any],
+    read: Mapping[str, Any],
+    *,
+    replace: bool,
+    threads: int | None,
+) -> None:
+    """Index the files of a folder, cut into chunks."""
+    from hyrecall import folders
+
+    columns = ("path", "heading", "text")
+    schema, embedded = read_schema(
+        key="id", cell=None, text=["text=heading+text"], vector=None, embed=embed, **texts
+    )
+    for named in (one for some in embedded.values() for one in some if one not in columns):
+        raise error(OptionError, "--embed", f"a column of {', '.join(columns)}", repr(named))
+    by = {arm: EmbedBy("static", columns=some) for arm, some in embedded.items()}
+    started = time.perf_counter()
+    found = folders.read(folder, progress=_tell_files, **read)
+    n_files = len(found.table["path"].unique())
+    told = f"{folder}: {n_files:,} files, {found.table.num_rows:,} chunks"
+    say(f"{told} in {time.perf_counter() - started:.1f} s")
+    _tell_skipped(found.skipped)
+    started, arm = time.perf_counter(), schema.text_arms["text"]
+    made = folders.build(
+        found, embed=by or None, analyzer=arm.analyzer, bm25=arm.bm25, threads=threads
+    )
+    told = f"indexed {len(made):,} chunks in {time.perf_counter() - started:.1f} s"
+    say(f"{told}, embedded with {made.stats()['embedded_by']}" if by else told)
+    made.save(output, overwrite=replace)
+    say(f'next: hyrecall recall {shlex.quote(str(output))} "words"')
+
+
+def _tell_files(done: int, total: int) -> None:
+    if done < total:
+        say(f"{done:,} of {total:,} files")
+
+
+def _tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    for path, reason in skipped[:_SHOWN_SKIPPED]:
+        say(f"skipped {path}: {reason}")
+    if len(skipped) > _SHOWN_SKIPPED:
+        say(f"skipped {len(skipped) - _SHOWN_SKIPPED:,} more")
+
+
+def sync(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of documents.")],
+    saved: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of its index, of `hyrecall index`.")
+    ],
+) -> None:
+    """Bring the index of a folder of documents to what the folder holds now.
+
+    Files are compared by their bytes. If none changed, nothing is written; else one save has all
+    changes, and an interrupted one none. The folder is read as when it was indexed.
+    """
+    from hyrecall import folders
+
+    with Index.open(saved, device="cpu") as index:
+        found = folders.sync(index, folder, progress=_tell_files)
+        _tell_skipped(found.skipped)
+        if found:
+            index.save(saved)
+        changes = ("new", "changed", "removed")
+        told = ", ".join(f"{len(getattr(found, one)):,} {one}" for one in changes)
+        told += f", {found.unchanged:,} unchanged files; {len(index):,} chunks"
+        print(told + (f", {found.embedded:,} embedded" if index._facts.embedded else ""))
+
+
 # ---- ``hyrecall index``: builds an index from a file of documents and saves it to a folder ----
 
 
 def index(
+    ctx: typer.Context,
     corpus: Annotated[
         list[Path],
         typer.Argument(
             metavar="FILE",
             help="The documents: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with "
-            ".gz; several files or patterns are one corpus; - is stdin.",
+            ".gz; several files or patterns are one corpus; - is stdin. Or a folder of documents.",
         ),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
     ],
-    key: Key,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="COLUMN", help="The column of the ids. [required]"),
+    ] = None,
     cell: Cells = None,
     no_cell: NoCell = False,
     text: TextArms = None,
@@ -411,15 +507,51 @@ def index(
             "disk space until they are done, and queries of one cell read less.",
         ),
     ] = False,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern",
+            metavar="GLOB",
+            show_default="Markdown, reStructuredText, text, HTML, PDF",
+            help='Which files, by their path in the folder: "**/*.md"; repeat the option for more.',
+        ),
+    ] = None,
+    chunk_tokens: Annotated[
+        int,
+        typer.Option("--chunk-tokens", metavar="N", help="The most words of a chunk of a file."),
+    ] = 256,
+    overlap: Annotated[
+        int | None,
+        typer.Option(
+            "--overlap",
+            metavar="N",
+            show_default="an eighth of --chunk-tokens",
+            help="How many words of a chunk also begin the next one.",
+        ),
+    ] = None,
     threads: Threads = None,
 ) -> None:
-    """Index files of documents.
+    """Index files of documents, or a folder of documents.
+
+    A folder's files are cut into chunks, of which each has the columns path, heading and text;
+    `hyrecall sync` brings the index to what the folder holds later.
 
     Parquet files have the types of their columns. In CSV, keys, cells and texts are read as text;
     in JSON lines, texts are. Other types are inferred, but a key or cell in JSON is never a time.
     """
-    check_cells(cell, no_cell=no_cell)
     files = corpus_files(corpus)
+    if len(files) == 1 and files[0].is_dir():
+        refuse_given(ctx, _OF_FILES, "no such option for a folder")
+        _check_output(output, replace=replace)
+        texts = {"analyzer": analyzer, "stopwords": stopwords, "bm25": bm25}
+        read: dict[str, Any] = {"chunk_tokens": chunk_tokens, "overlap": overlap}
+        read |= {"patterns": pattern} if pattern else {}
+        _index_folder(files[0], output, embed, texts, read, replace=replace, threads=threads)
+        return
+    refuse_given(ctx, _OF_A_FOLDER, "no such option for files")
+    if key is None:
+        raise typer.BadParameter("expected --key COLUMN, the column of the ids")
+    check_cells(cell, no_cell=no_cell)
     if output.resolve() in [one.resolve() for one in files]:
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)

@@ -386,6 +386,7 @@ def _facts(index: Index) -> dict[str, Any]:
         "types": {name: str(kind) for name, kind in facts.row_types.items()},
         "analyzer": {arm: repr(analyzer) for arm, analyzer in facts.analyzers.items()},
         "bm25": {arm: repr(bm25) for arm, bm25 in facts.bm25.items()},
+        **({} if facts.folder is None else {"folder": facts.folder}),
         **index.stats(),
     }
 
@@ -427,6 +428,10 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("attributes", typed(schema["attributes"])))
     if schema.get("thread") is not None:
         lines.append(("threads", f"{schema['thread']}, by {schema['place'] or 'insertion'}"))
+    if "folder" in facts:
+        read = facts["folder"]
+        sizes = f"{read['chunk_tokens']:,} words a chunk, overlap {read['overlap']:,}"
+        lines.append(("files", f"{', '.join(read['patterns'])}; {sizes}"))
     replica = facts["replica"]
     if replica is not None:
         told = f"generation {replica['generation']:,} of {replica['url']}"

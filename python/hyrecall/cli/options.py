@@ -421,3 +421,12 @@ def kind_of_folder(folder: Path) -> str:
         one for mark in marks for one in folder.glob(mark)
     )
     return "store" if is_store else "shards"
+
+
+def refuse_given(ctx: typer.Context, options: set[str], wish: str) -> None:
+    """Refuse options that would be ignored."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        source = ctx.get_parameter_source(name)
+        if name in options and source is not None and source.name == "COMMANDLINE":
+            raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))

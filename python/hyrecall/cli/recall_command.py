@@ -44,6 +44,7 @@ from hyrecall.cli.options import (
     read_scope,
     read_vector,
     recall_options,
+    refuse_given,
 )
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import (
@@ -440,7 +441,7 @@ def recall(
         raise typer.BadParameter("expected DIR, TEXT or both")
     folder, text, is_store = _target(first, second, path)
     if is_store:
-        _refuse(ctx, _OF_AN_INDEX, "no such option for a store")
+        refuse_given(ctx, _OF_AN_INDEX, "no such option for a store")
         recall_from_store(
             StoreRecall(
                 text or "", folder, user, org, workspace, kind, since, until, tags, alpha,
@@ -452,7 +453,7 @@ def recall(
             as_json=as_json, explain=explain,
         )  # fmt: skip
         return
-    _refuse(ctx, _OF_A_STORE, "no such option for an index")
+    refuse_given(ctx, _OF_A_STORE, "no such option for an index")
     assert folder is not None
     if columns is not None and not as_json:
         raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
@@ -503,15 +504,6 @@ def _target(
     if second is None and not is_store and kind_of_folder(folder) == "store":
         return None, first, True
     return folder, second, is_store
-
-
-def _refuse(ctx: typer.Context, options: set[str], wish: str) -> None:
-    """Refuse options that would be ignored."""
-    for parameter in ctx.command.params:
-        name = parameter.name or ""
-        source = ctx.get_parameter_source(name)
-        if name in options and source is not None and source.name == "COMMANDLINE":
-            raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))
 
 
 def _embedder(text: str | None, vector: object) -> EmbedBy:

@@ -47,6 +47,13 @@ class _Hit(NamedTuple):
         values = [self.reply.cached("row", name)[self.at] for name in shown]
         return " | ".join(clean(str(value)) for value in values if value)
 
+    @property
+    def heading(self) -> str:
+        """The headings above a chunk of a file, which stand on a line of their own."""
+        if self.reply.facts.folder is None:
+            return ""
+        return clean(self.reply.cached("row", "heading")[self.at])
+
     def beside(self, width: int) -> list[TextLine]:
         """Show the rows around the hit in its thread, and the best other rows of the thread."""
         where = self.query, self.at - self.reply.span(self.query)[0]
@@ -190,10 +197,13 @@ def _table_of(
     columns, cells = _laid_out(hits, arms, with_query=with_query)
     rows = []
     for hit, line in zip(hits, cells, strict=True):
-        text = hit.text
+        text, heading = hit.text, cut(hit.heading, width - 10)
+        text = text.removeprefix(f"{hit.heading} | ") if heading else text
         below = [show(text)] if text else []
         if hit.reply.is_exact(hit.at):
             below = [EXACT] if not below else [below[0].after(EXACT)]
+        if heading:
+            below.insert(0, TextLine(heading, ((0, len(heading), "faint"),)))
         below += hit.beside(width - 10)
         rows.append(Row(line, below))
     return table(columns, rows, width=width, keep=3 if with_query else 2)

@@ -81,6 +81,7 @@ class Manifest:
     texts: Mapping[str, TextFacts]
     dims: Mapping[str, int]
     segments: tuple[SegmentEntry, ...]
+    folder: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         check_text("generator", self.generator)
@@ -88,6 +89,8 @@ class Manifest:
         check_int("next_seq", self.next_seq, 0, _MOST_SEQ)
         if not isinstance(self.schema, dict):
             raise TypeError("schema that is not a mapping")
+        if not isinstance(self.folder, dict | None):
+            raise TypeError("folder that is not a mapping")
         for arm, dim in self.dims.items():
             check_int(f"dim of {arm!r}", dim, 1, _MOST_DIM)
         if not self.segments:
@@ -111,6 +114,8 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """Return the text form: a line of JSON and a line with its checksum."""
         data = asdict(self)
+        if self.folder is None:
+            del data["folder"]
         for file in (file for one in data["segments"] for file in one["files"].values()):
             ends = [[end["size"], end["checksum"]] for end in file.pop("ends")]
             file.update({"ends": ends} if ends else {})
@@ -143,7 +148,7 @@ class Manifest:
         segments = tuple(_segment(segment) for segment in data.pop("segments"))
         made = cls(texts=texts, segments=segments, **data)
         # JSON can contain lone surrogates, which are not valid text: encoding them fails.
-        json.dumps([made.schema, [*texts], made.dims], ensure_ascii=False).encode()
+        json.dumps([made.schema, [*texts], made.dims, made.folder], ensure_ascii=False).encode()
         return made
 
 

@@ -180,10 +180,12 @@ def _open_version(
     state.files.check()  # none was cut while it was read
     if held is not None:
         _check_embedded(held[0].embedded, embedded)
-        return held[0], state
+        same = manifest.folder == held[0].folder
+        return held[0] if same else replace(held[0], folder=manifest.folder), state
     types = {name: segments[0].rows.schema.field(name).type for name in schema.row_columns}
     dims = dict(manifest.dims)
-    return IndexFacts(schema, analyzers, bm25, dims, types, how.threads, embedded), state
+    facts = (schema, analyzers, bm25, dims, types, how.threads, embedded, manifest.folder)
+    return IndexFacts(*facts), state
 
 
 def _in_turn(work: Callable[[SegmentEntry], T_], manifest: Manifest, threads: int) -> list[T_]:

@@ -202,4 +202,5 @@ def _describe(
         texts=texts,
         dims=dict(facts.dims),
         segments=segments,
+        folder=facts.folder,
     )

@@ -490,6 +490,9 @@ class IndexFacts:
     threads: int
     embedded: Mapping[str, EmbeddedArm] = field(default_factory=dict)
 
+    folder: Mapping[str, Any] | None = None
+    """How the folder of documents is read that the index follows (``hyrecall.folders``), if any."""
+
     host_rates: HostRates | None = None
     """Only of an index that chose its device itself: small batches of texts then run on the CPU."""
 
