@@ -32,6 +32,7 @@ from hyrecall.segments.lookup import count_where, describe, read_columns, table_
 from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import OpenOptions, is_current, open_index, read_pin
 from hyrecall.segments.segments import IndexFacts, State
+from hyrecall.table.python_rows import are_texts, table_of_texts
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -82,7 +83,7 @@ class Index:
     def build(
         cls,
         table: object,
-        schema: Schema,
+        schema: Schema | None = None,
         *,
         vectors: Mapping[str, object] | None = None,
         analyzer: Analyzer | None = None,
@@ -98,9 +99,12 @@ class Index:
         Parameters
         ----------
         table : object
-            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb.
+            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb;
+            or a list of dicts, in which a name that a row does not have, None and NaN are null; or
+            a dict of lists or arrays; or a list of texts, whose keys are their insertion numbers.
         schema : Schema
-            What each column is for.
+            What each column is for. Default, for a list of texts: ``Schema(key="id", cell=None,
+            text="text")``, with ``vector="embedding"`` if ``embed`` or ``vectors`` is given.
         vectors : mapping of str to array, shape (n_rows, dim), optional
             Arm to float32, float16, bfloat16 or float64 rows, in place of a column.
         analyzer : Analyzer, default Analyzer("unicode")
@@ -138,11 +142,17 @@ class Index:
         DeviceUnavailableError, DeviceMemoryError
             The named CUDA device is not there, or has no room.
         """
+        if schema is None and are_texts(table):
+            has_vectors = embed is not None or vectors is not None
+            schema = Schema(
+                key="id", cell=None, text="text", vector="embedding" if has_vectors else ()
+            )
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         check_device(device)
         count = choose_threads(threads)
         first = writer.read_seq(first_seq)
+        table = _with_keys(table, schema, first)
         tell = read_progress(progress)
         options = (analyzer, bm25, count, first, tell)
         if embed is None:
@@ -190,7 +200,7 @@ class Index:
         """Return a table with its vectors, also those that the index makes."""
         if self._embedders is None:
             return table, vectors
-        return self._embedders.of_documents(table, self.schema, vectors)
+        return self._embedders.of_documents(table, self.schema, vectors, self._facts.row_types)
 
     def add(
         self,
@@ -230,9 +240,10 @@ class Index:
         """
         tell = read_progress(progress)
         with self._writer() as state:
-            table, vectors = self._embed(table, vectors)
+            first = writer.first_of(state, first_seq)
+            table, vectors = self._embed(_with_keys(table, self.schema, first), vectors)
             self._state = writer.append(
-                self._facts, state, table, vectors, first_seq=first_seq, progress=tell
+                self._facts, state, table, vectors, first_seq=first, progress=tell
             )
 
     def upsert(
@@ -975,6 +986,11 @@ class Index:
         from hyrecall.parts.messages import version_of
 
         return version_of(state, self._lineage.seals)
+
+
+def _with_keys(table: object, schema: Schema, first_seq: int) -> object:
+    """Give texts alone a key each; return other rows unchanged."""
+    return table_of_texts(table, schema, first_seq) if are_texts(table) else table
 
 
 def _check(argument: str, value: object, kind: type) -> None:

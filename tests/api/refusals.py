@@ -858,7 +858,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Index.build": [
         dtype("schema: expected an hr.Schema", {"key": "id"}),
-        dtype("table: expected an Arrow", [1, 2], None, {"id": [1]}, pa.array([1, 2]), "a.csv"),
+        dtype("table: expected an Arrow", [1, 2], None, pa.array([1, 2]), "a.csv"),
+        option("user: expected one column of the table", {"id": [1]}, of="table"),
         dtype("analyzer: expected an hr.Analyzer", "", {}, 0, False, (), 'word'),
         dtype("bm25: expected an hr.BM25", "", {}, 0, False, (), 'okapi'),
         option("first_seq: expected an int in [0, 2^62)", 2**62, -1),

@@ -392,6 +392,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
         for one in ("delete", "delete_incident", "distances", "neighbours", "topical")
     },
     **{f"Index.{one}": {"scope": "ana"} for one in ("get", "count", "delete")},
+    "Index.build": {"schema": SCHEMA},
     "Request": {"text": ["tea"], "scope": "ana"},
     "Graph.build": {"table": lambda _: EDGES, "schema": lambda _: GRAPH},
     "Graph.add": {"table": lambda _: EDGES},

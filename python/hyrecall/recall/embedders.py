@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from hyrecall.ask.queries import check_texts, first_words
 from hyrecall.ask.recipe import Dense, Recipe
@@ -81,13 +82,17 @@ class Embedders:
             self._guard(arm).start_warming()
 
     def of_documents(
-        self, table: object, schema: Schema, vectors: Mapping[str, object] | None
+        self,
+        table: object,
+        schema: Schema,
+        vectors: Mapping[str, object] | None,
+        types: Mapping[str, pa.DataType] | None = None,
     ) -> tuple[object, Mapping[str, object] | None]:
         """Return a table, and its vectors with those of the arms for which it has none."""
         if not self._by:
             return table, vectors
         given = {} if vectors is None else vectors
-        read, texts = read_texts(table, schema, given, self._columns)
+        read, texts = read_texts(table, schema, given, self._columns, types)
         made: dict[str, object] = {}
         for arm, columns in texts.items():
             joined = join_texts(columns).to_pylist()

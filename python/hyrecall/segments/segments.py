@@ -330,6 +330,7 @@ def build_segment(
         got = f"{key!r} in rows {first} and {second}"
         shown = columns.shown
         remedy = f"keep one: pa.concat_tables([{shown}[:{second}], {shown}[{second + 1}:]])"
+        remedy = remedy if shown else ""
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
     guests = {a: (v.guest, order) for a, v in columns.vectors.items() if v.guest is not None}
     return replace(made, guests=guests) if guests else made

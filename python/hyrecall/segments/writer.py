@@ -210,6 +210,14 @@ def read_seq(value: object) -> int:
     return seq
 
 
+def first_of(state: State, first_seq: object) -> int:
+    """Return the insertion number of the first of new rows."""
+    begin = state.next_seq if first_seq is None else read_seq(first_seq)
+    if begin < state.next_seq:
+        raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
+    return begin
+
+
 def append(
     facts: IndexFacts,
     state: State,
@@ -229,9 +237,7 @@ def append(
     # their own, whatever segments there are.
     if seqs is not None and len(seqs):
         first_seq = int(seqs[0])
-    begin = state.next_seq if first_seq is None else read_seq(first_seq)
-    if begin < state.next_seq:
-        raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
+    begin = first_of(state, first_seq)
     columns = read_table(
         table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
     )

@@ -398,7 +398,8 @@ def join_column(
     shown: str,
 ) -> pa.ChunkedArray:
     """Cast a column to the index's type for it; refuse a cast that would change a value."""
-    # ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages.
+    # ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages,
+    # or "" for no code.
     found = column.type
     if found == kind:
         return column
@@ -416,7 +417,9 @@ def join_column(
     wish = f"values that {kind}, the index's type, holds exactly"
     value, remedy = python_values(column.slice(row, 1))[0], ""
     code = _decode(f"{shown}[{name!r}]", given.type)
-    if pa.types.is_floating(kind):
+    if not shown:
+        pass
+    elif pa.types.is_floating(kind):
         remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
     elif value != value:  # noqa: PLR0124  NaN
         remedy = f"make it null: pc.if_else(pc.is_nan({code}), None, {code})"
@@ -429,7 +432,7 @@ _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"
 def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str = "table") -> str:
     """Return code that turns a column into a type; empty if it would fail."""
     made = _spell(kind)
-    if not made:
+    if not made or not shown:
         return ""
     code = f"{shown}[{name!r}]"
     try:

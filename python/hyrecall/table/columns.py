@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +25,13 @@ from hyrecall.table.arrow_values import (
     type_nulls,
 )
 from hyrecall.table.matrices import VectorInput, describe_row
+from hyrecall.table.python_rows import are_rows, are_texts, table_of_columns, table_of_rows
 from hyrecall.table.schema import Schema
 from hyrecall.table.vectors import read_vectors
 
 __all__ = [
     "Columns",
+    "OpenedRows",
     "VectorInput",
     "check_arms",
     "open_source",
@@ -55,18 +57,40 @@ def check_arms(given: Mapping[str, object], schema: Schema) -> None:
             raise error(OptionError, "vectors", f"names of dense arms ({known})", repr(arm))
 
 
-def open_source(source: Any) -> Any:
-    """Return a table, or a reader of the source's batches."""
-    if isinstance(source, pa.Table):
+class OpenedRows(NamedTuple):
+    """Rows that can be read once, and code that makes their table of the input; "" for Python."""
+
+    rows: Any  # a table, or a reader of batches
+    shown: str = "pa.table(table)"
+
+
+def open_source(
+    source: Any, schema: Schema, types: Mapping[str, pa.DataType] | None = None
+) -> OpenedRows:
+    """Return rows in any form as a table or a reader; with the ``types`` of an index that they
+    join, rows of Python need not have columns that only filters and hits read.
+    """
+    if isinstance(source, OpenedRows):
         return source
+    if isinstance(source, pa.Table):
+        return OpenedRows(source, "table")
     try:
         if hasattr(source, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(source)
+            return OpenedRows(pa.RecordBatchReader.from_stream(source))
         if hasattr(source, "__arrow_c_array__"):
             batch = pa.record_batch(source)
-            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+            return OpenedRows(pa.RecordBatchReader.from_batches(batch.schema, [batch]))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
         raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
+    if isinstance(source, Mapping):
+        return OpenedRows(table_of_columns(source, schema), "")
+    if are_rows(source):
+        needed = {schema.key, *schema.cell_columns, *schema.text_columns, schema.cluster}
+        optional = [name for name in types or () if name not in needed]
+        return OpenedRows(table_of_rows(source, schema, optional), "")
+    if are_texts(source):
+        wish = "rows with keys (only build and add give keys to texts alone)"
+        raise error(DTypeError, "table", wish, "a list of texts")
     raise _not_a_table(type(source).__name__)
 
 
@@ -98,7 +122,10 @@ def _check_rows(rows: Rows, places: Sequence[int]) -> Rows:
 
 
 def _not_a_table(got: str) -> DTypeError:
-    wish = "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__)"
+    wish = (
+        "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__), "
+        "a list of dicts or of texts, or a dict of lists"
+    )
     return error(DTypeError, "table", wish, got)
 
 
@@ -158,8 +185,8 @@ def read_table(
     """Read and check the columns that a schema names."""
     given = {} if vectors is None else vectors
     check_arms(given, schema)
-    shown = "table" if isinstance(source, pa.Table) else "pa.table(table)"
-    table = select_columns(open_source(source), schema, given)
+    found, shown = open_source(source, schema, types)
+    table = select_columns(found, schema, given)
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
     reader = _TableReader(table, row_name, types or {}, shown)
@@ -196,16 +223,18 @@ def read_texts(
     schema: Schema,
     vectors: Mapping[str, object],
     columns: Mapping[str, Sequence[str]],
-) -> tuple[pa.Table, dict[str, list[pa.ChunkedArray]]]:
+    types: Mapping[str, pa.DataType] | None = None,
+) -> tuple[OpenedRows, dict[str, list[pa.ChunkedArray]]]:
     """Return a table, and the text columns of each arm for which it has no vectors."""
     check_arms(vectors, schema)
-    found = open_source(source)
+    found, shown = open_source(source, schema, types)
     names = {arm: schema.vector_arms[arm].column for arm in columns}
     absent = [arm for arm in columns if arm not in vectors and names[arm] not in found.schema.names]
     wanted = [name for arm in absent for name in columns[arm]]
     table = select_columns(found, schema, {**vectors, **dict.fromkeys(absent)}, wanted)
-    reader = _TableReader(table, "row", {})
-    return table, {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
+    reader = _TableReader(table, "row", {}, shown)
+    texts = {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
+    return OpenedRows(table, shown), texts
 
 
 class _TableReader:
@@ -275,7 +304,7 @@ def _key(reader: _TableReader, name: str) -> pa.ChunkedArray:
         row = pc.index(column.is_null(), True).as_py()
         got = f"null {reader.where(row)}"
         shown = reader.shown
-        remedy = f"drop such rows: {shown}.filter({shown}[{name!r}].is_valid())"
+        remedy = f"drop such rows: {shown}.filter({shown}[{name!r}].is_valid())" if shown else ""
         raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
         return column
