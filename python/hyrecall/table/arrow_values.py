@@ -348,12 +348,17 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
             return False
         parts = range(kind.num_fields)
         return all(_is_akin(found.field(i).type, kind.field(i).type) for i in parts)
-    families = (_is_number, types.is_date)
+    families = (_is_number, _is_moment)
     return found.id == kind.id or any(family(found) and family(kind) for family in families)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    """Return whether values are days or times; a day is its first moment, in UTC."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
@@ -398,8 +403,7 @@ def join_column(
     shown: str,
 ) -> pa.ChunkedArray:
     """Cast a column to the index's type for it; refuse a cast that would change a value."""
-    # ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages,
-    # or "" for no code.
+    # ``given`` is the column as the caller has it, and ``shown`` the code of its table in messages.
     found = column.type
     if found == kind:
         return column
@@ -417,10 +421,10 @@ def join_column(
     wish = f"values that {kind}, the index's type, holds exactly"
     value, remedy = python_values(column.slice(row, 1))[0], ""
     code = _decode(f"{shown}[{name!r}]", given.type)
-    if not shown:
-        pass
-    elif pa.types.is_floating(kind):
+    if pa.types.is_floating(kind):
         remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
+    elif pa.types.is_date32(kind):
+        remedy = f"drop its time: pc.cast({code}, pa.date32())"
     elif value != value:  # noqa: PLR0124  NaN
         remedy = f"make it null: pc.if_else(pc.is_nan({code}), None, {code})"
     raise error(DTypeError, name, wish, f"{value} {where(row)}", remedy)
@@ -432,7 +436,7 @@ _PYTHON_NAMES = {"double": "float64", "float": "float32", "halffloat": "float16"
 def cast_line(column: pa.ChunkedArray, kind: pa.DataType, name: str, shown: str = "table") -> str:
     """Return code that turns a column into a type; empty if it would fail."""
     made = _spell(kind)
-    if not made or not shown:
+    if not made:
         return ""
     code = f"{shown}[{name!r}]"
     try:

@@ -7,7 +7,8 @@ shared with the input if the layout allows. Rows count from 0 in the order of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,7 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    KeyConflictError,
+    OptionError,
+    ShapeError,
+    error,
+    without_remedy,
+)
 from hyrecall.table.arrow_values import (
     cast_line,
     check_column,
@@ -92,6 +101,19 @@ def open_source(
         wish = "rows with keys (only build and add give keys to texts alone)"
         raise error(DTypeError, "table", wish, "a list of texts")
     raise _not_a_table(type(source).__name__)
+
+
+@contextmanager
+def _code_for(opened: OpenedRows) -> Iterator[None]:
+    """Leave code for Arrow columns out of errors about rows of Python."""
+    try:
+        yield
+    except HyrecallError as fault:
+        if opened.shown or not getattr(fault, "remedy", ""):
+            raise
+        made = type(fault)(without_remedy(fault))
+        made.argument = fault.argument
+        raise made from None
 
 
 def select_columns(
@@ -185,11 +207,23 @@ def read_table(
     """Read and check the columns that a schema names."""
     given = {} if vectors is None else vectors
     check_arms(given, schema)
-    found, shown = open_source(source, schema, types)
-    table = select_columns(found, schema, given)
+    opened = open_source(source, schema, types)
+    with _code_for(opened):
+        return _read(opened, schema, given, row_name, dims or {}, types or {})
+
+
+def _read(
+    opened: OpenedRows,
+    schema: Schema,
+    given: Mapping[str, object],
+    row_name: str,
+    dims: Mapping[str, int],
+    types: Mapping[str, pa.DataType],
+) -> Columns:
+    table, shown = select_columns(opened.rows, schema, given), opened.shown
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
-    reader = _TableReader(table, row_name, types or {}, shown)
+    reader = _TableReader(table, row_name, types, shown)
     rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
     for name, kind in reader.types.items():
         as_given = reader.table.column(name)
@@ -204,7 +238,7 @@ def read_table(
         dense[arm] = read_vectors(
             given[arm] if arm in given else reader.table.column(vector.column),
             n_rows=reader.table.num_rows,
-            dim=None if dims is None else dims.get(arm),
+            dim=dims.get(arm),
             dtype=vector.dtype,
             argument=argument,
             row_name=row_name,
@@ -227,7 +261,18 @@ def read_texts(
 ) -> tuple[OpenedRows, dict[str, list[pa.ChunkedArray]]]:
     """Return a table, and the text columns of each arm for which it has no vectors."""
     check_arms(vectors, schema)
-    found, shown = open_source(source, schema, types)
+    opened = open_source(source, schema, types)
+    with _code_for(opened):
+        return _read_texts(opened, schema, vectors, columns)
+
+
+def _read_texts(
+    opened: OpenedRows,
+    schema: Schema,
+    vectors: Mapping[str, object],
+    columns: Mapping[str, Sequence[str]],
+) -> tuple[OpenedRows, dict[str, list[pa.ChunkedArray]]]:
+    found, shown = opened
     names = {arm: schema.vector_arms[arm].column for arm in columns}
     absent = [arm for arm in columns if arm not in vectors and names[arm] not in found.schema.names]
     wanted = [name for arm in absent for name in columns[arm]]
@@ -264,6 +309,10 @@ class _TableReader:
 
     def where(self, row: int) -> str:
         return describe_row(self.row_name, row)
+
+    def joins_integers(self, name: str, column: pa.ChunkedArray) -> bool:
+        """Return whether floats join an index that has int64: whole ones are taken there."""
+        return self.types.get(name) == pa.int64() and pa.types.is_floating(column.type)
 
     def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
         """Make the error for a column whose type its role, or the index, does not allow."""
@@ -304,12 +353,14 @@ def _key(reader: _TableReader, name: str) -> pa.ChunkedArray:
         row = pc.index(column.is_null(), True).as_py()
         got = f"null {reader.where(row)}"
         shown = reader.shown
-        remedy = f"drop such rows: {shown}.filter({shown}[{name!r}].is_valid())" if shown else ""
+        remedy = f"drop such rows: {shown}.filter({shown}[{name!r}].is_valid())"
         raise error(KeyConflictError, name, "a key in every row", got, remedy)
     if pa.types.is_large_string(column.type):
         return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
+    if reader.joins_integers(name, column):
+        return column
     raise reader.wrong_type(name, "a string or integer key", pa.string())
 
 
@@ -319,7 +370,7 @@ def _cell(reader: _TableReader, name: str) -> pa.ChunkedArray:
         return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
-    if pa.types.is_boolean(column.type):
+    if pa.types.is_boolean(column.type) or reader.joins_integers(name, column):
         return column
     fixes = (pa.int64(), pa.string()) if _is_number(column.type) else (pa.string(),)
     raise reader.wrong_type(name, "a string, integer or boolean cell", *fixes)
