@@ -559,7 +559,8 @@ class Index:
             They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
             row stands there once: one that stands around a better hit is no hit of its own.
         columns : sequence of str, default ()
-            Row columns that ``to_arrow()`` adds.
+            Row columns that ``to_arrow()`` adds, or vector arms: their rows as the index has them,
+            fixed-size lists (of uint16 with the bits of bfloat16); null where there is no vector.
         query_keys : sequence of str or of int, optional
             The caller's own key of each query, also as an array or series: ``to_arrow()`` has them
             as ``query_key`` beside ``query``, and ``hits[i].query_key`` is one.
@@ -853,7 +854,8 @@ class Index:
         scope
             As in :meth:`recall`, errors too; a list has one entry per key.
         columns : sequence of str, default ()
-            Row columns to return beside them: attribute and stored ones.
+            What to return beside them: attribute and stored columns, and vectors by the name of
+            their arm, as in :meth:`recall`.
 
         Returns
         -------

@@ -1527,7 +1527,7 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected a list with one entry per query", hr.Phrase("tea"), np.array("tea")),
         option("offset: expected an int in [0, 2^31)", 2**40),
         option("min_score['text']: expected a finite number or hr.Above(number)", 10**400),
-        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
+        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text'", None),
         option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
         option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
         shape("vectors: expected shape", [1.0] * 3, np.array(1.0), np.empty(0), text=None),

@@ -79,6 +79,8 @@ def test_count_and_get_stay_in_the_scope(index: Index) -> None:
     assert index.count(cells("ana", None), scope.IsNull("kind")) == 2
     found = index.get(["milk", "hot"], cells("ana"), ["text", "number"])
     assert found == [None, {"text": "hot tea", "number": 1}]
+    found = index.get(["milk", "hot"], cells("bob"), ["embedding"])
+    assert found == [{"embedding": None}, {"embedding": [1, 0, 0]}]
 
 
 def test_what_is_saved_opens_with_the_same_bits(
