@@ -322,6 +322,121 @@ class Index:
             )
             return n_deleted
 
+    def update(
+        self,
+        table: object,
+        *,
+        vectors: Mapping[str, object] | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> None:
+        """Change some columns of documents by key; what a row does not have stays as it is.
+
+        It is an :meth:`upsert` of the completed rows: a changed document takes a new insertion
+        number, and replies equal those after that upsert. A failing update changes nothing.
+
+        Parameters
+        ----------
+        table : object
+            Rows as in :meth:`build` with the key, the cell columns and those to change: attributes,
+            stored columns, texts, vectors. In a list of dicts each may have others; None is null.
+        vectors : mapping of str to array, optional
+            As in :meth:`build`, in place of a column. With an embedder, the vector of a text that
+            changes is made anew; others stay.
+        progress : callable, optional
+            As in :meth:`build`.
+
+        Raises
+        ------
+        NotFoundError
+            A key that its cell does not hold.
+        OptionError
+            Nothing to change; a text that the index does not store and the row does not have; or
+            the vector of a changed text, where the embedder of the index is not here.
+        KeyConflictError
+            A null key, or one that comes twice.
+        DTypeError, ShapeError, EmbedError, DeviceMemoryError, WriterBusyError
+            As in :meth:`add`.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> notes = [{"id": n, "user": "ann", "text": "tea", "kind": "note"} for n in range(3)]
+        >>> schema = hr.Schema(key="id", cell="user", text="text", attributes="kind")
+        >>> index = hr.Index.build(notes, schema)
+        >>> index.update([{"id": 1, "user": "ann", "kind": "done"}])
+        >>> index.recall_one(text="tea", scope="ann", filter=hr.Filter(kind="done")).keys
+        [1]
+        """
+        tell = read_progress(progress)
+        with self._writer() as state:
+            from hyrecall.segments.updating import complete_rows, made_elsewhere
+
+            made = made_elsewhere(self._facts)
+            if self._embedders is not None:
+                made |= self._embedders.of_changed(self.schema)
+            whole = complete_rows(self._facts, state, table, vectors, made)
+            if whole is not None:
+                self._state = writer.append(
+                    self._facts, state, *whole, replace_existing=True, progress=tell
+                )
+
+    def replace(
+        self,
+        table: object,
+        *,
+        scope: object = None,
+        filter: ask.FilterLike,  # noqa: A002
+        vectors: Mapping[str, object] | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> int:
+        """Remove what a filter names in a scope, and add rows, in one step.
+
+        For a file that changed: its old chunks go, its new ones come. Readers see the old documents
+        or the new ones, and a failure leaves the old ones.
+
+        Parameters
+        ----------
+        table, vectors, progress
+            As in :meth:`add`. The rows name their own cells, and may have keys of what is removed.
+        scope
+            Where to remove: one scope, as in :meth:`recall`; never a list.
+        filter : Filter or pyarrow.compute.Expression
+            What to remove.
+
+        Returns
+        -------
+        int
+            How many documents were removed.
+
+        Raises
+        ------
+        OptionError
+            A filter without conditions, or one that the attribute columns cannot answer.
+        KeyConflictError
+            A key that its cell holds and the filter does not name.
+        ScopeError, DTypeError, ShapeError, EmbedError, DeviceMemoryError, WriterBusyError
+            As in :meth:`add` and :meth:`delete`.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> schema = hr.Schema(key="id", cell="user", text="text", attributes="file")
+        >>> old = [{"id": f"a/{n}", "user": "ann", "file": "a", "text": "tea"} for n in range(3)]
+        >>> index = hr.Index.build(old, schema)
+        >>> new = [{"id": "a/0", "user": "ann", "file": "a", "text": "hot tea"}]
+        >>> index.replace(new, scope="ann", filter=hr.Filter(file="a"))
+        3
+        >>> index.recall_one(text="tea", scope="ann").keys
+        ['a/0']
+        """
+        tell = read_progress(progress)
+        with self._writer() as state:
+            table, vectors = self._embed(table, vectors)
+            self._state, n_removed = writer.replace_where(
+                self._facts, state, table, vectors, scope, filter, tell
+            )
+            return n_removed
+
     def compact(self) -> None:
         """Put all segments into one and drop what was deleted. Replies stay the same."""
         with self._writer() as state:

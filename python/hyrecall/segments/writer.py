@@ -229,6 +229,7 @@ def append(
     merge: bool = True,
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
+    remedy: str = "replace it: index.upsert(table)",
 ) -> State:
     """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising
     ``seqs``.
@@ -251,7 +252,7 @@ def append(
     if not replace_existing and found.any():
         row = int(np.argmax(found))
         wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
-        raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
+        raise error(KeyConflictError, schema.key, wish, got, remedy)
     added = build_segment(
         columns,
         schema,
@@ -293,6 +294,26 @@ def delete(
         return state, 0
     made = _state_of(state, _without(state, segments, rows), facts, state.next_seq)
     return made, state.n_docs - made.n_docs
+
+
+def replace_where(
+    facts: IndexFacts,
+    state: State,
+    table: object,
+    vectors: Mapping[str, object] | None,
+    scope: object,
+    where: object,
+    progress: ProgressFunction | None = None,
+) -> tuple[State, int]:
+    """Delete what a scope holds and a filter passes, and add rows; return the new state and how
+    many documents went.
+    """
+    if where is None or (isinstance(where, Filter) and not has_predicates(where)):
+        wish = "a filter with a condition, which says what is replaced"
+        raise error(OptionError, "filter", wish, repr(where))
+    without, n_deleted = delete(facts, state, None, scope, where)
+    made = append(facts, without, table, vectors, progress=progress, remedy="")
+    return made, n_deleted
 
 
 def _check_which(keys: object, where: object, everything: object) -> None:

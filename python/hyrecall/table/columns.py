@@ -7,7 +7,7 @@ shared with the input if the layout allows. Rows count from 0 in the order of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -33,7 +33,7 @@ from hyrecall.table.arrow_values import (
     plain_column,
     type_nulls,
 )
-from hyrecall.table.matrices import VectorInput, describe_row
+from hyrecall.table.matrices import Mask, VectorInput, describe_row
 from hyrecall.table.python_rows import are_rows, are_texts, table_of_columns, table_of_rows
 from hyrecall.table.schema import Schema
 from hyrecall.table.vectors import read_vectors
@@ -120,7 +120,11 @@ def select_columns(
     found: Any, schema: Schema, given: Mapping[str, object], more: Sequence[str] = ()
 ) -> pa.Table:
     """Read the columns of a source that the schema names, and some more."""
-    places = _find(found.schema, schema, given, more)
+    return _taken(found, _find(found.schema, schema, given, more))
+
+
+def _taken(found: Any, places: Sequence[int]) -> pa.Table:
+    """Read some columns of a table or a reader."""
     if isinstance(found, pa.Table):
         return _check_rows(found, places).select(places)
     kept = pa.schema([found.schema.field(place) for place in places])
@@ -154,17 +158,27 @@ def _not_a_table(got: str) -> DTypeError:
 def _find(
     found: pa.Schema, schema: Schema, given: Mapping[str, object], more: Sequence[str]
 ) -> list[int]:
-    """Return the positions of the needed columns; each must exist exactly once."""
+    """Return the positions of the needed columns."""
     arms = schema.vector_arms
-    for arm in given:
-        column = arms[arm].column
-        if column in found.names:
-            wish = f"rows from the table's column {column!r} or from vectors="
-            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+    _check_given_once(found, schema, given)
     needed: dict[str, str | None] = dict.fromkeys(
         (*schema.row_columns, *schema.text_columns, *more)
     )
     needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
+    return _places(found, needed)
+
+
+def _check_given_once(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> None:
+    for arm in given:
+        column = schema.vector_arms[arm].column
+        if column in found.names:
+            wish = f"rows from the table's column {column!r} or from vectors="
+            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+
+
+def _places(found: pa.Schema, needed: Mapping[str, str | None]) -> list[int]:
+    """Return the positions of columns, each of which must exist exactly once."""
+    # A column of vectors has the name of its arm, which ``vectors=`` may give instead.
     places = []
     for name, absent in needed.items():
         at = found.get_all_field_indices(name)
@@ -224,10 +238,7 @@ def _read(
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
     reader = _TableReader(table, row_name, types, shown)
-    rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
-    for name, kind in reader.types.items():
-        as_given = reader.table.column(name)
-        rows[name] = join_column(rows[name], as_given, kind, name, reader.where, shown)
+    rows = _row_columns(reader, schema, schema.row_columns)
     texts = {
         arm: tuple(_text(reader, name) for name in text.columns)
         for arm, text in schema.text_arms.items()
@@ -244,6 +255,74 @@ def _read(
             row_name=row_name,
         )
     return Columns(reader.table.num_rows, pa.table(rows), texts, dense, shown)
+
+
+def _row_columns(
+    reader: _TableReader, schema: Schema, names: Sequence[str]
+) -> dict[str, pa.ChunkedArray]:
+    """Check and convert row columns, to the types of the index that they join."""
+    rows = {name: _row_column(reader, schema, name) for name in names}
+    for name in names:
+        if (kind := reader.types.get(name)) is not None:
+            given = reader.table.column(name)
+            rows[name] = join_column(rows[name], given, kind, name, reader.where, reader.shown)
+    return rows
+
+
+class GivenColumns(NamedTuple):
+    """Some columns of rows, checked, and which rows have a value for them."""
+
+    n_rows: int
+    columns: dict[str, pa.ChunkedArray]
+    vectors: dict[str, VectorInput]  # by arm
+    vector_columns: Collection[str]
+    masks: Mapping[str, Mask]  # of rows that are dicts; other rows have each column
+    shown: str
+
+    def mask(self, name: str) -> Mask:
+        """Return which rows have a value for a column."""
+        if self.masks:
+            return self.masks.get(name, np.zeros(self.n_rows, np.bool_))
+        return np.full(self.n_rows, name in self.columns or name in self.vector_columns)
+
+
+def read_given(
+    source: object,
+    schema: Schema,
+    types: Mapping[str, pa.DataType],
+    dims: Mapping[str, int],
+    vectors: Mapping[str, object],
+    more: Sequence[str],
+) -> GivenColumns:
+    """Read keys and cells, and those other columns that are there, of a schema or of ``more``."""
+    check_arms(vectors, schema)
+    opened = open_source(source, schema)
+    masks: dict[str, Mask] = {}
+    if are_rows(source):
+        names = {name for row in source for name in row}
+        masks = {name: np.array([name in row for row in source]) for name in names}
+    found = opened.rows.schema
+    _check_given_once(found, schema, vectors)
+    of_arms = {arm: one.column for arm, one in schema.vector_arms.items() if arm not in vectors}
+    needed = dict.fromkeys((schema.key, *schema.cell_columns))
+    known = (*schema.row_columns, *schema.text_columns, *of_arms.values(), *more)
+    needed |= dict.fromkeys(name for name in known if name in found.names)
+    with _code_for(opened):
+        table = _taken(opened.rows, _places(found, needed))
+        reader = _TableReader(table, "row", types, opened.shown)
+        columns = _row_columns(reader, schema, [n for n in schema.row_columns if n in needed])
+        texts = {*schema.text_columns, *more} & set(needed)
+        columns |= {name: _text(reader, name) for name in texts if name not in columns}
+        dense = {
+            arm: read_vectors(
+                table.column(name), n_rows=table.num_rows, dim=dims[arm],
+                dtype=schema.vector_arms[arm].dtype, argument=name, row_name="row",
+            )
+            for arm, name in of_arms.items()
+            if name in needed and name not in columns
+        }  # fmt: skip
+    read = [of_arms[arm] for arm in dense]
+    return GivenColumns(table.num_rows, columns, dense, read, masks, opened.shown)
 
 
 def read_rows(table: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
