@@ -137,7 +137,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("analyzer: expected an hr.Analyzer", "x", -1),
     ],
     "*.build DocumentIndex Lexical": [dtype("bm25: expected an hr.BM25", "x", -1)],
-    "*.build Index.add Index.upsert": [
+    "*.build Index.add Index.replace Index.update Index.upsert": [
         option("vectors: expected a mapping {arm: array}", "x", [3]),
     ],
     "*.delete": [
@@ -852,7 +852,7 @@ ROWS: dict[str, list[Row]] = {
             "embedding: expected a norm in [2^-60, 2^60]", added(TINY), of="vectors", table=ADDED
         ),
     ],
-    "Index.add Index.build Index.upsert": [
+    "Index.add Index.build Index.replace Index.update Index.upsert": [
         dtype("progress: expected a callable", 3, "yes"),
         option("vectors: expected names of dense arms ('embedding')", {"x": 1}),
     ],
@@ -881,7 +881,7 @@ ROWS: dict[str, list[Row]] = {
         option("filter: expected one filter", [KIND_0]),
         option("scope: expected one scope (several cells are hr.Scop", ['ana'], pd.Series(['ana'])),
     ],
-    "Index.count Index.delete": [option("filter: expected one filter", [3])],
+    "Index.count Index.delete Index.replace": [option("filter: expected one filter", [3])],
     "Index.delete": [
         option("everything: expected False with keys or a filter", True, keys=['k0']),
         option("everything: expected False with keys or a filter", True, filter=KIND_0),
@@ -895,6 +895,18 @@ ROWS: dict[str, list[Row]] = {
         shape("scope: expected 1 entries, one per key", ['ana', 'bob'], keys=['k1']),
         scope("scope: expected a scope: a cell, hr.Scope([...]), or a list wit", None, keys=['k1']),
         option("scope: expected one scope (several cells are hr.Scope([", ['ana'], everything=True),
+    ],
+    "Index.replace": [
+        option("filter: expected a filter with a condition", None, hr.Filter()),
+        option("colour: expected an attribute column (kind)", hr.Filter(colour='red'), of="filter"),
+        option("scope: expected one scope (several cells are hr.Scope([", ['ana']),
+        scope("scope: expected a scope: a cell, hr.Scope([...]), or a list wit", None),
+    ],
+    "Index.update": [
+        absent("id: expected keys of documents, got 'k9'", [{"id": "k9", "user": "ana", "kind": 1}],
+               of="table"),
+        option("table: expected a column to change", [{"id": "k0", "user": "ana"}], of="table"),
+        scope("user: expected the cell in every row", [{"id": "k0", "kind": 1}], of="table"),
     ],
     "Index.get": [
         option("columns: expected a sequence of columns of ['id', 'user', 'k", 'text', keys=['k0']),
