@@ -161,10 +161,13 @@ def test_only_a_text_that_changes_is_embedded_again(dtype: Any, tmp_path: Path) 
     columns = ["text", "kind", "e"]
     keys = [0, 1, 2, 3]
     assert index.get(keys, columns=columns).equals(fresh.get(keys, columns=columns))
+    index.update([{"id": 0, "text": "a", "e": [1.0] * 16}, {"id": 1, "text": "b"}])
+    assert embedder.texts == ["milk", "b"]
+    assert index.get([0], columns=["e"])["e"].to_pylist() == [[1.0] * 16]
     # Without its embedder, a changed text would keep the vector of the old one.
     index.save(tmp_path / "i")
     with hr.Index.open(tmp_path / "i", embed={}) as alone:
-        alone.update([{"id": 0, "kind": "z"}, {"id": 1, "text": "tea 1"}])
+        alone.update([{"id": 0, "kind": "z"}, {"id": 1, "text": "b"}])
         refused(
             lambda: alone.update([{"id": 0, "text": "other"}]),
             hr.OptionError,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from inspect import isroutine
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
 from hyrecall.embed.guard import Off
@@ -205,19 +205,24 @@ EmbedFunction: TypeAlias = Callable[[list[str]], Any]
 """A function of texts that returns a row of numbers for each."""
 
 
+@dataclass(frozen=True)
 class _OfFunction:
     """A plain function as an embedder, known by its name."""
 
-    dim: int | None = None
+    function: EmbedFunction
+    dim: ClassVar[int | None] = None
 
-    def __init__(self, function: EmbedFunction) -> None:
-        self._function, self.model = function, function.__qualname__
-        if function.__name__ == "<lambda>":
+    def __post_init__(self) -> None:
+        if self.function.__name__ == "<lambda>":
             wish = "a function with a name, which files keep"
             raise error(DTypeError, "embedder", wish, "a lambda")
 
+    @property
+    def model(self) -> str:
+        return self.function.__qualname__
+
     def embed(self, texts: Sequence[str]) -> Any:
-        return self._function(list(texts))
+        return self.function(list(texts))
 
 
 @check_keywords

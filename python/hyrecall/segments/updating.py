@@ -101,13 +101,19 @@ class _Documents:
 
     def vectors(self, arm: str, made: MadeVectors | None) -> pa.Array:
         """Return the rows of an arm: given ones, those of texts that changed, or those it has."""
-        held = gather_values(self._facts, self._segments, *self._at, arm)
+        rows = gather_values(self._facts, self._segments, *self._at, arm)
+        mask = self._given.mask(self._facts.schema.vector_arms[arm].column)
+        if made is not None:
+            rows = self._made_anew(arm, made, ~mask, rows)
         if arm in self._given.vectors:
-            mask = self._given.mask(self._facts.schema.vector_arms[arm].column)
-            return _chosen(mask, _column_of(self._given.vectors[arm], held.type), held)
-        if made is None:
-            return held
-        changed = self._changed(made.columns)
+            rows = _chosen(mask, _column_of(self._given.vectors[arm], rows.type), rows)
+        return rows
+
+    def _made_anew(
+        self, arm: str, made: MadeVectors, needed: Mask, held: pa.FixedSizeListArray
+    ) -> pa.Array:
+        """Return vectors with those of texts that changed, where they are needed."""
+        changed = self._changed(made.columns) & needed
         if not changed.any():
             return held
         if made.make is None:

@@ -391,7 +391,7 @@ class _TableReader:
 
     def joins_integers(self, name: str, column: pa.ChunkedArray) -> bool:
         """Return whether floats join an index that has int64: whole ones are taken there."""
-        return self.types.get(name) == pa.int64() and pa.types.is_floating(column.type)
+        return bool(self.types.get(name) == pa.int64() and pa.types.is_floating(column.type))
 
     def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
         """Make the error for a column whose type its role, or the index, does not allow."""

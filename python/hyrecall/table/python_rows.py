@@ -17,8 +17,8 @@ def table_of_rows(rows: Sequence[Any], schema: Schema, optional: Iterable[str]) 
     # Every row must have its key and its cell. Of ``optional`` columns and of no rows a column of
     # nulls is made.
     if not rows:
-        names = (*schema.row_columns, *schema.text_columns, *_vector_columns(schema))
-        return pa.table({name: pa.nulls(0) for name in names})
+        known = (*schema.row_columns, *schema.text_columns, *_vector_columns(schema))
+        return pa.table({name: pa.nulls(0) for name in known})
     names = dict.fromkeys(name for row in rows for name in row)
     for name in (schema.key, *schema.cell_columns):
         _check_in_each(rows, name, schema)
