@@ -165,6 +165,7 @@ def test_rows_of_python_are_refused_without_code_for_columns(kind: str) -> None:
     fault = refused(lambda: made.add(rows * 2 if kind == "twice" else rows))
     assert getattr(fault, "remedy", "") == ""
     assert "; " not in str(fault)
+    run(refused(lambda: made.add([good])), table=[good], index=made)  # it is not about columns
     assert " in row" in str(fault) or kind in ("x", "v")
 
 
