@@ -32,6 +32,7 @@ from hyrecall.segments.lookup import count_where, describe, read_columns, table_
 from hyrecall.segments.manifest import Lineage
 from hyrecall.segments.opening import OpenOptions, is_current, open_index, read_pin
 from hyrecall.segments.segments import IndexFacts, State
+from hyrecall.table.python_rows import are_texts, table_of_texts
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -82,7 +83,7 @@ class Index:
     def build(
         cls,
         table: object,
-        schema: Schema,
+        schema: Schema | None = None,
         *,
         vectors: Mapping[str, object] | None = None,
         analyzer: Analyzer | None = None,
@@ -98,9 +99,12 @@ class Index:
         Parameters
         ----------
         table : object
-            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb.
+            With ``__arrow_c_stream__`` or ``__arrow_c_array__``: pyarrow, polars, pandas, duckdb;
+            or a list of dicts, in which a name that a row does not have, None and NaN are null; or
+            a dict of lists or arrays; or a list of texts, whose keys are their insertion numbers.
         schema : Schema
-            What each column is for.
+            What each column is for. Default, for a list of texts: ``Schema(key="id", cell=None,
+            text="text")``, with ``vector="embedding"`` if ``embed`` or ``vectors`` is given.
         vectors : mapping of str to array, shape (n_rows, dim), optional
             Arm to float32, float16, bfloat16 or float64 rows, in place of a column.
         analyzer : Analyzer, default Analyzer("unicode")
@@ -138,11 +142,17 @@ class Index:
         DeviceUnavailableError, DeviceMemoryError
             The named CUDA device is not there, or has no room.
         """
+        if schema is None and are_texts(table):
+            has_vectors = embed is not None or vectors is not None
+            schema = Schema(
+                key="id", cell=None, text="text", vector="embedding" if has_vectors else ()
+            )
         if not isinstance(schema, Schema):
             raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
         check_device(device)
         count = choose_threads(threads)
         first = writer.read_seq(first_seq)
+        table = _with_keys(table, schema, first)
         tell = read_progress(progress)
         options = (analyzer, bm25, count, first, tell)
         if embed is None:
@@ -190,7 +200,7 @@ class Index:
         """Return a table with its vectors, also those that the index makes."""
         if self._embedders is None:
             return table, vectors
-        return self._embedders.of_documents(table, self.schema, vectors)
+        return self._embedders.of_documents(table, self.schema, vectors, self._facts.row_types)
 
     def add(
         self,
@@ -230,9 +240,10 @@ class Index:
         """
         tell = read_progress(progress)
         with self._writer() as state:
-            table, vectors = self._embed(table, vectors)
+            first = writer.first_of(state, first_seq)
+            table, vectors = self._embed(_with_keys(table, self.schema, first), vectors)
             self._state = writer.append(
-                self._facts, state, table, vectors, first_seq=first_seq, progress=tell
+                self._facts, state, table, vectors, first_seq=first, progress=tell
             )
 
     def upsert(
@@ -310,6 +321,121 @@ class Index:
                 self._facts, state, keys, scope, filter, everything=everything
             )
             return n_deleted
+
+    def update(
+        self,
+        table: object,
+        *,
+        vectors: Mapping[str, object] | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> None:
+        """Change some columns of documents by key; what a row does not have stays as it is.
+
+        It is an :meth:`upsert` of the completed rows: a changed document takes a new insertion
+        number, and replies equal those after that upsert. A failing update changes nothing.
+
+        Parameters
+        ----------
+        table : object
+            Rows as in :meth:`build` with the key, the cell columns and those to change: attributes,
+            stored columns, texts, vectors. In a list of dicts each may have others; None is null.
+        vectors : mapping of str to array, optional
+            As in :meth:`build`, in place of a column. With an embedder, the vector of a text that
+            changes is made anew; others stay.
+        progress : callable, optional
+            As in :meth:`build`.
+
+        Raises
+        ------
+        NotFoundError
+            A key that its cell does not hold.
+        OptionError
+            Nothing to change; a text that the index does not store and the row does not have; or
+            the vector of a changed text, where the embedder of the index is not here.
+        KeyConflictError
+            A null key, or one that comes twice.
+        DTypeError, ShapeError, EmbedError, DeviceMemoryError, WriterBusyError
+            As in :meth:`add`.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> notes = [{"id": n, "user": "ann", "text": "tea", "kind": "note"} for n in range(3)]
+        >>> schema = hr.Schema(key="id", cell="user", text="text", attributes="kind")
+        >>> index = hr.Index.build(notes, schema)
+        >>> index.update([{"id": 1, "user": "ann", "kind": "done"}])
+        >>> index.recall_one(text="tea", scope="ann", filter=hr.Filter(kind="done")).keys
+        [1]
+        """
+        tell = read_progress(progress)
+        with self._writer() as state:
+            from hyrecall.segments.updating import complete_rows, made_elsewhere
+
+            made = made_elsewhere(self._facts)
+            if self._embedders is not None:
+                made |= self._embedders.of_changed(self.schema)
+            whole = complete_rows(self._facts, state, table, vectors, made)
+            if whole is not None:
+                self._state = writer.append(
+                    self._facts, state, *whole, replace_existing=True, progress=tell
+                )
+
+    def replace(
+        self,
+        table: object,
+        *,
+        scope: object = None,
+        filter: ask.FilterLike,  # noqa: A002
+        vectors: Mapping[str, object] | None = None,
+        progress: ProgressFunction | None = None,
+    ) -> int:
+        """Remove what a filter names in a scope, and add rows, in one step.
+
+        For a file that changed: its old chunks go, its new ones come. Readers see the old documents
+        or the new ones, and a failure leaves the old ones.
+
+        Parameters
+        ----------
+        table, vectors, progress
+            As in :meth:`add`. The rows name their own cells, and may have keys of what is removed.
+        scope
+            Where to remove: one scope, as in :meth:`recall`; never a list.
+        filter : Filter or pyarrow.compute.Expression
+            What to remove.
+
+        Returns
+        -------
+        int
+            How many documents were removed.
+
+        Raises
+        ------
+        OptionError
+            A filter without conditions, or one that the attribute columns cannot answer.
+        KeyConflictError
+            A key that its cell holds and the filter does not name.
+        ScopeError, DTypeError, ShapeError, EmbedError, DeviceMemoryError, WriterBusyError
+            As in :meth:`add` and :meth:`delete`.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> schema = hr.Schema(key="id", cell="user", text="text", attributes="file")
+        >>> old = [{"id": f"a/{n}", "user": "ann", "file": "a", "text": "tea"} for n in range(3)]
+        >>> index = hr.Index.build(old, schema)
+        >>> new = [{"id": "a/0", "user": "ann", "file": "a", "text": "hot tea"}]
+        >>> index.replace(new, scope="ann", filter=hr.Filter(file="a"))
+        3
+        >>> index.recall_one(text="tea", scope="ann").keys
+        ['a/0']
+        """
+        tell = read_progress(progress)
+        with self._writer() as state:
+            table, vectors = self._embed(table, vectors)
+            self._state, n_removed = writer.replace_where(
+                self._facts, state, table, vectors, scope, filter, tell
+            )
+            return n_removed
 
     def compact(self) -> None:
         """Put all segments into one and drop what was deleted. Replies stay the same."""
@@ -548,7 +674,8 @@ class Index:
             They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
             row stands there once: one that stands around a better hit is no hit of its own.
         columns : sequence of str, default ()
-            Row columns that ``to_arrow()`` adds.
+            Row columns that ``to_arrow()`` adds, or vector arms: their rows as the index has them,
+            fixed-size lists (of uint16 with the bits of bfloat16); null where there is no vector.
         query_keys : sequence of str or of int, optional
             The caller's own key of each query, also as an array or series: ``to_arrow()`` has them
             as ``query_key`` beside ``query``, and ``hits[i].query_key`` is one.
@@ -842,7 +969,8 @@ class Index:
         scope
             As in :meth:`recall`, errors too; a list has one entry per key.
         columns : sequence of str, default ()
-            Row columns to return beside them: attribute and stored ones.
+            What to return beside them: attribute and stored columns, and vectors by the name of
+            their arm, as in :meth:`recall`.
 
         Returns
         -------
@@ -975,6 +1103,11 @@ class Index:
         from hyrecall.parts.messages import version_of
 
         return version_of(state, self._lineage.seals)
+
+
+def _with_keys(table: object, schema: Schema, first_seq: int) -> object:
+    """Give texts alone a key each; return other rows unchanged."""
+    return table_of_texts(table, schema, first_seq) if are_texts(table) else table
 
 
 def _check(argument: str, value: object, kind: type) -> None:

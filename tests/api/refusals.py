@@ -138,7 +138,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("analyzer: expected an hr.Analyzer", "x", -1),
     ],
     "*.build DocumentIndex Lexical": [dtype("bm25: expected an hr.BM25", "x", -1)],
-    "*.build Index.add Index.upsert": [
+    "*.build Index.add Index.replace Index.update Index.upsert": [
         option("vectors: expected a mapping {arm: array}", "x", [3]),
     ],
     "*.delete": [
@@ -853,13 +853,14 @@ ROWS: dict[str, list[Row]] = {
             "embedding: expected a norm in [2^-60, 2^60]", added(TINY), of="vectors", table=ADDED
         ),
     ],
-    "Index.add Index.build Index.upsert": [
+    "Index.add Index.build Index.replace Index.update Index.upsert": [
         dtype("progress: expected a callable", 3, "yes"),
         option("vectors: expected names of dense arms ('embedding')", {"x": 1}),
     ],
     "Index.build": [
         dtype("schema: expected an hr.Schema", {"key": "id"}),
-        dtype("table: expected an Arrow", [1, 2], None, {"id": [1]}, pa.array([1, 2]), "a.csv"),
+        dtype("table: expected an Arrow", [1, 2], None, pa.array([1, 2]), "a.csv"),
+        option("user: expected one column of the table", {"id": [1]}, of="table"),
         dtype("analyzer: expected an hr.Analyzer", "", {}, 0, False, (), 'word'),
         dtype("bm25: expected an hr.BM25", "", {}, 0, False, (), 'okapi'),
         option("first_seq: expected an int in [0, 2^62)", 2**62, -1),
@@ -881,7 +882,7 @@ ROWS: dict[str, list[Row]] = {
         option("filter: expected one filter", [KIND_0]),
         option("scope: expected one scope (several cells are hr.Scop", ['ana'], pd.Series(['ana'])),
     ],
-    "Index.count Index.delete": [option("filter: expected one filter", [3])],
+    "Index.count Index.delete Index.replace": [option("filter: expected one filter", [3])],
     "Index.delete": [
         option("everything: expected False with keys or a filter", True, keys=['k0']),
         option("everything: expected False with keys or a filter", True, filter=KIND_0),
@@ -895,6 +896,18 @@ ROWS: dict[str, list[Row]] = {
         shape("scope: expected 1 entries, one per key", ['ana', 'bob'], keys=['k1']),
         scope("scope: expected a scope: a cell, hr.Scope([...]), or a list wit", None, keys=['k1']),
         option("scope: expected one scope (several cells are hr.Scope([", ['ana'], everything=True),
+    ],
+    "Index.replace": [
+        option("filter: expected a filter with a condition", None, hr.Filter()),
+        option("colour: expected an attribute column (kind)", hr.Filter(colour='red'), of="filter"),
+        option("scope: expected one scope (several cells are hr.Scope([", ['ana']),
+        scope("scope: expected a scope: a cell, hr.Scope([...]), or a list wit", None),
+    ],
+    "Index.update": [
+        absent("id: expected keys of documents, got 'k9'", [{"id": "k9", "user": "ana", "kind": 1}],
+               of="table"),
+        option("table: expected a column to change", [{"id": "k0", "user": "ana"}], of="table"),
+        scope("user: expected the cell in every row", [{"id": "k0", "kind": 1}], of="table"),
     ],
     "Index.get": [
         option("columns: expected a sequence of columns of ['id', 'user', 'k", 'text', keys=['k0']),
@@ -1535,7 +1548,7 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected a list with one entry per query", hr.Phrase("tea"), np.array("tea")),
         option("offset: expected an int in [0, 2^31)", 2**40),
         option("min_score['text']: expected a finite number or hr.Above(number)", 10**400),
-        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text']", None),
+        option("columns: expected a sequence of columns of ['id', 'user', 'kind', 'text'", None),
         option("vectors: expected finite values", np.array([[1, NAN, 1]]), text=None),
         option("vectors: expected a norm in [2^-60, 2^60]", np.array([[1, 1e30, 1]]), text=None),
         shape("vectors: expected shape", [1.0] * 3, np.array(1.0), np.empty(0), text=None),

@@ -398,6 +398,8 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
         for one in ("delete", "delete_incident", "distances", "neighbours", "topical")
     },
     **{f"Index.{one}": {"scope": "ana"} for one in ("get", "count", "delete")},
+    "Index.build": {"schema": SCHEMA},
+    "Index.replace": {"scope": "ana", "filter": hr.Filter(kind=0)},
     "Request": {"text": ["tea"], "scope": "ana"},
     "Graph.build": {"table": lambda _: EDGES, "schema": lambda _: GRAPH},
     "Graph.add": {"table": lambda _: EDGES},

@@ -73,6 +73,12 @@ class Index(Face):
     def delete_where(self, cells: Scope, predicate: scope.Predicate | None) -> int:
         return self._do("delete_where", cells, predicate)
 
+    def update(self, rows: Rows, names: Sequence[str]) -> None:
+        self._do("update", rows, names)
+
+    def replace(self, rows: Rows, cells: Scope, predicate: scope.Predicate) -> int:
+        return self._do("replace", rows, cells, predicate)
+
     def compact(self) -> None:
         self._do("compact")
 
@@ -151,6 +157,15 @@ class Plain(Index):
         how = {"everything": True} if predicate is None else {"filter": engine_filter(predicate)}
         return self.index.delete(scope=engine_scope(cells), **how)
 
+    def _update(self, rows: Rows, names: Sequence[str]) -> None:
+        with python_refusals():
+            self.index.update(table(self.shape, rows).select(["id", *self.shape.cell, *names]))
+
+    def _replace(self, rows: Rows, cells: Scope, predicate: scope.Predicate) -> int:
+        new, how = table(self.shape, rows), engine_filter(predicate)
+        with python_refusals():
+            return self.index.replace(new, scope=engine_scope(cells), filter=how)
+
     def _compact(self) -> None:
         self.index.compact()
 
@@ -213,6 +228,7 @@ class InRam(Mapped):
     memory = "ram"
 
 
+CHANGES = ("add", "upsert", "update", "replace", "delete", "delete_where", "compact")
 _NO_CHANGES = "change the index of a shard, and reload"
 
 
@@ -224,7 +240,7 @@ class OneShard(Plain):
     needs: ClassVar = {**Plain.needs, "renew": "save"}
     n_shards: ClassVar[int] = 1
     lacks: ClassVar = {
-        **dict.fromkeys(("add", "upsert", "delete", "delete_where", "compact"), _NO_CHANGES),
+        **dict.fromkeys(CHANGES, _NO_CHANGES),
         **dict.fromkeys(("count", "get"), "ask the index of a shard"),
         "save": "build_shards saves them",
         "renew": "shards in folders are reloaded",
@@ -326,9 +342,7 @@ class Saved(Index):
     """What the doors of an index share: it is only read."""
 
     lacks: ClassVar = {
-        **dict.fromkeys(
-            ("add", "upsert", "delete", "delete_where", "compact"), "save a new version"
-        ),
+        **dict.fromkeys(CHANGES, "save a new version"),
         **dict.fromkeys(("count", "get", "save", "merged"), "in Python"),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import hyrecall as hr
@@ -40,6 +41,11 @@ def test_B08_a_life_of_changes_equals_a_rebuild(make_index: Callable[..., Index]
         one.upsert([DRAWN.rows[5], *DRAWN.rows[40:44]])
         one.add(DRAWN.rows[44:50])
         one.delete_where(cells("bob"), scope.Equal("kind", "note"))
+    news = zip(life.rows[4:7], DRAWN.rows[50:], strict=False)
+    renewed = [replace(new, key=old.key, cell=old.cell) for old, new in news]
+    for one in (index, life):
+        one.update(renewed, ["text", "number"])
+        one.replace(DRAWN.rows[50:53], cells("ana"), scope.Equal("kind", "fact"))
     same(index, World(ONE_ARM, tuple(life.rows)), *CALLS)
     index.compact()
     same(index, World(ONE_ARM, tuple(life.rows)), *CALLS)
@@ -58,6 +64,25 @@ def test_an_added_key_must_be_free_in_its_cell(index: Index) -> None:
         index.add([row("hot", "ana", "x", None)])
     index.add([row("hot", None, "x", None)])  # another cell
     assert keys(index.recall(ask("x", scope=cells(None)))) == [["hot"]]
+
+
+def test_an_update_changes_what_it_names_and_refuses_what_is_not_there(index: Index) -> None:
+    index.update([row("hot", "ana", None, None, kind="fact")], ["kind"])
+    found = index.get(["hot"], cells("ana"), ["text", "number", "kind", "embedding"])
+    assert found == [{"text": "hot tea", "number": 1, "kind": "fact", "embedding": [1, 0, 0]}]
+    with refused("missing", "id"):
+        index.update([row("hot", "ana", "x", None), row("milk", "ana", "x", None)], ["text"])
+    assert index.get(["hot"], cells("ana"), ["text"]) == [{"text": "hot tea"}]
+
+
+def test_a_replacement_is_one_step_in_its_scope(index: Index) -> None:
+    notes, new = scope.Equal("kind", "note"), row("hot", "ana", "new tea", [1, 0, 0])
+    assert index.replace([new], cells("ana"), notes) == 2
+    assert index.get(["hot", "green"], cells("ana"), ["text"]) == [{"text": "new tea"}, None]
+    assert index.count(cells("bob")) == 2
+    with refused("taken", "id"):
+        index.replace([new], cells("ana"), scope.Equal("kind", "fact"))
+    assert index.count(cells("ana")) == 3
 
 
 def test_a_key_is_deleted_in_its_scope_only(index: Index) -> None:
@@ -79,6 +104,8 @@ def test_count_and_get_stay_in_the_scope(index: Index) -> None:
     assert index.count(cells("ana", None), scope.IsNull("kind")) == 2
     found = index.get(["milk", "hot"], cells("ana"), ["text", "number"])
     assert found == [None, {"text": "hot tea", "number": 1}]
+    found = index.get(["milk", "hot"], cells("bob"), ["embedding"])
+    assert found == [{"embedding": None}, {"embedding": [1, 0, 0]}]
 
 
 def test_what_is_saved_opens_with_the_same_bits(

@@ -90,7 +90,7 @@ def _run(draw: Draw, folder: Path) -> Counts:
 
 
 def _change(draw: Draw, world: World, life: Life, index: hr.Index, folder: Path) -> hr.Index:
-    kind = draw.choice(("add", "upsert", "delete", "compact", "reopen"))
+    kind = draw.choice(("add", "upsert", "update", "delete", "compact", "reopen"))
     if kind == "add":
         rows = draw_documents(draw, world, taken=life.rows, most=12)
         life.add(rows)
@@ -101,6 +101,13 @@ def _change(draw: Draw, world: World, life: Life, index: hr.Index, folder: Path)
         rows += draw_documents(draw, world, taken=life.rows, most=3)
         life.upsert(rows)
         index.upsert(world.table(draw, rows))
+    elif kind == "update":
+        old, schema = draw.sample(life.rows, min(len(life.rows), 4)), world.schema()
+        rows = [replace(row, attributes={**row.attributes, **values(draw, world)}) for row in old]
+        names = draw.sample(schema.attributes, draw.randint(1, len(schema.attributes)))
+        life.update(rows, names)
+        named = [schema.key, *schema.cell_columns, *names]
+        index.update(world.table(draw, rows).select(named))
     elif kind == "delete":
         gone = draw.sample(life.rows, min(len(life.rows), draw.randrange(8)))
         scopes = [frozenset([row.cell]) for row in gone]

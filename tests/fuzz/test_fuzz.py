@@ -92,12 +92,12 @@ PLANTED: dict[str, tuple[dict[str, object], int]] = {
         {"hyrecall.stages.age.age_seconds": wrapped_ages},
         5,
     ),
-    "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 2),
+    "batch-wide values": ({"hyrecall.hits.reply.python_values": batch_wide_values}, 5),
     "batch-wide importances": (
         {"hyrecall.stages.age.importances": batch_wide_importances},
         19,
     ),
-    "the least count is no time": ({"hyrecall.table.arrow_values.NAT": None}, 2),
+    "the least count is no time": ({"hyrecall.table.arrow_values.NAT": None}, 5),
     "an untyped refusal": ({"hyrecall.table.columns.check_column": untyped_check}, 2),
 }  # fmt: skip
 

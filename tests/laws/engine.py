@@ -4,7 +4,7 @@ API.
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,18 @@ class EngineSubject:
         said: dict[str, object] = {"scope": engine_scope(cells)} if self.shape.cell else {}
         said |= {"everything": True} if predicate is None else {"filter": engine_filter(predicate)}
         return self.index.delete(**said)
+
+    def update(self, rows: Sequence[Row], names: Collection[str]) -> None:
+        whole = table(self.shape, rows)
+        self.index.update(whole.select(["id", *self.shape.cell, *names]))
+        check_forced(self.index)
+
+    def replace(self, rows: Sequence[Row], cells: Scope, predicate: scope.Predicate) -> int:
+        said: dict[str, object] = {"scope": engine_scope(cells)} if self.shape.cell else {}
+        new, how = table(self.shape, rows), engine_filter(predicate)
+        n_removed = self.index.replace(new, filter=how, **said)
+        check_forced(self.index)
+        return n_removed
 
     def compact(self) -> None:
         self.index.compact()

@@ -1,6 +1,6 @@
 """Planted bugs in the life of an index (L3) and in batches (L4)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +9,11 @@ import numpy as np
 from laws.planted import LEFT_TO_RIGHT, WEIGHTS, mutant, mutation, mutations
 from laws.subject import OracleSubject
 from oracle.bm25 import mean_doc_length
-from oracle.documents import Call, Reply, Row, Shape
+from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
 from oracle.recipe import RecipeOracle
+from oracle.scope import Predicate
 from oracle.words import Leaf, Mask
 
 # L3: history
@@ -38,6 +39,25 @@ def one_by_one(self: Life, was: Any, rows: Sequence[Row]) -> None:
         was([row])
 
 
+def updated_in_place(self: Life, was: Any, rows: Sequence[Row], names: Sequence[str]) -> None:
+    """A document of which some columns change keeps its old place in the order."""
+    order = list(self._live)
+    was(rows, names)
+    self._live = {identity: self._live[identity] for identity in order}
+
+
+def those_that_are_there(self: Life, was: Any, rows: Sequence[Row], names: Sequence[str]) -> None:
+    """An update passes over documents that are not there."""
+    was([row for row in rows if row.identity in self._live], names)
+
+
+def step_by_step(self: Life, was: Any, rows: Sequence[Row], cells: Any, predicate: Any) -> int:
+    """A replacement that fails has removed the old documents."""
+    gone = self.delete_where(cells, predicate)
+    self.add(rows)
+    return gone
+
+
 LIVES = mutations(
     {
         "an update keeps its place": {"upsert": in_place},
@@ -48,6 +68,17 @@ LIVES = mutations(
             )
         },
         "half of an add stays": {"add": one_by_one},
+        "an update of some columns changes all": {
+            "update": lambda self, was, rows, names: self.upsert(rows)
+        },
+        "an update of some columns keeps its place": {"update": updated_in_place},
+        "an update passes over what is not there": {"update": those_that_are_there},
+        "half of a replacement stays": {"replace": step_by_step},
+        "a replacement removes in every cell": {
+            "replace": lambda self, was, rows, cells, predicate: was(
+                rows, frozenset(row.cell for row in self.rows), predicate
+            )
+        },
     }
 )
 
@@ -68,6 +99,19 @@ class Ghosts(OracleSubject):
     def upsert(self, rows: Sequence[Row]) -> None:
         super().upsert(rows)
         self.all_rows += rows
+
+    def update(self, rows: Sequence[Row], names: Collection[str]) -> None:
+        super().update(rows, names)
+        self._add_new()
+
+    def replace(self, rows: Sequence[Row], cells: Scope, predicate: Predicate) -> int:
+        gone = super().replace(rows, cells, predicate)
+        self._add_new()
+        return gone
+
+    def _add_new(self) -> None:
+        known = {id(row) for row in self.all_rows}
+        self.all_rows += [row for row in self.life.rows if id(row) not in known]
 
     def recall(self, call: Call) -> list[Reply]:
         live = {id(row) for row in self.life.rows}

@@ -2,7 +2,7 @@
 place.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from oracle.documents import Call, Key, Reply, Row, Scope, Shape
@@ -18,6 +18,8 @@ class Subject(Protocol):
     def upsert(self, rows: Sequence[Row]) -> None: ...
     def delete(self, keys: Sequence[Key], scopes: Sequence[Scope]) -> int: ...
     def delete_where(self, cells: Scope, predicate: Predicate | None) -> int: ...
+    def update(self, rows: Sequence[Row], names: Collection[str]) -> None: ...
+    def replace(self, rows: Sequence[Row], cells: Scope, predicate: Predicate) -> int: ...
     def compact(self) -> None: ...
     def reopen(self) -> "Subject": ...
     def recall(self, call: Call) -> list[Reply]: ...
@@ -51,6 +53,12 @@ class OracleSubject:
 
     def delete_where(self, cells: Scope, predicate: Predicate | None) -> int:
         return self.life.delete_where(cells, predicate)
+
+    def update(self, rows: Sequence[Row], names: Collection[str]) -> None:
+        self.life.update(rows, names)
+
+    def replace(self, rows: Sequence[Row], cells: Scope, predicate: Predicate) -> int:
+        return self.life.replace(rows, cells, predicate)
 
     def compact(self) -> None:
         pass

@@ -25,9 +25,10 @@ from seams import reply_of
 # entered here, and in `without_scope` if it takes a scope.
 TAKES_A_SCOPE = {
     *("recall", "recall_one", "arecall", "arecall_one", "get", "count", "delete"),
+    "replace",
     *("statistics", "candidates"),  # in their request
 }
-ROWS_NAME_THEIR_CELLS = {"build", "build_in_parts", "add", "upsert"}
+ROWS_NAME_THEIR_CELLS = {"build", "build_in_parts", "add", "upsert", "update"}
 GIVES_NO_DOCUMENT = {"compact", "save", "open", "reload", "stats", "close"}
 
 # Native callables that meet the documents of a snapshot: they name cells or scopes, or belong
@@ -96,6 +97,7 @@ def without_scope(index: hr.Index) -> dict[str, Callable[[], object]]:
         "get": lambda: index.get(["k"]),
         "count": index.count,
         "delete": lambda: index.delete(["k"]),
+        "replace": lambda: index.replace([], filter=hr.Filter(kind="x")),
     }
 
 

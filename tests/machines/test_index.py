@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,7 +25,8 @@ from oracle.documents import Row
 from oracle.life import Life
 from oracle.recall import Oracle
 from oracle.scope import passes
-from seams import Lineage, disk
+from seams import Lineage, disk, updating
+from seams import segments_lookup_module as lookup
 from seams import segments_opening_module as opening
 
 STEPS_OF_A_SAVE = 90  # of the operating system, at most
@@ -183,14 +185,19 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 def check_rows(subject: EngineSubject, rows: Sequence[Row], draw: Draw) -> None:
-    """Each cell counts and returns its own rows, and those that a filter passes."""
+    """Each cell counts and returns its own rows and vectors, and those that a filter passes."""
     assert len(subject.index) == len(rows)
     predicate = draw_predicate(draw)
     for cell in {row.cell: None for row in rows}:
         own = [row for row in rows if row.cell == cell]
         said = {"scope": engine_scope(frozenset([cell]))} if cell else {}
         keys = [row.key for row in own]
-        assert subject.index.get(keys, **said)["key"].to_pylist() == keys
+        found = subject.index.get(keys, **said, columns=list(subject.shape.dense))
+        assert found["key"].to_pylist() == keys
+        for arm in subject.shape.dense:  # a vector of zeros counts as none
+            given = [row.vectors[arm] for row in own]
+            told = [None if one is None or not one.any() else one.tolist() for one in given]
+            assert found[arm].to_pylist() == told
         n_passing = sum(passes(predicate, row.attributes) for row in own)
         assert subject.index.count(**said, filter=engine_filter(predicate)) == n_passing
 
@@ -223,7 +230,26 @@ def commits_before_it_writes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(disk, "prepare", too_early)
 
 
-PLANTED = (forgets_a_deletion, overwrites_another_writer, commits_before_it_writes)
+def shows_zeros_for_no_vector(patch: pytest.MonkeyPatch) -> None:
+    was = lookup.gather_values
+
+    def without_nulls(*given: Any) -> pa.Array:
+        found = was(*given)
+        if not pa.types.is_fixed_size_list(found.type):
+            return found
+        return pa.FixedSizeListArray.from_arrays(found.values, type=found.type)
+
+    patch.setattr(lookup, "gather_values", without_nulls)
+
+
+def updates_keep_old_vectors(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(updating, "_chosen", lambda mask, new, old: old)
+
+
+PLANTED = (
+    forgets_a_deletion, overwrites_another_writer, commits_before_it_writes,
+    shows_zeros_for_no_vector, updates_keep_old_vectors,
+)  # fmt: skip
 
 
 @pytest.mark.plain_cases(1)

@@ -50,6 +50,7 @@ VOCABULARY = (
     "zen",
     "fog",
 )
+ATTRIBUTES = ("kind", "number", "price", "at", "tags")
 KINDS = ("note", "fact", "task")
 TAGS = ("red", "green", "blue")
 DIMS = (1, 2, 3, 5, 8, 31, 32, 33, 40, 64, 70)

@@ -300,7 +300,14 @@ EXACT: list[tuple[str, pa.Array, Any]] = [
     ("half", pa.array([65504.0]), 65504.0),
     ("levels", pa.array([[0.5, None, -2.0]]), [0.5, None, -2.0]),
     ("n", pa.array([255], pa.uint8()), 255),
+    ("n", pa.array([2.0]), 2),
+    ("n", pa.array([3], pa.int32()), 3),
+    ("single", pa.array([3]), 3.0),
+    ("kind", pa.array(["note"], pa.string()).dictionary_encode(), "note"),
     ("day", pa.array([DAY], pa.date64()), DAY),
+    ("day", pa.array([dt.datetime(2024, 2, 29)]), DAY),
+    ("day", pa.array([dt.datetime(2024, 2, 29)], pa.timestamp("ns", "Europe/Paris")), DAY),
+    ("at", pa.array([DAY]), dt.datetime(2024, 2, 29, tzinfo=dt.UTC)),
     ("extra", pa.array([{"b": 3, "a": 2.5}]), {"a": 2.5, "b": 3}),
     ("extra", pa.array([{"b": None, "a": 2.5}]), {"a": 2.5, "b": None}),
 ]
@@ -311,6 +318,23 @@ def test_values_that_the_index_holds_exactly_join(name: str, column: pa.Array, w
     index = built()
     index.add(row(1, **{name: column}))
     assert value(index, 1, name) == wanted
+
+
+def test_whole_floats_join_integer_keys_and_cells() -> None:
+    schema = hr.Schema(key="id", cell="team", text="text")
+    index = hr.Index.build(pa.table({"id": [1], "team": [7], "text": ["tea"]}), schema)
+    index.add(pa.table({"id": [2.0], "team": [7.0], "text": ["tea"]}))
+    assert index.recall_one(text="tea", scope=7).keys == [1, 2]
+    with pytest.raises(hr.KeyConflictError):
+        index.add(pa.table({"id": [1.0], "team": [7.0], "text": ["tea"]}))
+
+
+def test_a_day_that_no_time_of_the_index_holds_is_refused() -> None:
+    at = pa.array([dt.datetime(2024, 2, 29)], pa.timestamp("ns"))
+    schema = hr.Schema(key="id", cell=None, text="text", attributes="at")
+    index = hr.Index.build(pa.table({"id": [0], "text": ["tea"], "at": at}), schema)
+    with pytest.raises(hr.DTypeError, match=r"^at: expected values that .+ in row 1$"):
+        index.add({"id": [1, 2], "text": ["tea"] * 2, "at": [DAY, dt.date(2600, 1, 1)]})
 
 
 def test_nan_joins_as_nan() -> None:
@@ -388,8 +412,12 @@ OTHERS: list[tuple[str, Any, str]] = [
      "pc.cast(table['kind'], pa.large_string())"),
     ("at", ["2024-02-29"], "timestamp[us, tz=UTC], the index's type, got large_string; read it: "
      "pc.assume_timezone(pc.cast(table['at'], pa.timestamp('us')), 'UTC')"),
-    ("day", [dt.datetime(2024, 2, 29)], "date32[day], the index's type, got timestamp[us]; "
-     "cast it: pc.cast(table['day'], pa.date32())"),
+    ("day", [dt.datetime(2024, 2, 29, 5)], "values that date32[day], the index's type, holds "
+     "exactly, got 2024-02-29 05:00:00 in row 0; drop its time: pc.cast(table['day'], "
+     "pa.date32())"),
+    ("id", [5.5], "values that int64, the index's type, holds exactly, got 5.5 in row 0"),
+    ("id", [True], "int64, the index's type, got bool; cast it: "
+     "pc.cast(table['id'], pa.int64())"),
     ("sizes", [["1"]], "large_list<item: int16>, the index's type, got large_list<item: "
      "large_string>; cast it: pc.cast(table['sizes'], pa.list_(pa.int16()))"),
     ("sizes", [1], "large_list<item: int16>, the index's type, got int64"),

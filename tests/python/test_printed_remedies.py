@@ -109,11 +109,10 @@ def check_remedies(given: Any, schema: hr.Schema, role: str) -> None:
 
 
 def index() -> hr.Index:
-    table = pa.table(
-        {"id": ["first"], "x": ["tea"], "n": [1], "price": pa.array([1.5], pa.float32())}
-    )
+    price, day = pa.array([1.5], pa.float32()), dt.date(2024, 2, 28)
+    table = pa.table({"id": ["first"], "x": ["tea"], "n": [1], "price": price, "day": [day]})
     return hr.Index.build(
-        table, hr.Schema(key="id", cell=None, text="x", attributes=("n", "price"))
+        table, hr.Schema(key="id", cell=None, text="x", attributes=("n", "price", "day"))
     )
 
 
@@ -128,12 +127,14 @@ def index() -> hr.Index:
         ("x", [[3, 4]], ["3 4"]),
         ("id", [None], []),
         ("id", [5], ["5"]),
+        ("day", [dt.datetime(2024, 2, 29, 5)], [dt.date(2024, 2, 29)]),
     ],
 )
 def test_a_column_that_does_not_join_an_index_becomes_one_that_does(
     frame: bool, column: str, values: list[Any], wanted: list[Any]
 ) -> None:
-    rows = {"id": ["new"], "x": ["tea"], "n": [2], "price": [1.0], column: values}
+    plainly = {"id": ["new"], "x": ["tea"], "n": [2], "price": [1.0], "day": [dt.date(2024, 2, 29)]}
+    rows = plainly | {column: values}
     table: Any = pd.DataFrame(rows) if frame else pa.table(rows)
     made = index()
     try:
@@ -150,6 +151,22 @@ def test_a_column_that_does_not_join_an_index_becomes_one_that_does(
     plain = pa.table(table)
     made.add(plain.set_column(plain.column_names.index(column), column, found))
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("kind", ["x", "n", "day", "v", "twice"])
+def test_rows_of_python_are_refused_without_code_for_columns(kind: str) -> None:
+    good = {"id": "a", "x": "tea", "n": 2, "price": 1.0, "day": dt.date(2024, 2, 29), "v": [1, 2]}
+    wrong: dict[str, Any] = {
+        "x": 5, "n": 2.5, "day": dt.datetime(2024, 2, 29, 5), "v": [[1, 2, 3]], "twice": 0,
+    }  # fmt: skip
+    schema = hr.Schema(key="id", cell=None, text="x", vector="v", attributes=("n", "price", "day"))
+    made = hr.Index.build([good], schema)
+    rows = [{**good, "id": "b", kind: wrong[kind]}]
+    fault = refused(lambda: made.add(rows * 2 if kind == "twice" else rows))
+    assert getattr(fault, "remedy", "") == ""
+    assert "; " not in str(fault)
+    run(refused(lambda: made.add([good])), table=[good], index=made)  # it is not about columns
+    assert " in row" in str(fault) or kind in ("x", "v")
 
 
 @pytest.mark.parametrize("form", ["view", "dictionary", "runs"])

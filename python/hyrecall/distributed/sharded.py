@@ -35,6 +35,7 @@ from hyrecall.distributed.shards import (
 from hyrecall.distributed.shards_file import PlacedShards, SavedFolders, find_folders, read_folders
 from hyrecall.errors import (
     CorruptIndexError,
+    DTypeError,
     IndexNotFoundError,
     OptionError,
     StaleStatisticsError,
@@ -47,11 +48,11 @@ from hyrecall.parts.merging import check_shards, merge
 from hyrecall.parts.messages import Request, Statistics, hash_of
 from hyrecall.recall.embedders import Embedders, embedders_at_open
 from hyrecall.segments.segments import IndexFacts, State
-from hyrecall.table.columns import open_source
+from hyrecall.table.columns import OpenedRows, open_source
+from hyrecall.table.schema import Schema
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
-    from hyrecall.table.schema import Schema
     from hyrecall.text.analyzer import Analyzer
     from hyrecall.text.bm25 import BM25
 
@@ -145,7 +146,7 @@ class ShardedIndex:
         KeyConflictError, OptionError
             Two tables have the same key in a cell, or rows of one thread; types differ.
         """
-        given = _read_tables(tables)
+        given = _read_tables(tables, schema)
         rows = [None] * len(given) if vectors is None else list(vectors)
         if len(rows) != len(given):
             raise error(OptionError, "vectors", f"{len(given)} entries, one per table", len(rows))
@@ -155,7 +156,7 @@ class ShardedIndex:
                 table, schema, vectors=own, analyzer=analyzer, bm25=bm25, device=device,
                 threads=threads, first_seq=first_seq,
             )  # fmt: skip
-            first_seq += table.num_rows
+            first_seq += table.rows.num_rows
             shards.append(LocalShard(f"shard {number}", index))
         check_shards([(one.name, one.facts, one.index._state) for one in shards])
         return cls(shards)
@@ -592,14 +593,19 @@ def _noted(reply: Any, told: Sequence[str], about: Mapping[str, Mapping[int, str
     return reply
 
 
-def _read_tables(tables: object) -> list[pa.Table]:
+def _read_tables(tables: object, schema: Schema) -> list[OpenedRows]:
     """Return tables, each of which becomes a shard."""
     given = None if isinstance(tables, pa.Table) else as_items(tables)
     if not given:
         wish = "a sequence of tables, one per shard"
         raise error(OptionError, "tables", wish, type(tables).__name__)
-    opened = map(open_source, given)
-    return [one if isinstance(one, pa.Table) else one.read_all() for one in opened]
+    if not isinstance(schema, Schema):
+        raise error(DTypeError, "schema", "an hr.Schema", type(schema).__name__)
+    opened = [open_source(one, schema) for one in given]
+    return [
+        one if isinstance(one.rows, pa.Table) else one._replace(rows=one.rows.read_all())
+        for one in opened
+    ]
 
 
 def _read_request(options: Mapping[str, Any]) -> Request:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, Literal, TypeAlias
+from inspect import isroutine
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
 from hyrecall.embed.guard import Off
@@ -200,6 +201,30 @@ def _first(names: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, str
 _SECONDS = "seconds in (0, 3600]"
 
 
+EmbedFunction: TypeAlias = Callable[[list[str]], Any]
+"""A function of texts that returns a row of numbers for each."""
+
+
+@dataclass(frozen=True)
+class _OfFunction:
+    """A plain function as an embedder, known by its name."""
+
+    function: EmbedFunction
+    dim: ClassVar[int | None] = None
+
+    def __post_init__(self) -> None:
+        if self.function.__name__ == "<lambda>":
+            wish = "a function with a name, which files keep"
+            raise error(DTypeError, "embedder", wish, "a lambda")
+
+    @property
+    def model(self) -> str:
+        return self.function.__qualname__
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self.function(list(texts))
+
+
 @check_keywords
 @dataclass(frozen=True)
 class EmbedBy:
@@ -207,9 +232,11 @@ class EmbedBy:
 
     Parameters
     ----------
-    embedder : Embedder or str
+    embedder : Embedder or str or callable
         What a store takes as its embedder, too: ``"static"``, ``"minilm"``, the URL of an endpoint,
-        or an object of :mod:`hyrecall.embed`.
+        or an object of :mod:`hyrecall.embed`; or a function of a list of texts that returns a row
+        of numbers for each. Files know a function by its ``__qualname__`` alone: an object whose
+        ``model`` names its weights tells two models apart.
     columns : str or sequence of str, default ()
         The text columns of a document to embed, with a line break between them; they need not be
         in the schema. Default: those that a saved index names, else those of the first text arm.
@@ -229,14 +256,15 @@ class EmbedBy:
     ('title', 'text')
     """
 
-    embedder: Embedder | Off | str
+    embedder: Embedder | Off | str | EmbedFunction
     columns: str | Sequence[str] = ()
     timeout: float = 1.5
     is_named: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Choose the embedder and check the options."""
-        given: Given = self.embedder
+        chosen = self.embedder
+        given: Given = _OfFunction(chosen) if isroutine(chosen) else chosen  # type: ignore[assignment]
         if given is None:
             raise error(DTypeError, "embedder", "an embedder, or the name of one", "None")
         columns = as_items((self.columns,) if isinstance(self.columns, str) else self.columns)
@@ -251,7 +279,7 @@ class EmbedBy:
     @property
     def chosen(self) -> Embedder | Off:
         """The embedder; an :class:`Off` if embedding is switched off."""
-        assert not isinstance(self.embedder, str)  # chosen by the constructor
+        assert isinstance(self.embedder, Embedder | Off)  # chosen by the constructor
         return self.embedder
 
     @property
@@ -262,6 +290,7 @@ class EmbedBy:
 
 
 Embeds: TypeAlias = (
-    "EmbedBy | Embedder | Off | str | Mapping[str, EmbedBy | Embedder | Off | str] | None"
+    "EmbedBy | Embedder | Off | str | EmbedFunction"
+    " | Mapping[str, EmbedBy | Embedder | Off | str | EmbedFunction] | None"
 )
 """The forms of ``embed=``."""

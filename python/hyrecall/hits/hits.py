@@ -276,7 +276,7 @@ class Hit:
         return self._reply.cached("text", self._reply.facts.text_arms[0])[self._at]
 
     def __getitem__(self, column: str) -> Any:
-        """Return the value of a key, cell, attribute or stored column.
+        """Return the value of a key, cell, attribute or stored column, or the vector of an arm.
 
         Times are those of ``datetime``; one that is not exact to the microsecond, or out of its
         range, is a ``numpy.datetime64`` (UTC) or ``numpy.timedelta64``.
@@ -675,7 +675,7 @@ def single_query(hits: QueryHits) -> QueryHits:
         arrays=arrays,
         phases=None if reply.phases is None else [reply.phases[at]],
         kept_source=None,
-        _gathered={name: reply.column(name) for name in reply.facts.schema.row_columns},
+        _gathered=reply.values(),
         _values={},
     )
     return QueryHits(alone, 0)

@@ -17,7 +17,7 @@ from hyrecall.ask.request import NAME, keys_of
 from hyrecall.ask.scoring import Fusion
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.trace import Trace
-from hyrecall.segments.segments import IndexFacts, State, gather_column
+from hyrecall.segments.segments import IndexFacts, State, gather_values
 from hyrecall.table.arrow_values import join_texts, python_values
 from hyrecall.table.schema import STAGE_COLUMNS
 
@@ -341,17 +341,22 @@ class Reply(ReplyBase):
 
     def column(self, name: str) -> pa.Array:
         """Return a row column (key, cell, attribute or stored) of every hit, in order."""
-        if name not in self.facts.schema.row_columns:
-            known = list(self.facts.schema.row_columns)
+        if name not in self.facts.returned_columns:
+            known = list(self.facts.returned_columns)
             raise error(OptionError, "columns", f"columns of {known}", repr(name))
         if name not in self._gathered:
             state = self.state
             with state.reading():
-                gathered = gather_column(
-                    state.segments, self.arrays["segment"], self.arrays["row"], name
+                gathered = gather_values(
+                    self.facts, state.segments, self.arrays["segment"], self.arrays["row"], name
                 )
             self._gathered[name] = gathered
         return self._gathered[name]
+
+    def values(self) -> dict[str, pa.Array]:
+        """Return what hits without an index keep: every row column, and vectors if asked for."""
+        names = dict.fromkeys((*self.facts.schema.row_columns, *self.columns))
+        return {name: self.column(name) for name in names}
 
     def arm_scores(self, arm: str) -> pa.Array:
         """Return an arm's score of every hit, float32; null where it was not computed."""
@@ -434,7 +439,7 @@ class Reply(ReplyBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the values, without the index: every row column of the hits, and no snapshot."""
-        rows = {name: self.column(name) for name in self.facts.schema.row_columns}
+        rows = self.values()
         places = ("segment", "row")  # in the snapshot
         given = {one.name: getattr(self, one.name) for one in fields(self)} | {
             "arrays": {name: one for name, one in self.arrays.items() if name not in places},

@@ -205,6 +205,8 @@ class Pools(NamedTuple):
 def pools_of(parts: Sequence[Part]) -> Pools:
     """Make the state from the rows of parts, in the order of the parts."""
     facts = narrowed(parts[0].facts, parts[0].rows.schema.names)
+    kept = {arm: dim for arm, dim in facts.dims.items() if arm in parts[0].vectors}
+    facts = replace(facts, dims=kept)
     segments = []
     runs = []
     for number, part in enumerate(parts):
@@ -426,7 +428,8 @@ def _check(request: Request, parts: Sequence[Part], degraded: Sequence[str]) -> 
             )
         check_alike(parts[0], one)
         is_like = one.versions == parts[0].versions and one.request == request.id
-        if not is_like or one.rows.schema.names != parts[0].rows.schema.names:
+        is_like &= one.rows.schema.names == parts[0].rows.schema.names
+        if not is_like or one.vectors.keys() != parts[0].vectors.keys():
             raise error(OptionError, "parts", "those of this request and one sum", "others")
     counted, found = Counter(parts[0].versions), Counter(part.version for part in parts)
     if found - counted or (counted - found and not degraded):

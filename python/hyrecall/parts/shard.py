@@ -152,6 +152,7 @@ def columns_read(facts: IndexFacts, plan: Plan, asked: Search) -> tuple[set[str]
     reads = [stage.reads(seen) for stage in plan.stages]
     named.update(*(columns for columns, _ in reads))
     compared = {arm for _, vectors in reads for arm in vectors}
+    compared |= (set(asked.columns) & set(facts.vector_arms)) - set(facts.schema.row_columns)
     return {name for name in facts.schema.stored_columns if name in named}, compared
 
 

@@ -7,9 +7,12 @@ then, and the reply says so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from hyrecall.ask.queries import check_texts, first_words
 from hyrecall.ask.recipe import Dense, Recipe
@@ -23,6 +26,7 @@ from hyrecall.embed.protocol import Embedder, EmbedError, NoVectors
 from hyrecall.errors import IndexMismatchError, MissingExtraError, OptionError, error
 from hyrecall.hits.trace import NOTHING_TOLD, BatchNotes
 from hyrecall.segments.segments import EmbeddedArm, IndexFacts, State
+from hyrecall.segments.updating import MadeVectors
 from hyrecall.table.arrow_values import join_texts
 from hyrecall.table.columns import read_texts
 from hyrecall.table.schema import Schema
@@ -81,24 +85,37 @@ class Embedders:
             self._guard(arm).start_warming()
 
     def of_documents(
-        self, table: object, schema: Schema, vectors: Mapping[str, object] | None
+        self,
+        table: object,
+        schema: Schema,
+        vectors: Mapping[str, object] | None,
+        types: Mapping[str, pa.DataType] | None = None,
     ) -> tuple[object, Mapping[str, object] | None]:
         """Return a table, and its vectors with those of the arms for which it has none."""
         if not self._by:
             return table, vectors
         given = {} if vectors is None else vectors
-        read, texts = read_texts(table, schema, given, self._columns)
+        read, texts = read_texts(table, schema, given, self._columns, types)
         made: dict[str, object] = {}
         for arm, columns in texts.items():
-            joined = join_texts(columns).to_pylist()
-            guard = self._guard(arm)
-            rows = embed_texts(guard, joined)
-            if guard.dim is None:
-                wish = "an embedder that says its dim, or a table with a text"
-                raise error(OptionError, f"embed[{arm!r}]", wish, f"dim=None of {guard.model!r}")
-            dtype = schema.vector_arms[arm].dtype
-            made[arm] = rows.astype(np.float16) if dtype == "float16" else rows
+            made[arm] = self._rows(arm, join_texts(columns).to_pylist(), schema)
         return read, {**given, **made}
+
+    def _rows(self, arm: str, texts: list[str | None], schema: Schema) -> npt.NDArray[Any]:
+        guard = self._guard(arm)
+        rows = embed_texts(guard, texts)
+        if guard.dim is None:
+            wish = "an embedder that says its dim, or a table with a text"
+            raise error(OptionError, f"embed[{arm!r}]", wish, f"dim=None of {guard.model!r}")
+        dtype = schema.vector_arms[arm].dtype
+        return rows.astype(np.float16) if dtype == "float16" else rows
+
+    def of_changed(self, schema: Schema) -> dict[str, MadeVectors]:
+        """Return how the vectors of each arm are made of texts that an update changes."""
+        return {
+            arm: MadeVectors(columns, partial(self._rows, arm, schema=schema))
+            for arm, columns in self._columns.items()
+        }
 
     def of_queries(
         self,

@@ -22,7 +22,7 @@ from hyrecall.hits.around import AroundHits, NearRow, ThreadRow
 from hyrecall.hits.reply import Reply
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.lookup import rows_where
-from hyrecall.segments.segments import State, gather_column, seqs_of
+from hyrecall.segments.segments import State, gather_column, gather_values, seqs_of
 from hyrecall.stages.choice import Budget, token_counts
 from hyrecall.stages.lists import FusedLists, order_codes
 from hyrecall.stages.stage import Stage, text_columns
@@ -234,7 +234,7 @@ class Grouper:
 
     def _gathered(self, places: Sequence[Place], name: str) -> pa.Array:
         segments, rows = np.array(places, np.uint32).reshape(-1, 2).T.copy()
-        return gather_column(self._state.segments, segments, rows, name)
+        return gather_values(self._facts, self._state.segments, segments, rows, name)
 
 
 class _Threads(NamedTuple):

@@ -14,7 +14,7 @@ from hyrecall.ask.filter_program import read_filters
 from hyrecall.ask.scope import check_no_list, read_scopes, scope_entries
 from hyrecall.base.arguments import as_items, is_one_of
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, error
-from hyrecall.segments.segments import IndexFacts, Segment, State, gather_column, seqs_of
+from hyrecall.segments.segments import IndexFacts, Segment, State, gather_values, seqs_of
 
 Rows = npt.NDArray[np.uint32]
 
@@ -55,7 +55,7 @@ def table_of_keys(
     order = np.lexsort((seqs_of(state.segments, segment, row), which))
     segment, row = segment[order], row[order]
     named = {"key": schema.key} | {name: name for name in (*schema.cell_columns, *asked)}
-    gathered = [gather_column(state.segments, segment, row, name) for name in named.values()]
+    gathered = [gather_values(facts, state.segments, segment, row, name) for name in named.values()]
     return pa.Table.from_arrays(gathered, names=list(named))
 
 
@@ -79,10 +79,10 @@ def _audience(
 
 
 def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
-    """Check names of row columns: key, cell, attribute and stored columns."""
+    """Check names of row columns (key, cell, attribute and stored ones) and of vector arms."""
     if isinstance(columns, tuple) and not columns:
         return ()
-    known = facts.schema.row_columns
+    known = facts.returned_columns
     named = None if isinstance(columns, str) else as_items(columns)
     if named is None or not all(is_one_of(name, known) for name in named):
         wish = f"a sequence of columns of {list(known)}"

@@ -20,7 +20,7 @@ from hyrecall.table.arrow_read import check_column
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import Columns
-from hyrecall.table.schema import Schema
+from hyrecall.table.schema import RESULT_COLUMNS, Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -331,6 +331,7 @@ def build_segment(
         got = f"{key!r} in rows {first} and {second}"
         shown = columns.shown
         remedy = f"keep one: pa.concat_tables([{shown}[:{second}], {shown}[{second + 1}:]])"
+        remedy = remedy if shown else ""
         raise error(KeyConflictError, schema.key, "keys unique within a cell", got, remedy)
     guests = {a: (v.guest, order) for a, v in columns.vectors.items() if v.guest is not None}
     return replace(made, guests=guests) if guests else made
@@ -394,6 +395,27 @@ def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: s
     return one_array(gather(segments, source, row, [name]).column(0))
 
 
+_ARROW = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
+"""What Arrow has for the rows of a vector column; bits for bfloat16, which it does not have."""
+
+
+def gather_values(
+    facts: IndexFacts, segments: Sequence[Segment], source: Rows, row: Rows, name: str
+) -> pa.Array:
+    """Return a row column or the vectors of an arm, for the rows (source[i], row[i])."""
+    if name in facts.schema.row_columns:
+        return gather_column(segments, source, row, name)
+    kind = pa.list_(_ARROW[str(facts.schema.vector_arms[name].dtype)], facts.dims[name])
+    if not len(row):
+        return pa.array([], kind)
+    used, place = np.unique(source, return_inverse=True)
+    columns = [segments[int(number)].dense[name] for number in used]
+    made = _core.DenseColumn.merge(columns, place.astype(np.uint32), row)
+    values = np.asarray(made.rows).view(kind.value_type.to_pandas_dtype()).reshape(-1)
+    has_none = pa.array(np.asarray(made.inverse_norms) == 0)  # null, or of zeros
+    return pa.FixedSizeListArray.from_arrays(pa.array(values), type=kind, mask=has_none)
+
+
 def document_numbers(
     segments: Sequence[Segment], query: npt.NDArray[Any], source: Rows, row: Rows
 ) -> npt.NDArray[np.int64]:
@@ -445,6 +467,8 @@ def renamed(segment: Segment, name: str) -> Segment:
     """Return the segment with its name in a saved index."""
     return replace(segment, name=name)
 
+
+_OF_ARM = ("score", "rank")  # columns of results that each arm has
 
 # ---- The settings of an index that recalls and reads need: schema, analyzers, types, threads ----
 
@@ -520,6 +544,13 @@ class IndexFacts:
     def arms(self) -> tuple[str, ...]:
         """All arms in declared order, lexical arms first."""
         return (*self.text_arms, *self.vector_arms)
+
+    @cached_property
+    def returned_columns(self) -> tuple[str, ...]:
+        """What hits can return: row columns, and the vectors of arms that have no such name."""
+        taken = {*RESULT_COLUMNS, *(f"{arm}_{what}" for arm in self.arms for what in _OF_ARM)}
+        named = (*self.schema.row_columns, *(arm for arm in self.dims if arm not in taken))
+        return tuple(dict.fromkeys(named))
 
     @cached_property
     def joined_bm25(self) -> dict[str, BM25]:

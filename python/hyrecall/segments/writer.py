@@ -210,6 +210,14 @@ def read_seq(value: object) -> int:
     return seq
 
 
+def first_of(state: State, first_seq: object) -> int:
+    """Return the insertion number of the first of new rows."""
+    begin = state.next_seq if first_seq is None else read_seq(first_seq)
+    if begin < state.next_seq:
+        raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
+    return begin
+
+
 def append(
     facts: IndexFacts,
     state: State,
@@ -221,6 +229,7 @@ def append(
     merge: bool = True,
     progress: ProgressFunction | None = None,
     seqs: npt.NDArray[np.int64] | None = None,
+    remedy: str = "replace it: index.upsert(table)",
 ) -> State:
     """Add rows with the next insertion numbers, or from ``first_seq`` on, or with rising
     ``seqs``.
@@ -229,9 +238,7 @@ def append(
     # their own, whatever segments there are.
     if seqs is not None and len(seqs):
         first_seq = int(seqs[0])
-    begin = state.next_seq if first_seq is None else read_seq(first_seq)
-    if begin < state.next_seq:
-        raise error(OptionError, "first_seq", f"at least {state.next_seq} (the next)", begin)
+    begin = first_of(state, first_seq)
     columns = read_table(
         table, facts.schema, vectors=vectors, dims=facts.dims, types=facts.row_types
     )
@@ -245,7 +252,7 @@ def append(
     if not replace_existing and found.any():
         row = int(np.argmax(found))
         wish, got = "keys that their cells do not hold yet", f"{keys[row].as_py()!r} in row {row}"
-        raise error(KeyConflictError, schema.key, wish, got, "replace it: index.upsert(table)")
+        raise error(KeyConflictError, schema.key, wish, got, remedy)
     added = build_segment(
         columns,
         schema,
@@ -287,6 +294,26 @@ def delete(
         return state, 0
     made = _state_of(state, _without(state, segments, rows), facts, state.next_seq)
     return made, state.n_docs - made.n_docs
+
+
+def replace_where(
+    facts: IndexFacts,
+    state: State,
+    table: object,
+    vectors: Mapping[str, object] | None,
+    scope: object,
+    where: object,
+    progress: ProgressFunction | None = None,
+) -> tuple[State, int]:
+    """Delete what a scope holds and a filter passes, and add rows; return the new state and how
+    many documents went.
+    """
+    if where is None or (isinstance(where, Filter) and not has_predicates(where)):
+        wish = "a filter with a condition, which says what is replaced"
+        raise error(OptionError, "filter", wish, repr(where))
+    without, n_deleted = delete(facts, state, None, scope, where)
+    made = append(facts, without, table, vectors, progress=progress, remedy="")
+    return made, n_deleted
 
 
 def _check_which(keys: object, where: object, everything: object) -> None:

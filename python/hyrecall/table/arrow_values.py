@@ -348,12 +348,17 @@ def _is_akin(found: pa.DataType, kind: pa.DataType) -> bool:
             return False
         parts = range(kind.num_fields)
         return all(_is_akin(found.field(i).type, kind.field(i).type) for i in parts)
-    families = (_is_number, types.is_date)
+    families = (_is_number, _is_moment)
     return found.id == kind.id or any(family(found) and family(kind) for family in families)
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    """Return whether values are days or times; a day is its first moment, in UTC."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def _cast_exactly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
@@ -418,6 +423,8 @@ def join_column(
     code = _decode(f"{shown}[{name!r}]", given.type)
     if pa.types.is_floating(kind):
         remedy = f"round it: pc.cast({code}, {_spell(kind)}, safe=False)"
+    elif pa.types.is_date32(kind):
+        remedy = f"drop its time: pc.cast({code}, pa.date32())"
     elif value != value:  # noqa: PLR0124  NaN
         remedy = f"make it null: pc.if_else(pc.is_nan({code}), None, {code})"
     raise error(DTypeError, name, wish, f"{value} {where(row)}", remedy)

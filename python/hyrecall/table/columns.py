@@ -7,15 +7,24 @@ shared with the input if the layout allows. Rows count from 0 in the order of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
-from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ShapeError, error
+from hyrecall.errors import (
+    DTypeError,
+    HyrecallError,
+    KeyConflictError,
+    OptionError,
+    ShapeError,
+    error,
+    without_remedy,
+)
 from hyrecall.table.arrow_values import (
     cast_line,
     check_column,
@@ -24,12 +33,14 @@ from hyrecall.table.arrow_values import (
     plain_column,
     type_nulls,
 )
-from hyrecall.table.matrices import VectorInput, describe_row
+from hyrecall.table.matrices import Mask, VectorInput, describe_row
+from hyrecall.table.python_rows import are_rows, are_texts, table_of_columns, table_of_rows
 from hyrecall.table.schema import Schema
 from hyrecall.table.vectors import read_vectors
 
 __all__ = [
     "Columns",
+    "OpenedRows",
     "VectorInput",
     "check_arms",
     "open_source",
@@ -55,26 +66,65 @@ def check_arms(given: Mapping[str, object], schema: Schema) -> None:
             raise error(OptionError, "vectors", f"names of dense arms ({known})", repr(arm))
 
 
-def open_source(source: Any) -> Any:
-    """Return a table, or a reader of the source's batches."""
-    if isinstance(source, pa.Table):
+class OpenedRows(NamedTuple):
+    """Rows that can be read once, and code that makes their table of the input; "" for Python."""
+
+    rows: Any  # a table, or a reader of batches
+    shown: str = "pa.table(table)"
+
+
+def open_source(
+    source: Any, schema: Schema, types: Mapping[str, pa.DataType] | None = None
+) -> OpenedRows:
+    """Return rows in any form as a table or a reader; with the ``types`` of an index that they
+    join, rows of Python need not have columns that only filters and hits read.
+    """
+    if isinstance(source, OpenedRows):
         return source
+    if isinstance(source, pa.Table):
+        return OpenedRows(source, "table")
     try:
         if hasattr(source, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(source)
+            return OpenedRows(pa.RecordBatchReader.from_stream(source))
         if hasattr(source, "__arrow_c_array__"):
             batch = pa.record_batch(source)
-            return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+            return OpenedRows(pa.RecordBatchReader.from_batches(batch.schema, [batch]))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
         raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
+    if isinstance(source, Mapping):
+        return OpenedRows(table_of_columns(source, schema), "")
+    if are_rows(source):
+        needed = {schema.key, *schema.cell_columns, *schema.text_columns, schema.cluster}
+        optional = [name for name in types or () if name not in needed]
+        return OpenedRows(table_of_rows(source, schema, optional), "")
+    if are_texts(source):
+        wish = "rows with keys (only build and add give keys to texts alone)"
+        raise error(DTypeError, "table", wish, "a list of texts")
     raise _not_a_table(type(source).__name__)
+
+
+@contextmanager
+def _code_for(opened: OpenedRows) -> Iterator[None]:
+    """Leave code for Arrow columns out of errors about rows of Python."""
+    try:
+        yield
+    except HyrecallError as fault:
+        if opened.shown or not getattr(fault, "remedy", ""):
+            raise
+        made = type(fault)(without_remedy(fault))
+        made.argument = fault.argument
+        raise made from None
 
 
 def select_columns(
     found: Any, schema: Schema, given: Mapping[str, object], more: Sequence[str] = ()
 ) -> pa.Table:
     """Read the columns of a source that the schema names, and some more."""
-    places = _find(found.schema, schema, given, more)
+    return _taken(found, _find(found.schema, schema, given, more))
+
+
+def _taken(found: Any, places: Sequence[int]) -> pa.Table:
+    """Read some columns of a table or a reader."""
     if isinstance(found, pa.Table):
         return _check_rows(found, places).select(places)
     kept = pa.schema([found.schema.field(place) for place in places])
@@ -98,24 +148,37 @@ def _check_rows(rows: Rows, places: Sequence[int]) -> Rows:
 
 
 def _not_a_table(got: str) -> DTypeError:
-    wish = "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__)"
+    wish = (
+        "an Arrow table (pyarrow, polars, pandas, duckdb: anything with __arrow_c_stream__), "
+        "a list of dicts or of texts, or a dict of lists"
+    )
     return error(DTypeError, "table", wish, got)
 
 
 def _find(
     found: pa.Schema, schema: Schema, given: Mapping[str, object], more: Sequence[str]
 ) -> list[int]:
-    """Return the positions of the needed columns; each must exist exactly once."""
+    """Return the positions of the needed columns."""
     arms = schema.vector_arms
-    for arm in given:
-        column = arms[arm].column
-        if column in found.names:
-            wish = f"rows from the table's column {column!r} or from vectors="
-            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+    _check_given_once(found, schema, given)
     needed: dict[str, str | None] = dict.fromkeys(
         (*schema.row_columns, *schema.text_columns, *more)
     )
     needed |= {vector.column: arm for arm, vector in arms.items() if arm not in given}
+    return _places(found, needed)
+
+
+def _check_given_once(found: pa.Schema, schema: Schema, given: Mapping[str, object]) -> None:
+    for arm in given:
+        column = schema.vector_arms[arm].column
+        if column in found.names:
+            wish = f"rows from the table's column {column!r} or from vectors="
+            raise error(OptionError, f"vectors[{arm!r}]", wish, "both")
+
+
+def _places(found: pa.Schema, needed: Mapping[str, str | None]) -> list[int]:
+    """Return the positions of columns, each of which must exist exactly once."""
+    # A column of vectors has the name of its arm, which ``vectors=`` may give instead.
     places = []
     for name, absent in needed.items():
         at = found.get_all_field_indices(name)
@@ -158,15 +221,24 @@ def read_table(
     """Read and check the columns that a schema names."""
     given = {} if vectors is None else vectors
     check_arms(given, schema)
-    shown = "table" if isinstance(source, pa.Table) else "pa.table(table)"
-    table = select_columns(open_source(source), schema, given)
+    opened = open_source(source, schema, types)
+    with _code_for(opened):
+        return _read(opened, schema, given, row_name, dims or {}, types or {})
+
+
+def _read(
+    opened: OpenedRows,
+    schema: Schema,
+    given: Mapping[str, object],
+    row_name: str,
+    dims: Mapping[str, int],
+    types: Mapping[str, pa.DataType],
+) -> Columns:
+    table, shown = select_columns(opened.rows, schema, given), opened.shown
     if table.num_rows > MOST_ROWS:
         raise error(ShapeError, "table", f"at most {MOST_ROWS} rows", table.num_rows)
-    reader = _TableReader(table, row_name, types or {}, shown)
-    rows = {name: _row_column(reader, schema, name) for name in schema.row_columns}
-    for name, kind in reader.types.items():
-        as_given = reader.table.column(name)
-        rows[name] = join_column(rows[name], as_given, kind, name, reader.where, shown)
+    reader = _TableReader(table, row_name, types, shown)
+    rows = _row_columns(reader, schema, schema.row_columns)
     texts = {
         arm: tuple(_text(reader, name) for name in text.columns)
         for arm, text in schema.text_arms.items()
@@ -177,12 +249,80 @@ def read_table(
         dense[arm] = read_vectors(
             given[arm] if arm in given else reader.table.column(vector.column),
             n_rows=reader.table.num_rows,
-            dim=None if dims is None else dims.get(arm),
+            dim=dims.get(arm),
             dtype=vector.dtype,
             argument=argument,
             row_name=row_name,
         )
     return Columns(reader.table.num_rows, pa.table(rows), texts, dense, shown)
+
+
+def _row_columns(
+    reader: _TableReader, schema: Schema, names: Sequence[str]
+) -> dict[str, pa.ChunkedArray]:
+    """Check and convert row columns, to the types of the index that they join."""
+    rows = {name: _row_column(reader, schema, name) for name in names}
+    for name in names:
+        if (kind := reader.types.get(name)) is not None:
+            given = reader.table.column(name)
+            rows[name] = join_column(rows[name], given, kind, name, reader.where, reader.shown)
+    return rows
+
+
+class GivenColumns(NamedTuple):
+    """Some columns of rows, checked, and which rows have a value for them."""
+
+    n_rows: int
+    columns: dict[str, pa.ChunkedArray]
+    vectors: dict[str, VectorInput]  # by arm
+    vector_columns: Collection[str]
+    masks: Mapping[str, Mask]  # of rows that are dicts; other rows have each column
+    shown: str
+
+    def mask(self, name: str) -> Mask:
+        """Return which rows have a value for a column."""
+        if self.masks:
+            return self.masks.get(name, np.zeros(self.n_rows, np.bool_))
+        return np.full(self.n_rows, name in self.columns or name in self.vector_columns)
+
+
+def read_given(
+    source: object,
+    schema: Schema,
+    types: Mapping[str, pa.DataType],
+    dims: Mapping[str, int],
+    vectors: Mapping[str, object],
+    more: Sequence[str],
+) -> GivenColumns:
+    """Read keys and cells, and those other columns that are there, of a schema or of ``more``."""
+    check_arms(vectors, schema)
+    opened = open_source(source, schema)
+    masks: dict[str, Mask] = {}
+    if are_rows(source):
+        names = {name for row in source for name in row}
+        masks = {name: np.array([name in row for row in source]) for name in names}
+    found = opened.rows.schema
+    _check_given_once(found, schema, vectors)
+    of_arms = {arm: one.column for arm, one in schema.vector_arms.items() if arm not in vectors}
+    needed = dict.fromkeys((schema.key, *schema.cell_columns))
+    known = (*schema.row_columns, *schema.text_columns, *of_arms.values(), *more)
+    needed |= dict.fromkeys(name for name in known if name in found.names)
+    with _code_for(opened):
+        table = _taken(opened.rows, _places(found, needed))
+        reader = _TableReader(table, "row", types, opened.shown)
+        columns = _row_columns(reader, schema, [n for n in schema.row_columns if n in needed])
+        texts = {*schema.text_columns, *more} & set(needed)
+        columns |= {name: _text(reader, name) for name in texts if name not in columns}
+        dense = {
+            arm: read_vectors(
+                table.column(name), n_rows=table.num_rows, dim=dims[arm],
+                dtype=schema.vector_arms[arm].dtype, argument=name, row_name="row",
+            )
+            for arm, name in of_arms.items()
+            if name in needed and name not in columns
+        }  # fmt: skip
+    read = [of_arms[arm] for arm in dense]
+    return GivenColumns(table.num_rows, columns, dense, read, masks, opened.shown)
 
 
 def read_rows(table: pa.Table, schema: Schema, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
@@ -196,16 +336,29 @@ def read_texts(
     schema: Schema,
     vectors: Mapping[str, object],
     columns: Mapping[str, Sequence[str]],
-) -> tuple[pa.Table, dict[str, list[pa.ChunkedArray]]]:
+    types: Mapping[str, pa.DataType] | None = None,
+) -> tuple[OpenedRows, dict[str, list[pa.ChunkedArray]]]:
     """Return a table, and the text columns of each arm for which it has no vectors."""
     check_arms(vectors, schema)
-    found = open_source(source)
+    opened = open_source(source, schema, types)
+    with _code_for(opened):
+        return _read_texts(opened, schema, vectors, columns)
+
+
+def _read_texts(
+    opened: OpenedRows,
+    schema: Schema,
+    vectors: Mapping[str, object],
+    columns: Mapping[str, Sequence[str]],
+) -> tuple[OpenedRows, dict[str, list[pa.ChunkedArray]]]:
+    found, shown = opened
     names = {arm: schema.vector_arms[arm].column for arm in columns}
     absent = [arm for arm in columns if arm not in vectors and names[arm] not in found.schema.names]
     wanted = [name for arm in absent for name in columns[arm]]
     table = select_columns(found, schema, {**vectors, **dict.fromkeys(absent)}, wanted)
-    reader = _TableReader(table, "row", {})
-    return table, {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
+    reader = _TableReader(table, "row", {}, shown)
+    texts = {arm: [_text(reader, name) for name in columns[arm]] for arm in absent}
+    return OpenedRows(table, shown), texts
 
 
 class _TableReader:
@@ -235,6 +388,10 @@ class _TableReader:
 
     def where(self, row: int) -> str:
         return describe_row(self.row_name, row)
+
+    def joins_integers(self, name: str, column: pa.ChunkedArray) -> bool:
+        """Return whether floats join an index that has int64: whole ones are taken there."""
+        return bool(self.types.get(name) == pa.int64() and pa.types.is_floating(column.type))
 
     def wrong_type(self, name: str, wish: str, *targets: pa.DataType) -> DTypeError:
         """Make the error for a column whose type its role, or the index, does not allow."""
@@ -281,6 +438,8 @@ def _key(reader: _TableReader, name: str) -> pa.ChunkedArray:
         return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
+    if reader.joins_integers(name, column):
+        return column
     raise reader.wrong_type(name, "a string or integer key", pa.string())
 
 
@@ -290,7 +449,7 @@ def _cell(reader: _TableReader, name: str) -> pa.ChunkedArray:
         return column
     if pa.types.is_integer(column.type):
         return _int64(reader, name, column)
-    if pa.types.is_boolean(column.type):
+    if pa.types.is_boolean(column.type) or reader.joins_integers(name, column):
         return column
     fixes = (pa.int64(), pa.string()) if _is_number(column.type) else (pa.string(),)
     raise reader.wrong_type(name, "a string, integer or boolean cell", *fixes)
