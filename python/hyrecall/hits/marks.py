@@ -38,6 +38,11 @@ def find_marks(
     return [[*one] for one in found]
 
 
+def tells_places(analyzer: Analyzer) -> bool:
+    """Say whether words can be marked in the texts of an analyzer."""
+    return _core.queries.find_marks(analyzer.native, "", []) is not None
+
+
 def spans_of(marks: Iterable[Mark]) -> list[tuple[int, int]]:
     """Return the places of marked words; those that touch become one."""
     spans: list[tuple[int, int]] = []
@@ -207,12 +212,11 @@ def marked_text(reply: Reply, query: int, at: int, column: str | None) -> tuple[
     return text, marks
 
 
-def check_marked(facts: IndexFacts) -> None:
-    """Refuse an index whose hits have no text in which words could be marked."""
-    columns = set(_columns(facts.schema, None))
-    for arm, text in facts.schema.text_arms.items():
-        if columns.intersection(text.columns):
-            find_marks(facts.analyzers[arm], "", [])
+def are_marked(facts: IndexFacts) -> bool:
+    """Say whether the hits of an index have texts in which words can be marked."""
+    schema = facts.schema
+    is_stored = bool(schema.first_texts) and set(schema.first_texts) <= set(schema.row_columns)
+    return is_stored and all(map(tells_places, facts.analyzers.values()))
 
 
 def _columns(schema: Schema, column: object) -> tuple[str, ...]:
