@@ -393,7 +393,7 @@ class Hit:
         >>> hit = index.recall_one(text=hr.Any(hr.Phrase("green tea"), "black"))[0]
         >>> [hit.text[start:end] for start, end in hit.highlights()]
         ['black', 'green', 'tea']
-        >>> hit.snippet(width=16)
+        >>> hit.snippet(width=20)
         '…<mark>black</mark> tea &amp; <mark>green</mark>…'
         """
         from hyrecall.hits import marks
