@@ -3,7 +3,6 @@
 import html
 import re
 import unicodedata
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError
 from laws.effort import Effort
 from oracle import marks as oracle
 from oracle import words
 from seams import splits_character
 
-Spans = list[tuple[int, int]]
 SCHEMA = hr.Schema(key="id", cell=None, text="text")
-VOCABULARY = ("ash", "ashes", "elm", "elms", "oak")
 
 
 def index_of(*texts: str | None, analyzer: str = "word") -> hr.Index:
@@ -35,73 +31,6 @@ def hit_of(text: str, query: object, analyzer: str = "word") -> hr.Hit:
 
 def marked(text: str, query: object, analyzer: str = "unicode") -> list[str]:
     return [text[start:end] for start, end in hit_of(text, query, analyzer).highlights()]
-
-
-sentences = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=3).map(" ".join)
-leaf = st.one_of(
-    sentences.map(lambda text: (words.Words(text), text)),
-    st.builds(
-        lambda text, slop: (words.Phrase(text, slop), hr.Phrase(text, slop)),
-        sentences, st.integers(0, 3),
-    ),
-    st.builds(
-        lambda text, cut: (words.Prefix(text[:cut]), hr.Prefix(text[:cut])),
-        sentences, st.integers(1, 9),
-    ),
-)  # fmt: skip
-
-
-def grouped(parts: list[tuple[words.Query, object]]) -> tuple[words.Query, object]:
-    mine, theirs = zip(*parts, strict=True)
-    return words.Any(mine), hr.Any(*theirs)
-
-
-queries = st.recursive(
-    leaf,
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map(grouped),
-        inner.map(lambda one: (words.Boost(one[0], 2.0), hr.Boost(one[1], 2.0))),
-    ),
-    max_leaves=4,
-)
-texts = st.lists(
-    st.tuples(st.sampled_from(VOCABULARY), st.sampled_from([" ", ", ", "\n"])),
-    min_size=1, max_size=12,
-).map(lambda parts: "".join(f"{word}{between}" for word, between in parts))  # fmt: skip
-
-
-def check_words(
-    of: Callable[[str, object], Spans], text: str, query: tuple[words.Query, object]
-) -> None:
-    mine, theirs = query
-    assert of(text, theirs) == oracle.merged(oracle.found(text, mine))
-
-
-def highlights(text: str, query: object) -> Spans:
-    found = index_of(text).recall_one(text=query)
-    return found[0].highlights() if len(found) else []
-
-
-def of_each_word(text: str, query: object) -> Spans:
-    """A planted bug: a phrase is marked word by word, wherever they stand."""
-    every = query.text if isinstance(query, hr.Phrase) else query
-    return highlights(text, every)
-
-
-def test_marked_are_the_words_that_the_oracle_finds(effort: Effort) -> None:
-    @settings(max_examples=effort.cases(quick=150, full=2000))
-    @given(texts, queries)
-    def check(text: str, query: tuple[words.Query, object]) -> None:
-        check_words(highlights, text, query)
-
-    check()
-
-
-def test_a_phrase_that_is_marked_word_by_word_is_noticed() -> None:
-    phrase = words.Phrase("ash oak"), hr.Phrase("ash oak")
-    check_words(highlights, "ash elm ash oak", phrase)
-    with pytest.raises(AssertionError):
-        check_words(of_each_word, "ash elm ash oak", phrase)
 
 
 @pytest.mark.parametrize(
@@ -144,21 +73,6 @@ def test_columns_and_arms_are_marked_by_their_own_queries() -> None:
     assert hit.highlights("note") == []
     with pytest.raises(OptionError, match=r"column: expected a stored column of a text arm of"):
         hit.highlights("kind")
-
-
-def test_highlights_depend_on_the_text_and_the_query_alone() -> None:
-    text, other = "ash and elm ashes", "oak ash"
-    alone = hit_of(text, "ash elm").highlights()
-    index = index_of(other, text, other)
-    index.add(pa.table({"id": [9], "text": [text]}))
-    hits = index.recall(text=["oak", "ash elm"])
-    shards = ShardedIndex.build(
-        [pa.table({"id": [1], "text": [text]}), pa.table({"id": [2], "text": [other]})], SCHEMA
-    )
-    found = [*hits[1], *shards.recall(text=["x", "ash elm"])[1]]
-    same = [hit for hit in found if hit.text == text]
-    assert len(same) == 3
-    assert all(hit.highlights() == alone for hit in same)
 
 
 def test_without_a_text_query_nothing_is_marked() -> None:

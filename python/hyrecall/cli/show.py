@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
+from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, table, visible
 from hyrecall.errors import without_remedy
 from hyrecall.hits.dropped import Dropped, dropped_text
 from hyrecall.hits.explain_text import Explanation, wrapped_text
@@ -41,10 +41,10 @@ class Snippets:
         shown = clean(text[:_LOOKED_AT])
         marks = find_marks(self._analyzer, self._query, [shown])[0]
         begin, end = window(shown, marks, _SHOWN)
-        spans = tuple((start, stop, "mark") for start, stop in spans_of(marks))
+        spans: list[tuple[int, int, Style]] = [(*span, "mark") for span in spans_of(marks)]
         before = _DOTS if begin else ""
         after = _DOTS if end < len(shown) or len(text) > _LOOKED_AT else ""
-        line = TextLine(shown, spans).part(begin, end)
+        line = TextLine(shown, tuple(spans)).part(begin, end)
         return TextLine(after).after(line.after(TextLine(before)))
 
 
