@@ -1,6 +1,7 @@
 """Highlights: the words that the definition marks, whatever else an index holds."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from laws.effort import Effort
 from oracle import marks, words
 
 Spans = list[tuple[int, int]]
-Asked = tuple[words.Query, object]  # by the oracle, and by a caller
+Asked = tuple[words.Query, Any]  # by the oracle, and by a caller
 SCHEMA = hr.Schema(key="id", cell="user", text="text")
 VOCABULARY = ("ash", "ashes", "elm", "elms", "oak")
 
@@ -60,17 +61,17 @@ texts = st.lists(
 ).map(lambda parts: "".join(f"{word}{between}" for word, between in parts))  # fmt: skip
 
 
-def check_words(of: Callable[[str, object], Spans], text: str, query: Asked) -> None:
+def check_words(of: Callable[[str, Any], Spans], text: str, query: Asked) -> None:
     mine, theirs = query
     assert of(text, theirs) == marks.merged(marks.found(text, mine))
 
 
-def highlights(text: str, query: object) -> Spans:
+def highlights(text: str, query: Any) -> Spans:
     found = index_of(table_of([text], "ann")).recall_one(text=query, scope="ann")
     return found[0].highlights() if len(found) else []
 
 
-def of_each_word(text: str, query: object) -> Spans:
+def of_each_word(text: str, query: Any) -> Spans:
     """A planted bug: a phrase is marked word by word, wherever they stand."""
     every = query.text if isinstance(query, hr.Phrase) else query
     return highlights(text, every)
@@ -100,7 +101,7 @@ def check_alone(
     index = index_of(*tables)
     index.add(table_of(others, "ann", 200))
     shards = ShardedIndex.build([*tables], SCHEMA, analyzer=hr.Analyzer("word"))
-    batch = {"text": ["oak", query], "scope": ["bob", "ann"]}
+    batch: Any = {"text": ["oak", query], "scope": ["bob", "ann"]}
     for hits in (index.recall(**batch)[1], shards.recall(**batch)[1]):
         for at, hit in enumerate(hits):
             assert of(hits, at) == highlights(hit.text, query)

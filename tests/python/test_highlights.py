@@ -3,6 +3,7 @@
 import html
 import re
 import unicodedata
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +26,11 @@ def index_of(*texts: str | None, analyzer: str = "word") -> hr.Index:
     return hr.Index.build(table, SCHEMA, analyzer=hr.Analyzer(analyzer))
 
 
-def hit_of(text: str, query: object, analyzer: str = "word") -> hr.Hit:
+def hit_of(text: str, query: Any, analyzer: str = "word") -> hr.Hit:
     return index_of(text, analyzer=analyzer).recall_one(text=query)[0]
 
 
-def marked(text: str, query: object, analyzer: str = "unicode") -> list[str]:
+def marked(text: str, query: Any, analyzer: str = "unicode") -> list[str]:
     return [text[start:end] for start, end in hit_of(text, query, analyzer).highlights()]
 
 
@@ -49,9 +50,7 @@ def marked(text: str, query: object, analyzer: str = "unicode") -> list[str]:
         ("unicode", "green tea, tea", hr.All(hr.Phrase("green tea")), ["green", "tea"]),
     ],
 )  # fmt: skip
-def test_what_is_marked(
-    analyzer: str, text: str, query: object, expected: list[str] | None
-) -> None:
+def test_what_is_marked(analyzer: str, text: str, query: Any, expected: list[str] | None) -> None:
     if expected is None:
         expected = [unicodedata.normalize("NFD", "Café"), "Cafe"]
     assert marked(text, query, analyzer) == expected
