@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -263,7 +264,9 @@ std::vector<bool> reached_segments(BatchRequest const& request, Snapshot const& 
 
 std::optional<TextQuery> text_query(BatchRequest const& request, std::size_t arm,
                                     std::size_t query) {
-  return request.lexical.at(arm).queries.at(query);
+  std::optional<TextQuery> asked = request.lexical.at(arm).queries.at(query);
+  if (asked) asked = as_asked(std::move(*asked));
+  return asked;
 }
 
 // For each text a tuple for each of its words.
@@ -384,7 +387,7 @@ void bind_request(py::module_& m) {
            "hits from the first.",
            py::arg("begin"), py::arg("end"), py::arg("limit") = py::none())
       .def("text_query", &text_query,
-           "Return the text of a lexical arm's query; None: it has none.", py::arg("arm"),
+           "Return a lexical arm's query as it was asked; None: it has none.", py::arg("arm"),
            py::arg("query"))
       .def("query_vector", &query_vector,
            "Return a copy of the arm's query vector, padded with zeros; empty if missing.",

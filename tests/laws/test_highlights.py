@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
+from hyrecall.recipe import Lexical
 from laws.effort import Effort
 from oracle import marks, words
 
@@ -125,6 +126,16 @@ def test_marks_depend_on_the_text_and_the_query_alone(effort: Effort) -> None:
         check_alone(of_hit, seen, others, query)
 
     check()
+
+
+def test_terms_that_other_documents_added_are_not_marked() -> None:
+    index = index_of(table_of(["ash elm", "elm oak"], "ann"))
+    recipe = hr.Recipe(
+        name="again", arms=(Lexical(),), fusion=hr.RRF(), shaping=(hr.Feedback(3, 0.4, 6, 0.2),)
+    )
+    hits = index.recall_one(text="ash", scope="ann", recipe=recipe)
+    assert hits.keys == [0, 1]  # the second by what the first has added
+    assert [hit.highlights() for hit in hits] == [[(0, 3)], []]
 
 
 def test_marks_of_another_text_are_noticed() -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace hyrecall {
 namespace {
@@ -93,6 +94,12 @@ class Finder {
 };
 
 }  // namespace
+
+TextQuery as_asked(TextQuery query) {
+  query.added.clear();
+  for (TextQuery& child : query.children) child = as_asked(std::move(child));
+  return query;
+}
 
 std::vector<Mark> find_marks(LexicalQuery const& query, text::TokenBatch const& words) {
   Finder const finder(words);
