@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import islice, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from hyrecall import _core
@@ -73,13 +73,15 @@ def snippet(
     text: str, marks: Sequence[Mark], width: int, before: str, after: str, *, escape: bool
 ) -> str:
     """Return the part of a text with most of its marked words, and what stands around them."""
-    marks = [_whole(text, mark) for mark in marks]
     begin, end = window(text, marks, width)
     shown = html.escape if escape else str
     made = [_ELLIPSIS] if begin > 0 else []
     at = begin
-    for first, last in spans_of(marks):
-        start, stop = max(first, begin), min(last, end)
+    for span in spans_of(marks):
+        if span[0] >= end or span[1] <= begin:
+            continue
+        first, last = _whole(text, *span)
+        start, stop = max(first, at), min(last, end)
         if start < stop:
             made += [shown(text[at:start]), before, shown(text[start:stop]), after]
             at = stop
@@ -89,21 +91,20 @@ def snippet(
     return "".join(made)
 
 
-def _whole(text: str, mark: Mark) -> Mark:
-    """Return a mark with all of the characters that it begins and ends in."""
-    start, end, term = mark
+def _whole(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a part of a text with all of the characters that it begins and ends in."""
     while start > 0 and splits_character(text, start):
         start -= 1
     while end < len(text) and splits_character(text, end):
         end += 1
-    return start, end, term
+    return start, end
 
 
 def window(text: str, marks: Sequence[Mark], width: int) -> tuple[int, int]:
     """Return the part of a text to show, at most so many characters, cut between words."""
     if len(text) <= width:
         return 0, len(text)
-    first, last = _best(marks, width)
+    first, last = _whole(text, *_best(marks, width))
     last = min(last, first + width)
     begin = max(0, min(first - (width - (last - first)) // 2, len(text) - width))
     if begin > 0:
@@ -119,17 +120,26 @@ def _best(marks: Sequence[Mark], width: int) -> tuple[int, int]:
 
     They are those with most distinct terms, then the most, then the earliest.
     """
-    best = place = (0, 0)
-    for at, mark in enumerate(marks):
-        begin, end = mark[0], mark[0] + width
-        if at and marks[at - 1][0] == begin:
-            continue
-        near = takewhile(lambda one: one[0] < end, islice(marks, at, None))  # noqa: B023
-        inside = [one for one in near if one[1] <= end] or [mark]
-        worth = len({term for _, _, term in inside}), len(inside)
-        if worth > best:
-            best, place = worth, (begin, max(stop for _, stop, _ in inside))
-    return place
+    fitting = [one for one in marks if one[1] - one[0] <= width]
+    if not fitting:
+        return marks[0][:2] if marks else (0, 0)
+    by_end = sorted(fitting, key=lambda one: one[1])
+    best, first = (0, 0), 0
+    held: Counter[object] = Counter()
+    n_in = n_out = 0
+    for begin in dict.fromkeys(start for start, _, _ in fitting):
+        while n_in < len(by_end) and by_end[n_in][1] <= begin + width:
+            held[by_end[n_in][2]] += 1
+            n_in += 1
+        while fitting[n_out][0] < begin:
+            term = fitting[n_out][2]
+            n_out += 1
+            held[term] -= 1
+            if not held[term]:
+                del held[term]
+        if (worth := (len(held), n_in - n_out)) > best:
+            best, first = worth, begin
+    return first, max(end for start, end, _ in fitting if start >= first and end <= first + width)
 
 
 def _cut(text: str, places: Iterable[int], side: int) -> int:
