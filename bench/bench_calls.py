@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -73,6 +74,21 @@ def test_one_query(kind: str, index: hr.Index, query: str, benchmark: BenchmarkF
     )
     assert hits.to_list() == beside[0].to_list()
     assert len(ask(everywhere)) == K
+
+
+@pytest.mark.parametrize("kind", ["highlights", "snippet"])
+def test_one_hit_is_marked(kind: str, texts: corpus.Texts, benchmark: BenchmarkFixture) -> None:
+    """Mark the words of a query in a hit of 1,000 characters."""
+    text = " ".join(texts.strings.to_pylist())[:1_000]
+    schema = hr.Schema(key="id", cell=None, text="text")
+    index = hr.Index.build(pa.table({"id": [1], "text": [text]}), schema)
+    hit = index.recall_one(text=" ".join(text.split()[:3]))[0]
+    benchmark.group = f"{kind} of a hit of 1,000 characters, 3 words"
+    benchmark.extra_info.update(who=OURS, kind="one hit", asked=kind, docs=1, queries=1)
+    benchmark(getattr(hit, kind))
+    starts = [start for start, _ in hit.highlights()]
+    assert starts[0] == 0
+    assert len(starts) >= 3
 
 
 @pytest.fixture(scope="module", params=["off", "hash"])

@@ -4,9 +4,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "core/error.hpp"
 #include "text/analyzer.hpp"
 #include "text/unicode.hpp"
+#include "text/utf8.hpp"
 
 namespace py = pybind11;
 
@@ -127,11 +130,36 @@ std::shared_ptr<text::Analyzer> from_preset(std::string const& preset,
   return text::make_analyzer(std::move(options));
 }
 
-std::shared_ptr<text::Analyzer> from_text_function(py::object function) {
+// Calls the function once; returns the terms of each text with their places. The GIL must be held.
+std::vector<std::vector<text::LocatedTerm>> call_locating(py::object const& function,
+                                                          std::span<std::string_view const> texts) {
+  py::list asked(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) asked[i] = as_str(texts[i]);
+  std::vector<std::vector<text::LocatedTerm>> lists;
+  for (py::handle const list : function(asked)) {
+    std::vector<std::size_t> const starts = text::code_point_starts(texts[lists.size()]);
+    std::vector<text::LocatedTerm>& terms = lists.emplace_back();
+    for (py::handle const one : list) {
+      auto const [term, begin, end] =
+          py::cast<std::tuple<std::string, std::size_t, std::size_t>>(one);
+      require(begin <= end && end < starts.size(), "a place in its text");
+      if (!term.empty()) terms.push_back({term, {starts[begin], starts[end]}});
+    }
+  }
+  return lists;
+}
+
+std::shared_ptr<text::Analyzer> from_text_function(py::object function, py::object locate) {
+  text::LocateFunction located;
+  if (!locate.is_none())
+    located = [held = hold(std::move(locate))](std::span<std::string_view const> texts) {
+      return call_python([&] { return call_locating(*held, texts); });
+    };
   return text::make_text_analyzer(
       [held = hold(std::move(function))](std::span<std::string_view const> texts) {
         return call_python([&] { return call(*held, "function", texts); });
-      });
+      },
+      std::move(located));
 }
 
 template <typename T>
@@ -156,6 +184,31 @@ py::tuple analyze(text::Analyzer const& analyzer, py::sequence const& texts,
                         array_of(batch.positions), array_of(batch.lengths));
 }
 
+// Of one text: a tuple for each token.
+py::object locate(text::Analyzer const& analyzer, py::str const& text,
+                  std::string const& role_name) {
+  text::Role const role = take_role(role_name);
+  std::vector<py::object> owners;
+  std::string_view const view = take_texts(py::make_tuple(text), owners)[0];
+  std::unique_ptr<text::Reader> reader;
+  {
+    WithoutGil const no_gil;
+    reader = analyzer.locating_reader(role);
+    if (reader != nullptr) reader->read({&view, 1});
+  }
+  if (reader == nullptr) return py::none();
+  text::TokenBatch const& batch = reader->batch();
+  std::vector<std::size_t> const starts = text::code_point_starts(view);
+  auto const place = [&](std::size_t byte) {
+    return std::lower_bound(starts.begin(), starts.end(), byte) - starts.begin();
+  };
+  py::list out(batch.term_ids.size());
+  for (std::size_t i = 0; i < batch.term_ids.size(); ++i)
+    out[i] = py::make_tuple(as_str(batch.terms[batch.term_ids[i]]), batch.positions[i],
+                            place(batch.spans[i].begin), place(batch.spans[i].end));
+  return out;
+}
+
 std::string text_version(std::string const& preset) {
   return std::string(text::table_version()) + "+rules" +
          std::to_string(text::rules_version(take_preset(preset)));
@@ -175,9 +228,14 @@ void bind_analyzer(py::module_& m) {
            "Make an analyzer of a native preset; `token_function` maps a list of distinct tokens "
            "to a list of terms for each. `function_stems`: it is a stemmer.")
       .def_static("from_text_function", &from_text_function, py::arg("function"),
-                  "Make an analyzer from a function that maps texts to a list of terms for each.")
+                  py::arg("locate") = py::none(),
+                  "Make an analyzer from a function that maps texts to a list of terms for each; "
+                  "`locate` gives (term, start, end) instead of a term.")
       .def("analyze", &analyze, py::arg("texts"), py::arg("role"),
-           "Return terms, offsets, term_ids, positions, lengths of texts (str or bytes).");
+           "Return terms, offsets, term_ids, positions, lengths of texts (str or bytes).")
+      .def("locate", &locate, py::arg("text"), py::arg("role"),
+           "Return (term, position, start, end) of each token, in code points of the text; None: "
+           "the analyzer's function does not tell.");
 }
 
 }  // namespace hyrecall::bindings

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,9 +19,11 @@
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
+#include "engine/lexical/marks.hpp"
 #include "engine/request/request.hpp"
 #include "engine/segment/segment.hpp"
 #include "kernels/settings.hpp"
+#include "text/utf8.hpp"
 
 namespace py = pybind11;
 
@@ -259,6 +262,50 @@ std::vector<bool> reached_segments(BatchRequest const& request, Snapshot const& 
   return out;
 }
 
+std::optional<TextQuery> text_query(BatchRequest const& request, std::size_t arm,
+                                    std::size_t query) {
+  std::optional<TextQuery> asked = request.lexical.at(arm).queries.at(query);
+  if (asked) asked = as_asked(std::move(*asked));
+  return asked;
+}
+
+// For each text a tuple for each of its words.
+py::object marks_of(text::Analyzer const& analyzer, py::object const& query,
+                    std::vector<py::str> const& texts) {
+  std::vector<std::string> held;
+  for (py::str const& text : texts) held.push_back(take_text(text));
+  std::optional<TextQuery> const asked[] = {take_query(query)};
+  std::vector<std::vector<Mark>> found;
+  std::unique_ptr<text::Reader> reader;
+  {
+    NativeRun const run;
+    reader = analyzer.locating_reader(text::Role::kDocument);
+    if (reader != nullptr) {
+      std::vector<Refusal> refused;
+      std::optional<LexicalQuery> const read = analyze_queries(asked, analyzer, 0, 1, refused)[0];
+      for (std::string_view const text : held) {
+        reader->read({&text, 1});
+        found.push_back(read ? find_marks(*read, reader->batch()) : std::vector<Mark>{});
+      }
+    }
+  }
+  if (reader == nullptr) return py::none();
+  py::list out(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::vector<std::size_t> const starts = text::code_point_starts(held[i]);
+    auto const place = [&](std::size_t byte) {
+      return std::lower_bound(starts.begin(), starts.end(), byte) - starts.begin();
+    };
+    py::list marks(found[i].size());
+    for (std::size_t j = 0; j < found[i].size(); ++j) {
+      auto const& [span, leaf] = found[i][j];
+      marks[j] = py::make_tuple(place(span.begin), place(span.end), leaf);
+    }
+    out[i] = std::move(marks);
+  }
+  return out;
+}
+
 py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, std::size_t query) {
   DenseQuery const held = request.dense.at(arm).query(query);
   return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()), held.padded.data());
@@ -277,6 +324,10 @@ void bind_queries(py::module_& parent) {
                   py::arg("queries"))
       .def_static("any", &any_query, "Match documents that match at least one of the queries.",
                   py::arg("queries"));
+  m.def("find_marks", &marks_of,
+        "Return (start, end, leaf) of each word of each text that the query asks for, in code "
+        "points, in text order; None: the analyzer's function does not tell places.",
+        py::arg("analyzer"), py::arg("query"), py::arg("texts"));
 }
 
 }  // namespace
@@ -335,6 +386,9 @@ void bind_request(py::module_& m) {
            "Return a request with only the queries [begin, end). With a limit it asks for so many "
            "hits from the first.",
            py::arg("begin"), py::arg("end"), py::arg("limit") = py::none())
+      .def("text_query", &text_query,
+           "Return a lexical arm's query as it was asked; None: it has none.", py::arg("arm"),
+           py::arg("query"))
       .def("query_vector", &query_vector,
            "Return a copy of the arm's query vector, padded with zeros; empty if missing.",
            py::arg("arm"), py::arg("query"))

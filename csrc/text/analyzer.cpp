@@ -28,6 +28,7 @@ class BatchReader : public Reader {
     batch_.positions.clear();
     batch_.lengths.clear();
     batch_.last_words.clear();
+    batch_.spans.clear();
   }
 
   void expect_terms(std::size_t n) { numbers_.expect(n); }
@@ -97,6 +98,7 @@ class PresetAnalyzer final : public Analyzer {
   }
 
   std::unique_ptr<Reader> reader(Role role) const override;
+  std::unique_ptr<Reader> locating_reader(Role role) const override;
   bool calls_back() const override { return static_cast<bool>(function_); }
   Analyzer const& unfinished() const override { return unfinished_ ? *unfinished_ : *this; }
   bool stems() const override { return stems_; }
@@ -170,7 +172,8 @@ class PresetAnalyzer final : public Analyzer {
       bool const is_whole =
           i + 1 < raw.terms.size() && raw.terms[i + 1].delta == raw.terms[i].delta;
       for (Term const& term : output.terms)
-        out.terms.push_back({term.text, raw.terms[i].delta + shift + (is_whole ? 0 : term.delta)});
+        out.terms.push_back({term.text, raw.terms[i].delta + shift + (is_whole ? 0 : term.delta),
+                             raw.terms[i].begin, raw.terms[i].end});
       if (!is_whole) shift += output.n_positions - 1;
     }
     out.n_positions = raw.n_positions + shift;
@@ -189,7 +192,10 @@ class PresetAnalyzer final : public Analyzer {
 
 class PresetReader final : public BatchReader {
  public:
-  PresetReader(PresetAnalyzer const& analyzer, Role role) : analyzer_(analyzer), role_(role) {}
+  PresetReader(PresetAnalyzer const& analyzer, Role role, bool locates)
+      : analyzer_(analyzer), role_(role) {
+    raw_.locates = locates;
+  }
 
   void read(std::span<std::string_view const> texts) override {
     begin_texts();
@@ -209,6 +215,7 @@ class PresetReader final : public BatchReader {
  private:
   struct Added {
     std::uint32_t term, delta;
+    std::uint32_t begin, end;  // as Term has them
   };
   struct Use {
     std::uint32_t begin, count;  // into added_
@@ -231,11 +238,12 @@ class PresetReader final : public BatchReader {
       Value const& value = values[raw - first];
       if (value == nullptr) {
         plain_.push_back(number_of(raw_.raws[raw]));
-      } else if (value->terms.size() == 1 && value->n_positions == 1) {
+      } else if (value->terms.size() == 1 && value->n_positions == 1 && !raw_.locates) {
         plain_.push_back(number_of(value->terms[0].text));
       } else {
         auto const begin = static_cast<std::uint32_t>(added_.size());
-        for (Term const& term : value->terms) added_.push_back({number_of(term.text), term.delta});
+        for (Term const& term : value->terms)
+          added_.push_back({number_of(term.text), term.delta, term.begin, term.end});
         plain_.push_back(kSeveral | static_cast<std::uint32_t>(uses_.size()));
         uses_.push_back(
             {begin, static_cast<std::uint32_t>(value->terms.size()), value->n_positions});
@@ -256,15 +264,22 @@ class PresetReader final : public BatchReader {
       std::uint32_t const plain = plain_[item & ~RawBatch::kHold];
       if ((plain & kSeveral) == 0) {
         add_token(plain, position);
+        if (raw_.locates) batch_.spans.push_back(raw_.spans[i]);
         position += holds ? 0 : 1;
         continue;
       }
       Use const use = uses_[plain & ~kSeveral];
-      for (Added const& one : std::span(added_).subspan(use.begin, use.count))
+      for (Added const& one : std::span(added_).subspan(use.begin, use.count)) {
         add_token(one.term, holds ? position : position + one.delta);
+        if (raw_.locates) batch_.spans.push_back(part_of(raw_.spans[i], one));
+      }
       if (!holds) position += use.n_positions;
     }
     end_text();
+  }
+
+  static Span part_of(Span raw, Added const& one) {
+    return {raw.begin + one.begin, one.end == Term::kWhole ? raw.end : raw.begin + one.end};
   }
 
   static constexpr std::uint32_t kSeveral = 0x80000000u;
@@ -280,7 +295,11 @@ class PresetReader final : public BatchReader {
 };
 
 std::unique_ptr<Reader> PresetAnalyzer::reader(Role role) const {
-  return std::make_unique<PresetReader>(*this, role);
+  return std::make_unique<PresetReader>(*this, role, false);
+}
+
+std::unique_ptr<Reader> PresetAnalyzer::locating_reader(Role role) const {
+  return std::make_unique<PresetReader>(*this, role, true);
 }
 
 class TextReader final : public BatchReader {
@@ -304,17 +323,44 @@ class TextReader final : public BatchReader {
   TextFunction const& function_;
 };
 
+class LocatingReader final : public BatchReader {
+ public:
+  explicit LocatingReader(LocateFunction const& function) : function_(function) {}
+
+  void read(std::span<std::string_view const> texts) override {
+    begin_texts();
+    for (std::vector<LocatedTerm> const& terms : function_(texts)) {
+      std::uint32_t position = 0;
+      for (LocatedTerm const& one : terms) {
+        begin_word(position);
+        add_token(number_of(one.term), position++);
+        batch_.spans.push_back(one.span);
+      }
+      end_text();
+    }
+    require(batch_.lengths.size() == texts.size(), "located terms of each text");
+  }
+
+ private:
+  LocateFunction const& function_;
+};
+
 class TextAnalyzer final : public Analyzer {
  public:
-  explicit TextAnalyzer(TextFunction function) : function_(std::move(function)) {}
+  TextAnalyzer(TextFunction function, LocateFunction locate)
+      : function_(std::move(function)), locate_(std::move(locate)) {}
 
   std::unique_ptr<Reader> reader(Role) const override {
     return std::make_unique<TextReader>(function_);
+  }
+  std::unique_ptr<Reader> locating_reader(Role) const override {
+    return locate_ ? std::make_unique<LocatingReader>(locate_) : nullptr;
   }
   bool calls_back() const override { return true; }
 
  private:
   TextFunction function_;
+  LocateFunction locate_;
 };
 
 }  // namespace
@@ -327,8 +373,8 @@ std::shared_ptr<Analyzer> make_analyzer(AnalyzerOptions options) {
   return std::make_shared<PresetAnalyzer>(std::move(options));
 }
 
-std::shared_ptr<Analyzer> make_text_analyzer(TextFunction function) {
-  return std::make_shared<TextAnalyzer>(std::move(function));
+std::shared_ptr<Analyzer> make_text_analyzer(TextFunction function, LocateFunction locate) {
+  return std::make_shared<TextAnalyzer>(std::move(function), std::move(locate));
 }
 
 }  // namespace hyrecall::text

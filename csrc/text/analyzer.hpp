@@ -17,6 +17,11 @@ namespace hyrecall::text {
 // Scripts without spaces: documents hold uni- and bigrams, queries bigrams.
 enum class Role { kDocument, kQuery };
 
+// A part of a text, in bytes.
+struct Span {
+  std::uint64_t begin = 0, end = 0;
+};
+
 // The analysed form of a batch of texts. Terms are numbered by first use.
 struct TokenBatch {
   std::vector<std::string> terms;         // [n_terms] distinct terms, UTF-8
@@ -32,6 +37,8 @@ struct TokenBatch {
     std::uint32_t position = 0;
   };
   std::vector<LastWord> last_words;  // [n_texts]
+  // [n_tokens] what each token was made of, as it is written; only from a reader that locates.
+  std::vector<Span> spans;
 };
 
 // Distinct tokens -> for each the terms that stand for it, on successive positions. A token without
@@ -42,6 +49,15 @@ using TokenFunction =
 // Whole texts -> their terms, one position each. Called once for each batch.
 using TextFunction =
     std::function<std::vector<std::vector<std::string>>(std::span<std::string_view const>)>;
+
+// A term of a text function, and what of the text it was made of.
+struct LocatedTerm {
+  std::string term;
+  Span span;
+};
+// The same as a TextFunction, with places.
+using LocateFunction =
+    std::function<std::vector<std::vector<LocatedTerm>>(std::span<std::string_view const>)>;
 
 // Raise it when a rule of this folder changes the terms of any text: it is part of the hash of
 // every analyzer of the preset.
@@ -68,6 +84,8 @@ class Analyzer {
   virtual ~Analyzer() = default;
   // The analyzer must outlive its readers. Thread-safe.
   virtual std::unique_ptr<Reader> reader(Role role) const = 0;
+  // A reader that says where each token stands. Null: the caller's function does not tell.
+  virtual std::unique_ptr<Reader> locating_reader(Role role) const = 0;
   // Whether readers call functions of the caller's, which are then called by one thread alone.
   virtual bool calls_back() const = 0;
   // What becomes of a word that is not finished: nothing is removed or stemmed.
@@ -106,6 +124,7 @@ struct AnalyzerOptions {
 // The analyzers remember at most 1,000,000 distinct raw tokens (and 64 MB of them), then begin
 // anew.
 std::shared_ptr<Analyzer> make_analyzer(AnalyzerOptions options);
-std::shared_ptr<Analyzer> make_text_analyzer(TextFunction function);
+// locate: may be empty.
+std::shared_ptr<Analyzer> make_text_analyzer(TextFunction function, LocateFunction locate);
 
 }  // namespace hyrecall::text

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "text/terms.hpp"
@@ -96,10 +97,17 @@ class Splitter {
   // The text composed, with its words as they will be.
   std::string compose(std::string_view text, Preset preset);
   void split_unicode(std::string_view text);
+  // Makes the spans from number `first` on, which are of the composed text, those of the text.
+  void to_source(std::string_view text, Preset preset, std::size_t first);
 
  private:
+  Span span_of(char const* begin, char const* end) const {
+    return {static_cast<std::size_t>(begin - text_begin_),
+            static_cast<std::size_t>(end - text_begin_)};
+  }
   // A slice of the text: it waits, so that many are looked up together.
   void emit_slice(char const* begin, char const* end) {
+    if (out_.locates) out_.spans.push_back(span_of(begin, end));
     slices_.emplace_back(begin, static_cast<std::size_t>(end - begin));
     if (slices_.size() == kSlices) look_up_slices();
   }
@@ -107,10 +115,11 @@ class Splitter {
     out_.raws.add_all(slices_, out_.items);
     slices_.clear();
   }
-  // What is no slice, after the slices before it.
-  void emit_made(std::string_view raw, std::uint32_t hold = 0) {
+  // What is no slice, after the slices before it, and what it was made of.
+  void emit_made(std::string_view raw, Span from, std::uint32_t hold = 0) {
     look_up_slices();
     out_.items.push_back(out_.raws.add(raw) | hold);
+    if (out_.locates) out_.spans.push_back(from);
   }
 
   bool is_final_sigma(char const* at) const;
@@ -120,6 +129,7 @@ class Splitter {
   char const* word_end(char const* at) const;
   char const* chunk_end(char const* at) const;
   char const* take_dense(char const* at, int group);
+  void locate_grams();
   void emit_grams();
 
   static constexpr std::size_t kSlices = 256;
@@ -134,6 +144,11 @@ class Splitter {
   std::u32string run_;
   std::string grams_;                     // one run, folded, as UTF-8
   std::vector<std::size_t> gram_starts_;  // of its characters with their marks, and the end
+  // If it locates: where the characters of the run begin, and the end; what of the text each of its
+  // folded characters was made of; and each of those with its marks.
+  std::vector<char const*> run_at_;
+  std::vector<Span> folded_from_;
+  std::vector<Span> gram_from_;
 };
 
 // Unicode's Final_Sigma, as Python's str.lower() has it: a cased character before and none after,
@@ -177,6 +192,37 @@ std::string Splitter::compose(std::string_view text, Preset preset) {
   return composed(text, preset);
 }
 
+// Composing goes piece by piece, so a part of the composed text was made of the pieces it touches.
+void Splitter::to_source(std::string_view text, Preset preset, std::size_t first) {
+  text_begin_ = text.data();
+  text_end_ = text.data() + text.size();
+  std::u32string characters;
+  std::vector<std::size_t> places;  // of the characters, and the end
+  for (char const* at = text_begin_; at < text_end_;) {
+    CodePoint const c = decode_utf8(at, text_end_);
+    places.push_back(static_cast<std::size_t>(at - text_begin_));
+    bool const is_sigma = c.value == kCapitalSigma && rules_of(preset).lowers;
+    characters.push_back(is_sigma ? kSmallSigma : c.value);
+    at += c.size;
+  }
+  places.push_back(text.size());
+  std::size_t begin = 0, end = 0, made = 0;  // of a piece, and where its composed form ends
+  std::string piece;
+  auto const next_piece = [&] {
+    begin = end;
+    end += canonical_piece(std::u32string_view(characters).substr(begin));
+    piece.clear();
+    for (std::size_t at = begin; at < end; ++at) append_utf8(piece, characters[at]);
+    made += composed(piece, preset).size();
+  };
+  for (Span& span : std::span(out_.spans).subspan(first)) {
+    while (made <= span.begin) next_piece();
+    std::size_t const from = places[begin];
+    while (made < span.end) next_piece();
+    span = {from, places[end]};
+  }
+}
+
 void Splitter::split_runs(std::string_view text, RunRules const& rules) {
   text_begin_ = text.data();
   text_end_ = text.data() + text.size();
@@ -205,7 +251,7 @@ void Splitter::split_runs(std::string_view text, RunRules const& rules) {
       if (c.value == kDottedI && rules.ends_after_dotted_i) break;
     }
     if (has_sigma && rules.lowers)
-      emit_made(resolve_sigmas(begin, at));
+      emit_made(resolve_sigmas(begin, at), span_of(begin, at));
     else
       emit_slice(begin, at);
   }
@@ -255,22 +301,44 @@ char const* Splitter::chunk_end(char const* at) const {
 // A run of a script without spaces: folded whole, then cut into characters with their marks.
 char const* Splitter::take_dense(char const* at, int group) {
   run_.clear();
+  run_at_.clear();
   while (at < text_end_) {
     CodePoint const c = decode_utf8(at, text_end_);
     std::uint16_t const flags = flags_[c.value];
     if (dense_group(flags) != group && (flags & (kMark | kIgnorable)) == 0) break;
     run_.push_back(c.value);
+    if (out_.locates) run_at_.push_back(at);
     at += c.size;
   }
+  run_at_.push_back(at);
+  if (out_.locates) locate_grams();
   grams_.clear();
   gram_starts_.clear();
+  gram_from_.clear();
+  std::size_t n_folded = 0;
   for (char32_t const c : fold_word(run_)) {
-    if (gram_starts_.empty() || (flags_[c] & kMark) == 0) gram_starts_.push_back(grams_.size());
+    bool const begins = gram_starts_.empty() || (flags_[c] & kMark) == 0;
+    if (begins) gram_starts_.push_back(grams_.size());
     append_utf8(grams_, c);
+    if (!out_.locates) continue;
+    Span const from = folded_from_[n_folded++];
+    if (begins) gram_from_.push_back(from);
+    gram_from_.back().end = from.end;
   }
   gram_starts_.push_back(grams_.size());
   emit_grams();
   return at;
+}
+
+void Splitter::locate_grams() {
+  folded_from_.clear();
+  std::u32string_view const run = run_;
+  for (std::size_t at = 0; at < run.size();) {
+    std::size_t const n = fold_piece(run.substr(at));
+    folded_from_.insert(folded_from_.end(), fold_word(run.substr(at, n)).size(),
+                        span_of(run_at_[at], run_at_[at + n]));
+    at += n;
+  }
 }
 
 void Splitter::emit_grams() {
@@ -279,14 +347,19 @@ void Splitter::emit_grams() {
     return std::string_view(grams_).substr(gram_starts_[first],
                                            gram_starts_[first + count] - gram_starts_[first]);
   };
+  auto const from = [&](std::size_t first, std::size_t last) {
+    return out_.locates ? Span{gram_from_[first].begin, gram_from_[last].end} : Span{};
+  };
   for (std::size_t i = 0; i + 1 < n; ++i) {
-    if (role_ == Role::kDocument) emit_made(gram(i, 1), RawBatch::kHold);
-    emit_made(gram(i, 2));
+    if (role_ == Role::kDocument) emit_made(gram(i, 1), from(i, i), RawBatch::kHold);
+    emit_made(gram(i, 2), from(i, i + 1));
   }
-  if (role_ == Role::kDocument || n == 1)
-    emit_made(gram(n - 1, 1));
-  else
+  if (role_ == Role::kDocument || n == 1) {
+    emit_made(gram(n - 1, 1), from(n - 1, n - 1));
+  } else {
     out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
+    if (out_.locates) out_.spans.emplace_back();
+  }
 }
 
 void Splitter::split_unicode(std::string_view text) {
@@ -321,15 +394,19 @@ void Splitter::split_unicode(std::string_view text) {
 void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out) {
   out.items.clear();
   out.offsets.assign(1, 0);
+  out.spans.clear();
   Splitter splitter(role, out);
   RunRules const rules = rules_of(preset);
   for (std::string_view const text : texts) {
-    if (preset == Preset::kUnicode)
+    std::size_t const first = out.spans.size();
+    if (preset == Preset::kUnicode) {
       splitter.split_unicode(text);
-    else if (may_compose(text))
+    } else if (may_compose(text)) {
       splitter.split_runs(splitter.compose(text, preset), rules);
-    else
+      if (out.locates) splitter.to_source(text, preset, first);
+    } else {
       splitter.split_runs(text, rules);
+    }
     out.offsets.push_back(out.items.size());
   }
 }

@@ -21,6 +21,8 @@ struct RawBatch {
   StringTable raws;                     // distinct raw tokens, by first use
   std::vector<std::uint32_t> items;     // in text order
   std::vector<std::size_t> offsets{0};  // [n_texts + 1] into items
+  bool locates = false;
+  std::vector<Span> spans;  // if it locates: [items] what of its text each was made of
 };
 
 // kWord, kWordMarks, kTurkish: a raw token is a slice of the text (in NFC), except that every

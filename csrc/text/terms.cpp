@@ -24,6 +24,16 @@ std::u32string decode(std::string_view raw) {
   return out;
 }
 
+// Where each character of a token begins, and where the last one ends.
+std::vector<std::uint32_t> byte_offsets(std::string_view raw) {
+  std::vector<std::uint32_t> out{0};
+  for (char const *at = raw.data(), *end = at + raw.size(); at < end;) {
+    at += decode_utf8(at, end).size;
+    out.push_back(static_cast<std::uint32_t>(at - raw.data()));
+  }
+  return out;
+}
+
 std::string encode(std::u32string_view text) {
   std::string out;
   for (char32_t const c : text) append_utf8(out, c);
@@ -131,17 +141,28 @@ RawTerms unicode_terms(std::string_view raw) {
   Chunk const chunk = cut(text);
   RawTerms out;
   std::size_t const n = chunk.parts.size();
+  bool const is_cut = n > 1 || !chunk.suffix.empty();
+  std::vector<std::uint32_t> const bytes =
+      is_cut ? byte_offsets(raw) : std::vector<std::uint32_t>{};
+  auto const byte_of = [&](char32_t const* at) {
+    return bytes[static_cast<std::size_t>(at - text.data())];
+  };
   out.n_positions = static_cast<std::uint32_t>(n);
-  bool const keeps_whole =
-      chunk.is_identifier && (n > 1 || !chunk.suffix.empty()) && text.size() <= kMaxCompound;
+  bool const keeps_whole = chunk.is_identifier && is_cut && text.size() <= kMaxCompound;
   if (keeps_whole) out.terms.push_back({fold(text), 0});
   for (std::size_t i = 0; i < n; ++i) {
     std::string part = fold(chunk.parts[i]);
     auto const delta = static_cast<std::uint32_t>(i);
+    Term made{{}, delta};
+    if (is_cut) {
+      made.begin = byte_of(chunk.parts[i].data());
+      made.end = byte_of(chunk.parts[i].data() + chunk.parts[i].size());
+    }
     // visual-c++: the last part is kept with its suffix and without.
     if (n > 1 && i + 1 == n && !chunk.suffix.empty())
-      out.terms.push_back({part + encode(chunk.suffix), delta});
-    out.terms.push_back({std::move(part), delta});
+      out.terms.push_back({part + encode(chunk.suffix), delta, made.begin});
+    made.text = std::move(part);
+    out.terms.push_back(std::move(made));
   }
   return out;
 }

@@ -13,6 +13,11 @@ namespace hyrecall::text {
 struct Term {
   std::string text;
   std::uint32_t delta;  // position after the raw token's first; never falling
+  // The bytes of the raw token that it was made of.
+  std::uint32_t begin = 0;
+  std::uint32_t end = kWhole;
+
+  static constexpr std::uint32_t kWhole = 0xffffffffu;  // up to the raw token's end
 };
 
 struct RawTerms {

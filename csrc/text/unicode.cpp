@@ -128,7 +128,31 @@ void compose(std::u32string& s) {
   s.resize(kept);
 }
 
+// Whether nothing before the character can change what it becomes, or be changed by it.
+template <std::size_t N>
+bool begins_piece(char32_t c, Pair const (&index)[N], char32_t const* pool) {
+  std::u32string made;
+  decompose(c, index, pool, made);
+  if (made.empty() || (flag_table()[made[0]] & kMark) != 0) return false;
+  return made[0] - kVowelBase >= kVowels && made[0] - kTailBase >= kTails;
+}
+
+template <std::size_t N>
+std::size_t piece(std::u32string_view text, Pair const (&index)[N], char32_t const* pool) {
+  std::size_t n = 1;
+  while (n < text.size() && !begins_piece(text[n], index, pool)) ++n;
+  return n;
+}
+
 }  // namespace
+
+std::size_t fold_piece(std::u32string_view text) {
+  return piece(text, kFoldIndex, kFoldPool);
+}
+
+std::size_t canonical_piece(std::u32string_view text) {
+  return piece(text, kCanonicalIndex, kCanonicalPool);
+}
 
 std::uint16_t const* flag_table() {
   static std::vector<std::uint16_t> const table = [] {

@@ -49,6 +49,11 @@ char32_t fts5_fold_of(char32_t c, bool all_diacritics);
 // same bytes.
 std::u32string fold_word(std::u32string_view word);
 
+// How many of the first characters of a text make a piece: the form of the text is the forms of its
+// pieces, back to back. A piece is a character with its marks.
+std::size_t fold_piece(std::u32string_view text);       // of fold_word
+std::size_t canonical_piece(std::u32string_view text);  // of canonical_form
+
 // Whether the UTF-8 text has a character that NFC may change.
 bool may_compose(std::string_view text);
 // NFC.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace hyrecall::text {
 
@@ -43,6 +45,15 @@ inline CodePoint decode_utf8_before(char const* begin, char const* at) {
   CodePoint const c = decode_utf8(start, at);
   if (start + c.size == at) return c;
   return {kReplacement, 1};
+}
+
+// Where the code points of a UTF-8 text begin, and where it ends.
+inline std::vector<std::size_t> code_point_starts(std::string_view text) {
+  std::vector<std::size_t> out;
+  for (std::size_t at = 0; at < text.size(); ++at)
+    if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80) out.push_back(at);
+  out.push_back(text.size());
+  return out;
 }
 
 inline void append_utf8(std::string& out, char32_t c) {

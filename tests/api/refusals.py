@@ -798,6 +798,16 @@ ROWS: dict[str, list[Row]] = {
     "Hit.arm_rank Hit.arm_score Hits.*": [
         option("arm: expected an arm of ['text', 'embedding']", "x", -1),
     ],
+    "EpisodeMatch.snippet Hit.snippet": [
+        option("width: expected an int >= 1", 0, -1),
+        dtype("before: expected a str", -1, None),
+        dtype("after: expected a str", -1, None),
+        dtype("escape: expected a bool", "x", None),
+    ],
+    "Hit.highlights Hit.snippet": [
+        dtype("column: expected a str", -1, 3),
+        option("column: expected a stored column of a text arm of ['text']", "x", "id", "kind"),
+    ],
     "Hits.only": [dtype("asked: expected a bool for each query", "x", [3])],
     "Graph.participants": [dtype("column: expected an Array", "x", -1)],
     "Hits.column": [

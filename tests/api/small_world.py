@@ -234,6 +234,7 @@ OBJECTS: dict[str, Callable[[World], Any]] = {
     "InProcessSessions": lambda _: memory.InProcessSessions(),
     "RedisSessions": lambda _: hypergraph.RedisSessions(object()),
     "VectorStore": lambda _: loom.VectorStore(embed.HashEmbedder(4)),
+    "EpisodeMatch": lambda world: world.store.search("tea", user_id="ann")[0],
     "Matches": lambda world: world.store.search("tea", user_id="ann"),
     "HashEmbedder": lambda _: embed.HashEmbedder(4),
     "HttpEmbedder": lambda _: embed.HttpEmbedder("http://localhost:1"),

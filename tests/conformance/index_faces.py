@@ -61,6 +61,10 @@ class Index(Face):
         """Return the score of each hit, and what its explanation says of it."""
         return self._do("explained", call, **more)
 
+    def marked(self, call: Call) -> list[list[tuple[list[list[int]], str]]]:
+        """Return where the words of a query stand in the text of each hit, and its snippet."""
+        return self._do("marked", call)
+
     def add(self, rows: Rows) -> None:
         self._do("add", rows)
 
@@ -107,8 +111,8 @@ class Plain(Index):
     shown_class: ClassVar[type] = hr.Index
     device: ClassVar[str] = "cpu"
     needs: ClassVar[Mapping[str, str]] = {
-        "shown": "recall", "explained": "recall", "delete_where": "delete", "merged": "candidates",
-        "renew": "reload",
+        "shown": "recall", "explained": "recall", "marked": "recall", "delete_where": "delete",
+        "merged": "candidates", "renew": "reload",
     }  # fmt: skip
 
     @classmethod
@@ -140,6 +144,12 @@ class Plain(Index):
     def _explained(self, call: Call, **more: Any) -> list[list[tuple[float, float]]]:
         hits = self._hits(call, **more)
         return [[(hit.score, hit.explain().score) for hit in one] for one in hits]
+
+    def _marked(self, call: Call) -> list[list[tuple[list[list[int]], str]]]:
+        return [
+            [([list(span) for span in hit.highlights("text")], hit.snippet()) for hit in one]
+            for one in self._hits(call)
+        ]
 
     def _add(self, rows: Rows) -> None:
         with python_refusals():
@@ -398,7 +408,7 @@ class Served(Saved):
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
         described = cls._described()
-        if verb not in ("recall", "shown", "explained", "renew"):
+        if verb not in ("recall", "shown", "explained", "marked", "renew"):
             return any(verb in path for path in described["paths"])
         fields = described["components"]["schemas"]["IndexQueryBody"]["properties"]
         return option in (None, *fields)
@@ -459,6 +469,10 @@ class Served(Saved):
         found = self._batch(call, explain=True, **more)
         return [[(one["score"], one["explanation"]["score"]) for one in hits] for hits in found]
 
+    def _marked(self, call: Call) -> list[list[tuple[list[list[int]], str]]]:
+        found = self._batch(call, highlight=True, columns=["text"])
+        return [[(one["highlights"]["text"], one["snippet"]) for one in hits] for hits in found]
+
 
 class CommandLine(Saved):
     """``hyrecall index``, then ``hyrecall recall`` for each query."""
@@ -466,6 +480,7 @@ class CommandLine(Saved):
     name: ClassVar[str] = "command line"
     lacks: ClassVar = {
         **Saved.lacks,
+        "marked": "the table marks them on a terminal",
         **{
             f"{verb}.{name}": "in Python, or a recipe by name"
             for name in ("shaping", "arms", "candidates", "expansion")

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from conformance.faces import Refused, Row, at, memory_row, moment
-from conformance.store_face import PLACE, Found, Opening
+from conformance.store_face import PLACE, Found, Marked, Opening
 from conformance.store_python import Housed, Shared, fact_row, opening_options
 from hyrecall import recipes
 from hyrecall.memory import Memory
@@ -115,6 +115,10 @@ class JsonDoor(Door):
             for one, rows in zip(found["items"], near, strict=True)
         ]  # fmt: skip
         return Found(rows, [one["reason"] for one in found["reasons"]])
+
+    def _marked(self, query: str) -> Marked:
+        found = self._data("search", text=query, highlight=True)["items"]
+        return [(one["episode"]["id"], one["highlights"], one["snippet"]) for one in found]
 
     def _link(self, nodes: list[str], relationship: str, **options: Any) -> Row:
         return _edge(self._data("link", participants=nodes, relationship=relationship, **options))
@@ -228,7 +232,7 @@ class Rest(JsonDoor):
 
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
-        method, path = ROUTES[verb]
+        method, path = ROUTES["search" if verb == "marked" else verb]
         route = cls._described()["paths"].get(path, {}).get(method)
         if route is None or option is None:
             return route is not None
@@ -310,6 +314,7 @@ class Mcp(JsonDoor):
     }  # fmt: skip
     lacks: ClassVar[Mapping[str, str]] = {
         "recall_scored": "search has all scores of a match",
+        "marked": "a model sees the whole text",
         "update.valid_to": "end_fact ends a fact; REST and Python take an end away",
         "export": "hyrecall export",
         "import_": "hyrecall import",
@@ -462,6 +467,7 @@ class CommandLine(JsonDoor):
     lacks: ClassVar[Mapping[str, str]] = {
         "update.valid_to": "end-fact ends a fact; REST and Python take an end away",
         "recall_scored": "recall --json has all scores of a match",
+        "marked": "the table marks them on a terminal",
         **{f"search.{one}": _IN_PYTHON for one in ("candidates", "diversity", "now")},
     }  # fmt: skip
 

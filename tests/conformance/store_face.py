@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from conformance.faces import Face, Row, at
 
@@ -13,6 +13,7 @@ ORG, WORKSPACE = "acme", "lab"
 SELECTING = ("session_id", "before", "kind", "tags", "filter", "metadata")
 """The arguments that choose memories to forget or to change."""
 PLACE = {"org": ORG, "workspace": WORKSPACE}
+Marked: TypeAlias = list[tuple[str, list[list[int]], str]]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,10 @@ class Store(Face):
     def search(self, query: str, **options: Any) -> Found:
         """Recall: `recipe` is a name, `filter` as JSON has it, `since` and `until` are included."""
         return self._do("search", query, **options)
+
+    def marked(self, query: str) -> Marked:
+        """Search: of each match its id, where the query's words stand, and its snippet."""
+        return self._do("marked", query)
 
     def recall_scored(self, query: str, **options: Any) -> Found:
         return self._do("recall_scored", query, **options)

@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 import hyrecall as hr
 from conformance.faces import Row, memory_row, moment, python_refusals
-from conformance.store_face import PLACE, SELECTING, Found, Opening, Store
+from conformance.store_face import PLACE, SELECTING, Found, Marked, Opening, Store
 from hyrecall import recipes
 from hyrecall.embed import AUTO, HashEmbedder
 from hyrecall.memory import AgentMemorySync, Browse, Episode, EpisodeMatch, Fact, Memory, MemorySync
@@ -188,7 +188,7 @@ class Python(Housed):
         if verb in BROWSE:
             function = getattr(Browse, verb) if hasattr(cls.shown, "browse") else None
         else:
-            function = getattr(cls.shown, verb, None)
+            function = getattr(cls.shown, "search" if verb == "marked" else verb, None)
         names = () if function is None else inspect.signature(function).parameters
         return function is not None and (option is None or option in names)
 
@@ -257,6 +257,12 @@ class Python(Housed):
         around = found.around or [()] * len(found)
         rows = [match_row(one, near) for one, near in zip(found, around, strict=True)]
         return Found(rows, [one.reason.value for one in found.reasons])
+
+    def _marked(self, query: str) -> Marked:
+        return [
+            (one.episode.id, [list(span) for span in one.highlights()], one.snippet())
+            for one in self._ask("search", query, **self.whose)
+        ]
 
     def _recall_scored(self, query: str, **options: Any) -> Found:
         given = search_options(options)

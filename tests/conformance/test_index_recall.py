@@ -12,6 +12,7 @@ import hyrecall as hr
 from conformance.faces import refused
 from conformance.index_faces import IN_PYTHON, Index, World, reference
 from conformance.index_worlds import DRAWN, ONE_ARM, TEAS, ask, cells, keys, row, same
+from oracle import marks
 from oracle.bm25 import Bm25
 from oracle.corpus import SHAPES, Draw, Mix, draw_rows
 from oracle.documents import Above, Call
@@ -174,3 +175,16 @@ def test_explanations_recompute_the_scores(index: Index, text_only: bool) -> Non
     (found,) = index.explained(ask("hot tea", None if text_only else [1, 1, 0]))
     assert found
     assert all(score == told for score, told in found)
+
+
+@pytest.mark.parametrize("vector", [None, [1, 1, 0]], ids=["text", "both"])
+def test_words_of_the_query_are_marked(index: Index, vector: list[float] | None) -> None:
+    call = ask("hot tea", vector)
+    (texts,), (found,) = index.shown(call, ["text"]), index.marked(call)
+    assert texts
+    for row_of, (spans, snippet) in zip(texts, found, strict=True):
+        text = row_of["text"]
+        expected = marks.merged(marks.found(text, Words("hot tea")))
+        assert [tuple(one) for one in spans] == expected
+        assert snippet.replace("<mark>", "").replace("</mark>", "") == text
+        assert snippet.count("<mark>") == len(expected)

@@ -74,6 +74,7 @@ WORDS = {
     },
     ("REST", "search"): {
         "depth": "recipe.replace(depth=) in Python", "explain": "match.explain() in Python",
+        "highlight": "match.highlights() and match.snippet() in Python",
     },
     **{
         (door, verb): dict.fromkeys(names, "of browse() in Python")

@@ -27,6 +27,16 @@ def test_A08_without_vectors_the_score_is_bm25s(store: Store) -> None:
     assert all(one["vector_score"] is None for one in found)
 
 
+def test_words_of_the_query_are_marked(store: Store) -> None:
+    store.fill(*TEAS, {"text": "none", "input": "Is <tea> hot?"})
+    assert sorted(store.marked("hot tea")) == [
+        ("m0", [[0, 3], [4, 7]], "<mark>hot</mark> <mark>tea</mark> at four"),
+        ("m1", [[5, 8]], "cold <mark>tea</mark>"),
+        ("m3", [[0, 3]], "<mark>tea</mark> with mint at four"),
+        ("m4", [[4, 7], [9, 12]], "Is &lt;<mark>tea</mark>&gt; <mark>hot</mark>?\nnone"),
+    ]
+
+
 def test_A48_recall_scored_has_the_scores_of_search(make_store: Callable[..., Store]) -> None:
     store = make_store("loom", place=())  # recall_scored takes users without a partition
     store.fill(*TEAS)

@@ -72,7 +72,7 @@ NATIVE_MODULES = {
         "columns that Python holds": {"Column", "Gathered", "gather", "has_text"},
         "numbers of rows, for a writer": {"cut_merge", "merge_order"},
     },
-    "queries": {"no document": {"TextQuery"}},
+    "queries": {"no document": {"TextQuery", "find_marks"}},
     "arms": {
         "by a request": {"Adjacency", "Audience", "Neighbours"},
         "no document": {"place_score"},

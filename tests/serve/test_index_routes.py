@@ -336,3 +336,37 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
             assert reply["trace"]["dropped"] == dropped.to_list()
             own = {row.reason for stage in dropped.stages[:-1] for row in stage.rows}
             assert own == {"group"} & set(wish) | {"surrounding"} & set(wish)
+
+
+def test_words_of_the_query_are_marked_in_the_columns_that_are_asked_for() -> None:
+    asked = {"text": "oak tea", "scope": "ann", "limit": 3, "highlight": True}
+    wishes: list[dict[str, Any]] = [{"columns": ["text", "kind"]}, {"columns": []}]
+
+    async def work(client: Any) -> list[Any]:
+        assert (await client.get("/v1/info")).json()["highlights"] is True
+        return [(await client.post("/v1/recall", json=asked | wish)).json() for wish in wishes]
+
+    with hr.Index.build(table(), SCHEMA) as index:
+        replies = served(index, work)
+        hits = index.recall_one(text="oak tea", scope="ann", limit=3, vector=None)
+        assert all(hit.highlights() for hit in hits)
+        for wish, reply in zip(wishes, replies, strict=True):
+            IndexReply.model_validate(reply)
+            names = ["text"] if wish["columns"] else []
+            assert [(one["highlights"], one["snippet"]) for one in reply["hits"]] == [
+                ({name: [list(span) for span in hit.highlights()] for name in names}, hit.snippet())
+                for hit in hits
+            ]
+
+
+def test_an_index_without_stored_texts_refuses_to_mark_words() -> None:
+    async def work(client: Any) -> tuple[Any, Any]:
+        asked = {"text": "oak", "highlight": True}
+        return await client.get("/v1/info"), await client.post("/v1/recall", json=asked)
+
+    schema = hr.Schema(key="id", cell=None, text="text", stored=())
+    with hr.Index.build(table().select(["id", "text"]), schema) as index:
+        info, reply = served(index, work)
+    assert info.json()["highlights"] is False
+    assert reply.status_code == 422
+    assert "highlight: expected false" in reply.text

@@ -34,7 +34,7 @@ async def test_a_batch_of_memories_is_kept_whole_or_not_at_all(store: Opening) -
 
 async def test_a_recall_over_http_is_that_of_the_store() -> None:
     asked = {
-        "text": "replica tea", "limit": 2, "tags": ["t"], "explain": True,
+        "text": "replica tea", "limit": 2, "tags": ["t"], "explain": True, "highlight": True,
         "filter": {"kind": ["episodic"]}, "now": "2026-05-01T00:00:00Z", **USER,
     }  # fmt: skip
     app = create_app(Memory.in_memory(embedder=None))
@@ -53,6 +53,8 @@ async def test_a_recall_over_http_is_that_of_the_store() -> None:
     first = one["items"][0]
     assert first["bm25_score"] == matches[0].bm25_score
     assert first["parts"]["tiers"] == matches[0].parts.tiers
+    assert first["highlights"] == [list(span) for span in matches[0].highlights()] != []
+    assert first["snippet"] == matches[0].snippet()
     assert first["explanation"]["score"] == first["score"]
     assert first["explanation"]["text"] == str(matches[0].explain())
     dropped = matches.explain_dropped()

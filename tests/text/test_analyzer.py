@@ -258,7 +258,7 @@ def test_an_analyzer_is_frozen_and_says_what_it_is() -> None:
         del analyzer.name
     assert repr(analyzer) == "Analyzer('word', stopwords=('a',))"
     assert repr(Analyzer().explain("Hi there")) == "('hi'@0, 'there'@1)"
-    assert Analyzer().explain("Hi") == (Token("hi", 0),)
+    assert Analyzer().explain("Hi") == (Token("hi", 0, 0, 2),)
     assert repr(Analyzer.from_callable(str.split, name="s", version="2")) == (
         "Analyzer.from_callable(name='s', version='2')"
     )

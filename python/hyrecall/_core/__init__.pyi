@@ -65,12 +65,19 @@ class Analyzer:
         function_stems: bool = False,
     ) -> None: ...
     @staticmethod
-    def from_text_function(function: Callable[[list[str]], Sequence[Sequence[str]]]) -> Analyzer:
+    def from_text_function(
+        function: Callable[[list[str]], Sequence[Sequence[str]]],
+        locate: Callable[[list[str]], list[list[tuple[str, int, int]]]] | None = None,
+    ) -> Analyzer:
         """Make an analyzer from a function that maps texts to a list of terms for each."""
     def analyze(
         self, texts: Sequence[str | bytes], role: Literal["document", "query"]
     ) -> tuple[list[str], npt.NDArray[np.uint64], _Rows, _Rows, _Rows]:
         """Return terms, offsets, term_ids, positions, lengths."""
+    def locate(
+        self, text: str, role: Literal["document", "query"]
+    ) -> list[tuple[str, int, int, int]] | None:
+        """Return term, position, start and end of each token; None: it cannot tell."""
 
 @final
 class AttributeColumn:
@@ -321,6 +328,8 @@ class BatchRequest:
     ) -> None: ...
     def slice(self, begin: int, end: int, limit: int | None = None) -> BatchRequest:
         """Return a request with only the queries [begin, end); limit: for so many hits."""
+    def text_query(self, arm: int, query: int) -> queries.TextQuery | None:
+        """Return the text of a lexical arm's query; None: it has none."""
     def query_vector(self, arm: int, query: int) -> _Floats:
         """Return a copy of the arm's query vector, padded with zeros; empty if missing."""
     def divide(self, part: int, values: Sequence[bytes]) -> None:

@@ -2,6 +2,8 @@
 
 from typing import final
 
+from hyrecall import _core
+
 @final
 class TextQuery:
     """A typed text query. A str among queries is plain text."""
@@ -21,3 +23,8 @@ class TextQuery:
     @staticmethod
     def any(queries: list[str | TextQuery]) -> TextQuery:
         """Match documents that match at least one of the queries."""
+
+def find_marks(
+    analyzer: _core.Analyzer, query: str | TextQuery, texts: list[str]
+) -> list[list[tuple[int, int, int]]] | None:
+    """Return start, end and leaf of each word of each text that the query asks for."""

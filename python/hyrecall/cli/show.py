@@ -6,20 +6,20 @@ import json
 import math
 import shutil
 import sys
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
+from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, table, visible
 from hyrecall.errors import without_remedy
 from hyrecall.hits.dropped import Dropped, dropped_text
 from hyrecall.hits.explain_text import Explanation, wrapped_text
 from hyrecall.hits.hit_tables import hit_lines, styled
 from hyrecall.hits.hits import QueryHits, reply_of
+from hyrecall.hits.marks import find_marks, spans_of, window
 from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 
@@ -27,120 +27,25 @@ from hyrecall.text.analyzer import Analyzer
 
 _SHOWN = 220  # characters: three lines of 80 columns, two of 120
 _LOOKED_AT = 20_000  # characters at the beginning of a text
-_BEFORE = 40  # characters before the first marked word of a part
 _DOTS = "..."
-_UNSPACED = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"))  # Thai to Khmer
 
 
 class Snippets:
     """Cuts and marks texts for one query, whose words the analyzer determines."""
 
     def __init__(self, query: str | None, analyzer: Analyzer) -> None:
-        self._analyzer = analyzer
-        self._known: dict[str, bool] = {}
-        tokens = analyzer.explain(query or "", role="query")
-        self._terms = {token.term for token in tokens}
+        self._query, self._analyzer = query or "", analyzer
 
     def show(self, text: str) -> TextLine:
         """Return a text, or its best part, on one line with styles."""
         shown = clean(text[:_LOOKED_AT])
-        marks = list(self._marks(shown)) if self._terms else []
-        begin, end = _window(shown, marks, is_cut=len(text) > _LOOKED_AT)
-        line = TextLine(shown, tuple((start, stop, "mark") for start, stop in marks)).part(
-            begin, end
-        )
+        marks = find_marks(self._analyzer, self._query, [shown])[0]
+        begin, end = window(shown, marks, _SHOWN)
+        spans: list[tuple[int, int, Style]] = [(*span, "mark") for span in spans_of(marks)]
         before = _DOTS if begin else ""
         after = _DOTS if end < len(shown) or len(text) > _LOOKED_AT else ""
+        line = TextLine(shown, tuple(spans)).part(begin, end)
         return TextLine(after).after(line.after(TextLine(before)))
-
-    def _marks(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield begin and end of the words that are in the query, in order."""
-        for begin, end in _runs(text, _is_joined):
-            words = list(_runs(text[begin:end], _is_word))
-            if len(words) > 1 and self._is_whole(text[begin:end], words):
-                yield begin + words[0][0], begin + words[-1][1]
-                continue
-            for start, stop in words:
-                yield from self._in_word(text, begin + start, begin + stop)
-
-    def _is_whole(self, run: str, words: list[tuple[int, int]]) -> bool:
-        """Return whether a run of joined words as a whole is a term of the query."""
-        own = {term for start, stop in words for term in self._terms_of(run[start:stop])}
-        return bool((self._terms_of(run) - own) & self._terms)
-
-    def _in_word(self, text: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
-        word = text[begin:end]
-        if not self._has(word):
-            return
-        if not any(map(_is_unspaced, word)) or len(word) <= 2:
-            yield begin, end
-            return
-        held = [False] * len(word)  # a script without spaces: mark pairs of characters
-        for size in (2, 1):
-            for at in range(len(word) - size + 1):
-                if self._has(word[at : at + size]):
-                    held[at : at + size] = [True] * size
-        yield from (
-            (begin + start, begin + stop) for start, stop in _runs_of(held) or [(0, len(word))]
-        )
-
-    def _has(self, word: str) -> bool:
-        if word not in self._known:
-            self._known[word] = bool(self._terms_of(word) & self._terms)
-        return self._known[word]
-
-    def _terms_of(self, word: str) -> set[str]:
-        return {token.term for token in self._analyzer.explain(word, role="query")}
-
-
-def _is_word(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNM" or character == "_"
-
-
-def _is_joined(character: str) -> bool:
-    return not character.isspace()
-
-
-def _is_unspaced(character: str) -> bool:
-    """Return whether a character belongs to a script without spaces between words."""
-    if unicodedata.east_asian_width(character) in "WF":
-        return True
-    return any(first <= character <= last for first, last in _UNSPACED)
-
-
-def _runs(text: str, belongs: Callable[[str], bool]) -> list[tuple[int, int]]:
-    return _runs_of([belongs(one) for one in text])
-
-
-def _runs_of(held: list[bool]) -> list[tuple[int, int]]:
-    """Return begin and end of each run of True."""
-    found, begin = [], None
-    for at, one in enumerate([*held, False]):
-        if one and begin is None:
-            begin = at
-        elif not one and begin is not None:
-            found.append((begin, at))
-            begin = None
-    return found
-
-
-def _window(text: str, marks: list[tuple[int, int]], *, is_cut: bool) -> tuple[int, int]:
-    """Return begin and end of the part with the most different marked words."""
-    if len(text) <= _SHOWN and not is_cut:
-        return 0, len(text)
-    best, begin = 0, 0
-    for start, _ in marks:
-        first = max(start - _BEFORE, 0) if start + _BEFORE > _SHOWN else 0
-        inside = {text[a:b].casefold() for a, b in marks if a >= first and b <= first + _SHOWN}
-        if len(inside) > best:
-            best, begin = len(inside), first
-    end = min(begin + _SHOWN, len(text))
-    begin = max(min(begin, len(text) - _SHOWN), 0)
-    if begin and " " in text[begin : begin + _BEFORE]:
-        begin = text.index(" ", begin) + 1
-    if end < len(text) and " " in text[end - _BEFORE : end]:
-        end = text.rindex(" ", 0, end)
-    return begin, end
 
 
 # ---- Prints tables, JSON and texts to stdout, and notes to stderr ----

@@ -357,6 +357,94 @@ class Hit:
         """
         return self._reply.source.explain(self._reply, self.query, self._at)
 
+    def highlights(self, column: str | None = None) -> list[tuple[int, int]]:
+        """Return where the words stand that the text query asks for.
+
+        Parameters
+        ----------
+        column : str, optional
+            A stored column of a text arm; default: the places are of :attr:`text`.
+
+        Returns
+        -------
+        list of (int, int)
+            ``text[start:end]`` is a marked word; in order, and those that touch are one. Empty
+            where no arm of the column had a text query, as of a hit by vectors alone.
+
+        Raises
+        ------
+        OptionError
+            The column is of no text arm or not stored; the analyzer is a function of the caller's,
+            which does not tell where its terms stand; or the hits were unpickled: they hold no
+            index.
+
+        Notes
+        -----
+        Marked are the words of every term that a column's arms were asked for: stems as they are
+        written, of ``Phrase`` the words where the phrase is, of ``Prefix`` the whole words that
+        begin so. It does not matter whether the document meets all of an ``All``.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> table = pa.table({"id": [1], "text": ["Teas: black tea & green tea"]})
+        >>> schema = hr.Schema(key="id", cell=None, text="text")
+        >>> index = hr.Index.build(table, schema, analyzer=hr.Analyzer("unicode:english"))
+        >>> hit = index.recall_one(text=hr.Any(hr.Phrase("green tea"), "black"))[0]
+        >>> [hit.text[start:end] for start, end in hit.highlights()]
+        ['black', 'green', 'tea']
+        >>> hit.snippet(width=20)
+        '…<mark>black</mark> tea &amp; <mark>green</mark>…'
+        """
+        from hyrecall.hits import marks
+
+        return marks.spans_of(marks.marked_text(self._reply, self.query, self._at, column)[1])
+
+    def snippet(
+        self,
+        width: int = 200,
+        before: str = "<mark>",
+        after: str = "</mark>",
+        column: str | None = None,
+        *,
+        escape: bool = True,
+    ) -> str:
+        """Return the part of the text that has most of the words of :meth:`highlights`.
+
+        Parameters
+        ----------
+        width : int, default 200
+            How many characters of the text to show at most, at least 1.
+        before, after : str
+            What to put around each marked word.
+        column : str, optional
+            As in :meth:`highlights`.
+        escape : bool, default True
+            Whether the text is escaped for HTML; ``before`` and ``after`` are not. Switch it off
+            for a terminal.
+
+        Returns
+        -------
+        str
+            With an ellipsis where the text is cut: between words, or, if a word does not fit,
+            between characters with their marks. "" where the text is null.
+
+        Raises
+        ------
+        OptionError, DTypeError
+            As :meth:`highlights`, or a wrong argument.
+
+        Notes
+        -----
+        The part is the one with most distinct terms of the query, then with most marked words,
+        then the earliest; without any it is the beginning.
+        """
+        from hyrecall.hits import marks
+
+        width = marks.check_snippet(width, before, after, escape)
+        text, found = marks.marked_text(self._reply, self.query, self._at, column)
+        return marks.snippet(text, found, width, before, after, escape=escape)
+
     def __repr__(self) -> str:
         """Show rank, key, score and components."""
         parts = [f"{arm}_score={self.arm_score(arm)!r}" for arm in self._reply.trace.arms]

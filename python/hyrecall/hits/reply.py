@@ -126,6 +126,10 @@ class ReplySource(Protocol):
         """The native request, with the index's own arms."""
         ...
 
+    def text_query(self, place: int, query: int) -> _core.queries.TextQuery | None:
+        """Return what a text arm was asked, by its place among the arms that ran."""
+        ...
+
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
         """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         ...

@@ -565,16 +565,19 @@ class _RunSteps(Steps):
         return Ran(reads, execution, arrays, found, seconds)
 
     def source(self, plan: Plan, state: State, *_: Any) -> ReplySource:
-        """Return a source that only has columns."""
-        del plan
-        return _PartsSource(state)
+        """Return a source that only has columns, and what was asked."""
+        return _PartsSource(state, plan.request)
 
 
 class _PartsSource:
     """Provides the columns of merged hits; explanations need data that stays in the shards."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, state: State, asked: _core.BatchRequest) -> None:
+        self.state, self._asked = state, asked
+
+    def text_query(self, place: int, query: int) -> _core.queries.TextQuery | None:
+        """Return what a text arm was asked, by its place among the arms that ran."""
+        return self._asked.text_query(place, query)
 
     @property
     def request(self) -> NoReturn:

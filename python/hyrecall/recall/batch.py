@@ -56,6 +56,10 @@ class RecallSource(NamedTuple):
         """The native request, with the index's own arms."""
         return self.plan.request
 
+    def text_query(self, place: int, query: int) -> _core.queries.TextQuery | None:
+        """Return what a text arm was asked, by its place among the arms that ran."""
+        return self.plan.request.text_query(place, query)
+
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
         """Return why an arm of ``arms=`` found a document; None if it did not find it."""
         found = self.plan.listed.get(arm)

@@ -94,6 +94,12 @@ class RecallBody(ScopedBody):
         False,
         description="Add to each match how its score came about, and what each stage dropped.",
     )
+    highlight: StrictBool = Field(
+        False,
+        description="Add to each match its `snippet`, HTML with `<mark>` around the query's words, "
+        "and `highlights`: where they stand in input and text with a line break between, in "
+        "code points.",
+    )
 
 
 class BatchBody(Body):
@@ -130,6 +136,11 @@ class IndexQueryBody(Body):
     )
     now: Time | None = None
     explain: StrictBool = False
+    highlight: StrictBool = Field(
+        False,
+        description="Add to each hit its `snippet`, HTML with `<mark>` around the query's words, "
+        "and `highlights`: where they stand in each of `columns` that is a text, in code points.",
+    )
 
 
 class IndexBatchBody(Body):

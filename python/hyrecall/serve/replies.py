@@ -69,6 +69,8 @@ class MatchReply(_Reply):
     is_exact: bool
     valid_to: datetime | None
     explanation: dict[str, Any] | None = None
+    highlights: list[tuple[int, int]] | None = None
+    snippet: str | None = None
 
 
 class RecallReply(_Reply):
@@ -124,6 +126,8 @@ class HitReply(_Reply):
     thread_rows: list[ThreadRowReply] | None = None
     surrounding: list[NearRowReply] | None = None
     explanation: dict[str, Any] | None = None
+    highlights: dict[str, list[tuple[int, int]]] | None = None
+    snippet: str | None = None
 
 
 class IndexReply(_Reply):
@@ -187,7 +191,9 @@ def _plain(value: Any) -> Any:
 # ---- stores ----
 
 
-def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, Any]:
+def recall_data(
+    matches: Matches, *, explain: bool, began: float, highlight: bool = False
+) -> dict[str, Any]:
     """Return the reply to a recall as plain data; `began` is of ``time.perf_counter``."""
     is_explained = explain and matches._ranked is not None
     dropped = matches.explain_dropped() if is_explained else None
@@ -206,6 +212,8 @@ def recall_data(matches: Matches, *, explain: bool, began: float) -> dict[str, A
         }
         if is_explained:
             one["explanation"] = _explanation(match)
+        if highlight:
+            one |= {"highlights": match.highlights(), "snippet": match.snippet()}
         shown.append(one)
     return {
         "items": shown,
@@ -243,12 +251,20 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
 
 
 def index_data(
-    hits: Hits, query: QueryHits, columns: tuple[str, ...], *, explain: bool, began: float
+    hits: Hits,
+    query: QueryHits,
+    columns: tuple[str, ...],
+    *,
+    explain: bool,
+    began: float,
+    highlight: bool = False,
 ) -> dict[str, Any]:
     """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
     return {
-        "hits": (_hit(hit, trace.arms, columns, explain=explain) for hit in query),
+        "hits": (
+            _hit(hit, trace.arms, columns, explain=explain, highlight=highlight) for hit in query
+        ),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
         "trace": _trace(trace, query.explain_dropped() if explain else None),
@@ -258,7 +274,7 @@ def index_data(
 
 
 def _hit(
-    hit: Hit, arms: tuple[str, ...], columns: tuple[str, ...], *, explain: bool
+    hit: Hit, arms: tuple[str, ...], columns: tuple[str, ...], *, explain: bool, highlight: bool
 ) -> dict[str, Any]:
     one: dict[str, Any] = {
         "key": hit.key,
@@ -273,11 +289,20 @@ def _hit(
         one["thread_rows"] = [{"key": row.key, "score": row.score} for row in hit.thread_rows]
     if hit.surrounding:
         one["surrounding"] = [
-            {"key": row.key, "step": row.step, "text": row.text, "columns": row.values}
+            {
+                "key": row.key,
+                "step": row.step,
+                "text": row.text,
+                "columns": {name: one for name, one in row.values.items() if name in columns},
+            }
             for row in hit.surrounding
         ]
     if explain:
         one["explanation"] = _explanation(hit)
+    if highlight:
+        texts = hit._reply.facts.schema.text_columns
+        one["highlights"] = {name: hit.highlights(name) for name in columns if name in texts}
+        one["snippet"] = hit.snippet()
     return one
 
 
@@ -299,6 +324,7 @@ class IndexQuery:
     shared: tuple[tuple[str, Any], ...]
     columns: tuple[str, ...] = ()
     explain: bool = False
+    highlight: bool = False
     began: float = field(default_factory=time.perf_counter, compare=False)
 
     @property
@@ -386,7 +412,14 @@ class ServedIndex:
         )
         return [
             encode_within(
-                index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began),
+                index_data(
+                    hits,
+                    hits[at],
+                    one.columns,
+                    explain=one.explain,
+                    began=one.began,
+                    highlight=one.highlight,
+                ),
                 self._max_reply,
             )
             for at, one in enumerate(queries)

@@ -27,6 +27,7 @@ SNOWBALL = "snowball:"
 UNICODE_STEMS = "unicode:"
 
 Batch = Callable[[list[str]], Sequence[Sequence[str]]]
+LocatedBatch = Callable[[list[str]], list[list[tuple[str, int, int]]]]
 
 
 @check_keywords
@@ -75,6 +76,7 @@ class TextFunction:
     call: Batch
     function: Callable[[str], Sequence[str]] | None = None
     tokenizer_json: str | None = None
+    locate: LocatedBatch | None = None
 
 
 def check_named(function: object, name: object, version: object) -> None:
@@ -218,6 +220,16 @@ def load_tokenizer(source: str | os.PathLike[str] | Tokenizer) -> TextFunction:
     tokenizer.no_padding()
     special = {i for i, t in tokenizer.get_added_tokens_decoder().items() if t.special}
 
+    def locate(texts: list[str]) -> list[list[tuple[str, int, int]]]:
+        return [
+            [
+                (token, *place)
+                for token, i, place in zip(made.tokens, made.ids, made.offsets, strict=True)
+                if i not in special
+            ]
+            for made in tokenizer.encode_batch(texts, add_special_tokens=False)
+        ]
+
     def call(texts: list[str]) -> list[list[str]]:
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         return [
@@ -225,7 +237,7 @@ def load_tokenizer(source: str | os.PathLike[str] | Tokenizer) -> TextFunction:
             for made in encodings
         ]
 
-    return TextFunction("tokenizer", "", call, tokenizer_json=tokenizer.to_str())
+    return TextFunction("tokenizer", "", call, tokenizer_json=tokenizer.to_str(), locate=locate)
 
 
 # ---- Turns texts into terms, for both the documents and the queries of a text arm ----
@@ -253,10 +265,15 @@ class Token:
         The term as the index stores it.
     position : int
         Counted from 0; terms in the same place share it.
+    start, end : int or None
+        What it was made of: ``text[start:end]``, whatever the text's spelling. None: the analyzer
+        is a function of the caller's, which does not tell.
     """
 
     term: str
     position: int
+    start: int | None = None
+    end: int | None = None
 
     def __repr__(self) -> str:
         """Show term and position, as 'term'@0."""
@@ -439,7 +456,7 @@ class Analyzer:
     def _from_text(cls, text: TextFunction) -> Analyzer:
         made = cls.__new__(cls)
         set_fields(made, name=text.name, _stopwords=None, _token_function=None)
-        native = _core.Analyzer.from_text_function(text.call)
+        native = _core.Analyzer.from_text_function(text.call, text.locate)
         set_fields(made, _text=text, _hash=None, _native=native)
         return made
 
@@ -500,8 +517,18 @@ class Analyzer:
         Returns
         -------
         tuple of Token
-            In text order; positions never decrease.
+            In text order; positions never decrease. A token that is cut out of a character with
+            its marks has the place of both.
+
+        Examples
+        --------
+        >>> text = "Ju\u0308rgens Straße"
+        >>> [(one.term, one.start, one.end) for one in Analyzer().explain(text)]
+        [('jurgens', 0, 8), ('strasse', 9, 15)]
         """
+        located = self._native.locate(text, role) if isinstance(text, str) else None
+        if located is not None:
+            return tuple(Token(*one) for one in located)
         terms, _, term_ids, positions, _ = self._native.analyze([text], role)
         pairs = zip(term_ids.tolist(), positions.tolist(), strict=True)
         return tuple(Token(terms[term], position) for term, position in pairs)

@@ -225,6 +225,16 @@ def test_the_store_can_be_listed_read_and_searched_as_files(open_page: Open) -> 
     assert "no such file" in page.inner_text(".file")
 
 
+def test_words_of_the_query_are_marked_where_they_stand(
+    open_page: Open, memory: MemorySync
+) -> None:
+    page = open_page()
+    recall(page)
+    found = memory.search(QUERY, user_id="alice")
+    words = [one.episode.full_text[start:end] for one in found for start, end in one.highlights()]
+    assert texts(page, "li.hit .text mark") == words
+
+
 def test_markup_in_memories_is_shown_and_never_run(open_page: Open) -> None:
     page = open_page()
     recall(page)

@@ -18,7 +18,6 @@ from hyrecall.memory.data.types import (
     Episode,
     EpisodeMatch,
     Fact,
-    Origin,
     Ranked,
 )
 
@@ -245,7 +244,7 @@ class Matches(list[EpisodeMatch]):
         self._ranked, self._places = hits, places
         if hits is None and found.lexical_mode == "substring":
             for match in self:
-                match._origin = Origin(missing=WITHOUT_INDEX)
+                match._origin.missing = WITHOUT_INDEX
         self.reasons, self.lexical_mode = found.reasons, found.lexical_mode
         self.now, self.origins, self.trace = found.now, found.origins, found.trace
         self.related, self.context, self.edges = found.related, found.context, found.edges

@@ -32,6 +32,8 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 if TYPE_CHECKING:
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
+    from hyrecall.hits.marks import Mark
+    from hyrecall.text.analyzer import Analyzer
 
 
 # ---- Checks the fields of a memory: ids, texts, times, tags, JSON ----
@@ -187,6 +189,10 @@ class Ranked(Protocol):
         ...
 
 
+Asked: TypeAlias = "tuple[Analyzer, str]"
+"""The analyzer of a store and the words that its texts were searched for."""
+
+
 class Origin:
     """The search behind a match; it does not take part in comparisons and pickles."""
 
@@ -195,6 +201,7 @@ class Origin:
     ranked: Ranked | None = None
     place = 0
     missing = BY_HAND
+    asked: Asked | None = None
 
     def __init__(
         self, ranked: Ranked | None = None, place: int = 0, *, missing: str = BY_HAND
@@ -203,12 +210,12 @@ class Origin:
         self.ranked, self.place, self.missing = ranked, place, missing
 
     @classmethod
-    def of_places(cls, ranked: Ranked | None, places: Iterable[int]) -> list[Origin]:
+    def of_places(cls, ranked: Ranked | None, places: Iterable[int], asked: Asked) -> list[Origin]:
         """Return the origins of rows at some places, in a loop without a call."""
         made = []
         for place in places:
             one = cls.__new__(cls)
-            one.ranked, one.place = ranked, place
+            one.ranked, one.place, one.asked = ranked, place, asked
             made.append(one)
         return made
 
@@ -218,6 +225,15 @@ class Origin:
             wish = "one that an index ranked in this process"
             raise error(OptionError, "match", wish, self.missing)
         return self.ranked.explain(self.place)
+
+    def marks(self, text: str) -> list[Mark]:
+        """Return the words of the query in a text of the match."""
+        from hyrecall.hits.marks import find_marks
+
+        if self.asked is None:
+            raise error(OptionError, "match", "one that a search found in this process", BY_HAND)
+        analyzer, words = self.asked
+        return find_marks(analyzer, words, [text])[0]
 
     def __eq__(self, other: object) -> bool:
         """Return True for any other origin: matches are compared by their other fields."""
@@ -662,6 +678,65 @@ class EpisodeMatch(BaseModel):
         True
         """
         return self._origin.explain()
+
+    def highlights(self) -> list[tuple[int, int]]:
+        """Return where the query's words stand in ``episode.full_text``.
+
+        Returns
+        -------
+        list of (int, int)
+            As of :meth:`hyrecall.Hit.highlights`. Empty where no text was searched for.
+
+        Raises
+        ------
+        OptionError
+            The match was made by hand, unpickled or read from JSON.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("Green tea & teas", user_id="ann")
+        ...     match = memory.search("tea", user_id="ann")[0]
+        >>> match.highlights(), match.snippet()
+        ([(6, 9)], 'Green <mark>tea</mark> &amp; teas')
+        """
+        from hyrecall.hits.marks import spans_of
+
+        return spans_of(self._origin.marks(self.episode.full_text))
+
+    def snippet(
+        self,
+        width: int = 200,
+        before: str = "<mark>",
+        after: str = "</mark>",
+        *,
+        escape: bool = True,
+    ) -> str:
+        """Return the part of ``episode.full_text`` that has most of the query's words.
+
+        Parameters
+        ----------
+        width : int, default 200
+        before, after : str
+        escape : bool, default True
+            All as of :meth:`hyrecall.Hit.snippet`.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        OptionError, DTypeError
+            As :meth:`highlights`, or a wrong argument.
+        """
+        from hyrecall.hits.marks import check_snippet, snippet
+
+        width = check_snippet(width, before, after, escape)
+        text = self.episode.full_text
+        return snippet(text, self._origin.marks(text), width, before, after, escape=escape)
 
 
 # ---- Fields of memories as keywords of a call: their types, and errors that name the wrong one

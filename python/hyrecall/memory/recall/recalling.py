@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from hyrecall._core.arithmetic import unit_scale
 from hyrecall.ask.expansion import MOST_BESIDE, Context
-from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.base import threads
 from hyrecall.base.threads import warn_caller
 from hyrecall.embed.guard import Guard
@@ -32,6 +32,7 @@ from hyrecall.errors import CorruptIndexError, HyrecallError
 from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Matches, RecallReport
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import (
+    Asked,
     Edge,
     Episode,
     EpisodeMatch,
@@ -72,6 +73,7 @@ def matches_of(
     *,
     context: Context | None,
     holds_at: datetime | None,
+    asked: Asked,
 ) -> Matches:
     """Read the episodes of ranked rows at some places."""
     # Those that are damaged or no longer live are left out.
@@ -108,7 +110,7 @@ def matches_of(
                 "valid_to": ends.get(row),
             }
         )
-    origins = [{"_origin": one} for one in Origin.of_places(ranked.ranked, places)]
+    origins = [{"_origin": one} for one in Origin.of_places(ranked.ranked, places, asked)]
     matches = construct_all(EpisodeMatch, fields, origins)
     found = RecallReport(
         reasons=tuple(dict.fromkeys(reasons)),
@@ -384,7 +386,7 @@ def _ranked(
                     places = _page(connection, ranked.rows, ask, seen, now)
                 matches = matches_of(
                     connection, ranked, places, seen, now, told_of, damaged,
-                    context=_context(ask), holds_at=ask.holds_at,
+                    context=_context(ask), holds_at=ask.holds_at, asked=_asked(means, ask),
                 )  # fmt: skip
             n_read = len(matches) + len(damaged)
             if n_read >= len(places) or ranked.is_behind or not left:
@@ -394,6 +396,12 @@ def _ranked(
             continue
         with means.database.reading() as connection:
             return _by_substring(means, connection, ask, seen, now, (*reasons, reason))
+
+
+def _asked(means: Means, ask: RecallArguments) -> Asked:
+    """Return what marks the words of the query; none if the recipe searches no words."""
+    has_words = any(isinstance(arm, Lexical) for arm in ask.recipe.arms)
+    return means.layout.analyzer, ask.query if has_words else ""
 
 
 def _question(
@@ -565,4 +573,6 @@ def _by_substring(
         faults=seen.faults,
         rows=tuple(kept),
     )
+    for match in matches:
+        match._origin.asked = _asked(means, ask)
     return Matches(matches, found_by)

@@ -5,37 +5,31 @@ import { age, number, plural, time } from "./format.js";
 
 const LONG = 420; // characters; a longer text is cut until it is asked for
 
-const ENDING = 3; // letters that a stemmer may have taken from a word
-const LEAST = 0.2; // share of the best word's impact; "the" adds next to nothing
-
-/** The terms that a hit was found by, without those that hardly count. */
-function termsOf(hit) {
-  const found = (hit.why?.components ?? []).flatMap((one) => one.terms).filter((term) => term.term_freq > 0);
-  const best = Math.max(0, ...found.map((term) => term.impact));
-  return found.filter((term) => term.impact >= LEAST * best)
-    .flatMap((term) => term.term.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []);
+/** A text in which the words of the query are marked; places are in code points. */
+export function marked(text, places) {
+  const points = Array.from(text);
+  const piece = (begin, end) => points.slice(begin, end).join("");
+  const shown = places.filter(([begin]) => begin < points.length);
+  const ends = [0, ...shown.map(([, end]) => end)];
+  return [
+    ...shown.flatMap(([begin, end], at) => [piece(ends[at], begin), el("mark", null, piece(begin, end))]),
+    piece(ends.at(-1)),
+  ];
 }
 
-/** A text in which the words are marked that its score comes from. */
-export function marked(text, terms) {
-  if (!terms.length) return [text];
-  const counts = (word) => terms.some((term) => word.startsWith(term) && word.length <= term.length + ENDING);
-  return text.split(/([\p{L}\p{N}_]+)/u).map((piece) => (counts(piece.toLowerCase()) ? el("mark", null, piece) : piece));
-}
-
-function body(text, terms) {
+function body(text, places) {
   const shown = el("p", { class: "text", dir: "auto" });
   if (text.length <= LONG) {
-    shown.append(...marked(text, terms));
+    shown.append(...marked(text, places));
     return shown;
   }
   const cut = text.slice(0, text.lastIndexOf(" ", LONG) > LONG / 2 ? text.lastIndexOf(" ", LONG) : LONG);
   const more = el("button", {
     type: "button", class: "more", "aria-expanded": "false",
-    click: () => { shown.replaceChildren(...marked(text, terms)); shown.focus(); },
+    click: () => { shown.replaceChildren(...marked(text, places)); shown.focus(); },
   }, `Show all ${text.length.toLocaleString("en")} characters`);
   shown.tabIndex = -1;
-  shown.append(...marked(cut, terms), "… ", more);
+  shown.append(...marked(cut, places), "… ", more);
   return shown;
 }
 
@@ -145,7 +139,7 @@ export function hitItem(hit, { span, colourOf, compact = false, badge = null, ca
   return el("li", { class: "hit", tabindex: "-1", "data-key": hit.id, "aria-label": `Rank ${hit.rank}` },
     el("div", { class: "rank", "aria-hidden": "true" }, hit.rank),
     el("div", { class: "content" },
-      body(hit.text, termsOf(hit)),
+      body(hit.text, hit.places),
       el("div", { class: "measure" }, bar(hit, span, colourOf), el("span", { class: "score", title: "Score" }, hit.isFill ? "fill" : number(hit.score))),
       hit.why && hit.why.components.length > 0 && el("ul", { class: "arms", "aria-label": "What each arm adds" },
         hit.why.components.filter((one) => one.contribution || (!compact && typeof one.score === "number")).map((one) => armLine(one, hit.why, colourOf))),

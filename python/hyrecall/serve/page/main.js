@@ -110,6 +110,7 @@ function readInfo(given) {
     kind, recipes, scope,
     recipe: given.recipe ?? "",
     columns: given.columns ?? [],
+    highlights: given.highlights === true,
     cell: given.cell ?? [],
     told: [scope.agent && `agent ${scope.agent}`, kind === "index" ? "an index" : "a store", `hyrecall ${given.version}`].filter(Boolean).join(" · "),
     free: (name) => scope[name] === null && (name === "user_id" ? scope.may_choose_user : scope.may_choose_partition),

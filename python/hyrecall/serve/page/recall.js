@@ -125,7 +125,7 @@ export function startRecall(form, info, report, said) {
   async function ask(isLinked = false) {
     let body;
     try {
-      body = bodyOf(form, info.kind, info.columns);
+      body = { ...bodyOf(form, info.kind, info.columns), highlight: info.highlights };
     } catch (fault) {
       report(fault);
       return;

@@ -27,20 +27,26 @@ function readExplanation(given) {
   };
 }
 
-/** Of a document of an index, its longest text stands for it; the other columns are shown below. */
+/**
+ * The text of a hit, and where the words of the query stand in it.
+ *
+ * Of a document of an index, its longest text stands for it; the other columns are shown below.
+ */
 function textOf(match, columns) {
-  if (match.episode) return wordsOf(match.episode);
-  const texts = Object.values(columns).filter((one) => typeof one === "string");
-  return texts.reduce((longest, one) => (one.length > longest.length ? one : longest), "");
+  if (match.episode) return [wordsOf(match.episode), match.highlights ?? []];
+  const texts = Object.entries(columns).filter(([, one]) => typeof one === "string");
+  const [name, text] = texts.reduce((longest, one) => (one[1].length > longest[1].length ? one : longest), ["", ""]);
+  return [text, match.highlights?.[name] ?? []];
 }
 
 function readMatch(match, at, offset) {
   const columns = match.columns ?? {};
-  const text = textOf(match, columns);
+  const [text, places] = textOf(match, columns);
   return {
     id: String(match.episode?.id ?? match.key ?? ""),
     rank: match.rank ?? offset + at + 1,
     text,
+    places,
     score: match.score ?? null,
     scores: match.scores ?? { vector: match.vector_score, bm25: match.bm25_score, rerank: match.rerank_score },
     ranks: match.ranks ?? match.parts?.tiers ?? {},

@@ -11,6 +11,7 @@ from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
+from hyrecall.hits.marks import are_marked
 from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
 from hyrecall.serve.errors import (
     ServiceError,
@@ -102,8 +103,12 @@ def read_query(
     if body.surrounding:
         shared["surrounding"] = body.surrounding
     is_apart = isinstance(index, ShardedIndex) and not index._is_whole
+    if body.highlight and not are_marked(index._facts):
+        wish = "false (the index does not store its texts, or does not tell where terms stand)"
+        raise error(OptionError, "highlight", wish, "true")
     if body.surrounding or is_apart:  # whose hits have no other columns
-        shared["columns"] = columns
+        marked = index.schema.first_texts if body.highlight else ()
+        shared["columns"] = tuple(dict.fromkeys((*columns, *marked)))
     if body.explain and is_apart:  # alone, before it joins others
         wish = "false over shards on a GPU, which keep their postings"
         raise error(OptionError, "explain", wish, "true")
@@ -120,6 +125,7 @@ def read_query(
         shared=tuple(shared.items()),
         columns=columns,
         explain=body.explain,
+        highlight=body.highlight,
     )
 
 

@@ -13,6 +13,7 @@ from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.version import __version__
 from hyrecall.errors import HyrecallError, OptionError, error
+from hyrecall.hits.marks import are_marked, tells_places
 from hyrecall.memory import Matches
 from hyrecall.memory.derived.layout import serves
 from hyrecall.memory.ops import read_filter
@@ -74,6 +75,7 @@ def _of_store(memory: Any) -> dict[str, Any]:
         "recipes": recipes_of(store),
         "read_only": store.database.read_only,
         "embeds": store.guard.off is None,
+        "highlights": tells_places(store.layout.analyzer),
     }
 
 
@@ -92,6 +94,7 @@ def _of_index(index: AnyIndex | None) -> dict[str, Any]:
         },
         "vector_arms": list(schema.vector_arms),
         "columns": list(schema.row_columns),
+        "highlights": are_marked(index._facts),
     }
 
 
@@ -105,7 +108,9 @@ MOST_OF_A_BATCH = 4
 MOST_OF_BATCHES = 8
 """The same of all batches: half of the store's threads are left to single requests."""
 
-_ONLY_HERE = {"user_id", "org", "workspace", "explain", "filter", "recipe", "depth"}
+_ONLY_HERE = {
+    "user_id", "org", "workspace", "explain", "highlight", "filter", "recipe", "depth",
+}  # fmt: skip
 
 
 @router.post(
@@ -122,7 +127,9 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     store = _store_of(request, who, body)
 
     def work(store: ScopedStore) -> bytes:
-        found = recall_data(search(store, body), explain=body.explain, began=began)
+        found = recall_data(
+            search(store, body), explain=body.explain, began=began, highlight=body.highlight
+        )
         return encode_within(found, options_of(request).max_reply)
 
     return JsonResponse(await store.run(work))
@@ -146,7 +153,9 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
     def written() -> bytes:  # on a thread: explanations are computed
         replies, n_bytes = [], 0
         for query, matches in zip(body.queries, found, strict=True):
-            one = recall_data(matches, explain=query.explain, began=began)
+            one = recall_data(
+                matches, explain=query.explain, began=began, highlight=query.highlight
+            )
             replies.append(encode_within(one, options.max_reply - n_bytes))
             n_bytes += len(replies[-1])
         return b'{"replies":[' + b",".join(replies) + b"]}"
