@@ -73,13 +73,18 @@ std::vector<std::pair<std::size_t, int>> refused_queries(HeldExecution const& he
   return out;
 }
 
-std::vector<std::size_t> host_queries(HeldExecution const& held, std::size_t arm) {
+std::vector<std::pair<std::size_t, bool>> host_queries(HeldExecution const& held, std::size_t arm) {
   return held.execution->host_queries(arm);
 }
 
 bool matches_query(HeldExecution const& held, std::size_t arm, std::size_t query,
                    std::uint32_t segment, Row row) {
   return held.execution->matches(arm, query, {segment, row});
+}
+
+bool excludes_document(HeldExecution const& held, std::size_t arm, std::size_t query,
+                       std::uint32_t segment, Row row) {
+  return held.execution->excludes(arm, query, {segment, row});
 }
 
 std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm, std::size_t query,
@@ -300,11 +305,14 @@ void bind_recall(py::module_& m) {
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))
       .def("host_queries", &host_queries,
-           "Return the queries that the arm's device cannot search, so that the CPU does; none if "
-           "the arm is on no device.",
+           "Return the queries that the arm's device cannot search, so that the CPU does, and whether "
+           "that is for what they exclude; none if the arm is on no device.",
            py::arg("arm"))
       .def("matches", &matches_query,
            "Return whether a document that this execution returned matches the text query.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
+      .def("excludes", &excludes_document,
+           "Return whether a document would match the text query without what it excludes.",
            py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
       .def("leaf_freqs", &leaf_freqs,
            "Return each leaf's term frequency in a document that this execution returned.",

@@ -69,6 +69,10 @@ TextQuery any_query(py::list const& queries) {
   return TextQuery::any(take_queries(queries));
 }
 
+TextQuery excluded_query(py::object const& query) {
+  return TextQuery::excluded(take_query(query));
+}
+
 using OptionalFloor = std::optional<std::pair<double, bool>>;
 
 template <typename T>
@@ -276,7 +280,9 @@ void bind_queries(py::module_& parent) {
       .def_static("all", &all_query, "Match documents that match every one of the queries.",
                   py::arg("queries"))
       .def_static("any", &any_query, "Match documents that match at least one of the queries.",
-                  py::arg("queries"));
+                  py::arg("queries"))
+      .def_static("excluded", &excluded_query,
+                  "Match, in a group, no document that matches the query.", py::arg("query"));
 }
 
 }  // namespace

@@ -221,11 +221,12 @@ bool Execution::is_small() const {
   return true;
 }
 
-std::vector<std::size_t> Execution::host_queries(std::size_t arm) const {
-  std::vector<std::size_t> out;
+std::vector<std::pair<std::size_t, bool>> Execution::host_queries(std::size_t arm) const {
+  std::vector<std::pair<std::size_t, bool>> out;
   if (table_on_device(request_.lexical.at(arm)) == nullptr) return out;
   for (std::size_t q = 0; q < request_.n_queries; ++q) {
-    if (queries_[arm][q] && !is_for_device(*queries_[arm][q])) out.push_back(q);
+    auto const& query = queries_[arm][q];
+    if (query && !is_for_device(*query)) out.emplace_back(q, query->has_excluded);
   }
   return out;
 }
@@ -237,7 +238,7 @@ std::vector<std::vector<bool>> Execution::texts_on_host() const {
     std::vector<bool>& own = out.emplace_back(request_.n_queries, true);
     if (is_all || table_on_device(request_.lexical[arm]) == nullptr) continue;
     own.assign(request_.n_queries, false);
-    for (std::size_t const query : host_queries(arm)) own[query] = true;
+    for (auto const& [query, excludes] : host_queries(arm)) own[query] = true;
   }
   return out;
 }

@@ -9,7 +9,7 @@ from hyrecall.base.first_process import end_at_sigterm as _end_at_sigterm
 _end_at_sigterm()
 
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
+from hyrecall.ask.queries import All, Any, Boost, Not, Phrase, Prefix
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.base.lazily import lazily as _lazily
@@ -118,6 +118,7 @@ __all__ = [
     "NearRow",
     "Neighbour",
     "NoneOf",
+    "Not",
     "NotFoundError",
     "NotNull",
     "OptionError",

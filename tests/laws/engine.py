@@ -284,6 +284,8 @@ def engine_query(query: words.Query | None) -> object:  # noqa: PLR0911 - a case
             return hr.Any(*map(engine_query, children))
         case words.Boost(child, factor):
             return hr.Boost(engine_query(child), factor)
+        case words.Not(child):
+            return hr.Not(engine_query(child))
     raise TypeError(f"no such query: {query!r}")
 
 

@@ -36,8 +36,8 @@ def mutation(changes: Changes) -> Mutation:
 
 
 def _method(made: type, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return change(self, getattr(super(made, self), name), *args)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        return change(self, getattr(super(made, self), name), *args, **named)
 
     return method
 
@@ -356,6 +356,17 @@ def is_balanced(fusion: Weighted) -> bool:
 OWN_LIST = {"rank_order": lambda self, was, scores, listed: sorted(listed, key=listed.get)}
 SCORING = {
     "a match is what scores above 0": {"lexical": positive},
+    "what a query excludes matches": {
+        "matched": lambda self, was, query, held, excludes: was(query, held, excludes=False)
+    },
+    "what a query excludes scores 0": {
+        "lexical": lambda self, was, *given: (np.nan_to_num(was(*given)[0]), was(*given)[1])
+    },
+    "what excludes scores": {
+        "multiplicities": lambda self, was, query: [
+            (leaf, count or 1.0) for leaf, count in was(query)
+        ]
+    },
     "Robertson's idf is not let below 0": with_bm25(
         lambda self, arm, bm25: replace(bm25, log=floored) if bm25.variant == "robertson" else bm25
     ),

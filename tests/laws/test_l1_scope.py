@@ -43,6 +43,7 @@ NATIVE_DOORS = {
         "empty_queries",
         "host_queries",
         "matches",
+        "excludes",
         "leaf_freqs",
     },
 }

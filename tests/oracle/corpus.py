@@ -33,6 +33,7 @@ from oracle.scope import (
     Value,
 )
 from oracle.words import All, Any, Boost, Phrase, Prefix, Query, Words
+from oracle.words import Not as Without
 
 TENANTS: tuple[Value, ...] = ("ana", "bob", "cyd", "dan", "eve", "", None, "zoë")
 VISIBILITIES = ("private", "shared", None)
@@ -242,7 +243,25 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
             if draw.chance(0.5)
             else All((tree, Any((Words("ash"), Words("elm")))))
         )
+    if draw.chance(0.25):
+        tree = draw_without(draw, vocabulary, tree)
     return tree
+
+
+def draw_without(draw: Draw, vocabulary: Sequence[str], tree: Query) -> Query:
+    """A query that leaves out what matches another one; now and then it asks for nothing else."""
+    word = Words(draw_words(draw, vocabulary, most=2))
+    left_out: tuple[Query, ...] = (
+        word,
+        Phrase(draw_words(draw, vocabulary, most=2)),
+        Prefix("gr"),
+        Any((word, All((Words("ash"), Without(Words("elm")))))),
+        Words(""),
+    )
+    without = Without(draw.choice(left_out))
+    if draw.chance(0.1):
+        return All((All((Words("--"), without)), tree))
+    return All((tree, without)) if draw.chance(0.5) else Any((tree, word, without))
 
 
 def draw_predicate(draw: Draw, depth: int = 0) -> Predicate:

@@ -141,7 +141,9 @@ class Oracle:
         return sorted(total.items(), key=lambda item: item[0].order())
 
     def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
-        """BM25 score of every document, and which of them match; 0 for those that do not."""
+        """BM25 score of every document, and which of them match; 0 for those that do not, NaN for
+        those that a ``Not`` keeps out.
+        """
         n_docs = int(counted.sum())
         bm25 = for_lengths(bm25, self.lengths[arm][counted])
         norms = length_norms(bm25, self.lengths[arm], self.mean_doc_length(arm, counted))
@@ -155,8 +157,14 @@ class Oracle:
                 counts = n_docs, doc_freq, multiplicity
                 worth = weight(bm25, *counts), shift(bm25, *counts)
                 scores = scores + impacts(bm25, *worth, term_freqs, norms)
-        found = matched(query, held.__getitem__) & np.ones(len(self.rows), bool)
-        return np.where(found, scores, np.float32(0)), found
+        found = self.matched(query, held, excludes=True)
+        without = self.matched(query, held, excludes=False)
+        return np.where(found, scores, np.where(without, np.float32("nan"), np.float32(0))), found
+
+    def matched(self, query: Query, held: Mapping[Leaf, Mask], *, excludes: bool) -> Mask:
+        """Which documents match, with or without what the query excludes."""
+        mask = matched(query, held.__getitem__, excludes=excludes)
+        return mask & np.ones(len(self.rows), bool)
 
     def dense(self, arm: str, query: F32) -> F32:
         """Cosine of every document; NaN where it has no vector."""
@@ -191,8 +199,8 @@ class Oracle:
 
     def component(self, arm: str, doc: int, scores: F32, listed: bool) -> float | None:
         """The completed score of a document: set wherever it has a text or a vector."""
-        missing = np.isnan(scores[doc]) if arm in self.shape.dense else self.texts[arm][doc] is None
-        return None if missing else float(scores[doc])
+        has_text = arm in self.shape.dense or self.texts[arm][doc] is not None
+        return float(scores[doc]) if has_text and not np.isnan(scores[doc]) else None
 
     def leading(
         self, call: Call, query: int, seen: tuple[Mask, Mask], ranks: Ranks

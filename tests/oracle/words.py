@@ -65,7 +65,14 @@ class Boost:
     factor: float
 
 
-Query = Words | Phrase | Prefix | All | Any | Boost
+@dataclass(frozen=True)
+class Not:
+    """In a group: what matches the child does not match the group. Its leaves are worth nothing."""
+
+    child: "Query"
+
+
+Query = Words | Phrase | Prefix | All | Any | Boost | Not
 
 
 @dataclass(frozen=True)
@@ -142,25 +149,48 @@ def leaves(
                 yield Leaf("prefix", words), boost, 1
         case Boost(child, factor):
             yield from leaves(child, tokenize, boost * factor)
+        case Not(child):
+            yield from leaves(child, tokenize, 0.0)
         case All(children) | Any(children):
             for child in children:
                 yield from leaves(child, tokenize, boost)
 
 
-def matched(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize = word_tokens) -> Mask:
-    """Which documents match, given which hold each leaf; False where it asks for nothing."""
-    parts = _parts(query, held, tokenize)
+def matched(
+    query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize = word_tokens, *,
+    excludes: bool = True,
+) -> Mask:  # fmt: skip
+    """Which documents match, given which hold each leaf; False where it asks for nothing.
+    ``excludes=False`` ignores every ``Not``.
+    """
+    parts, _ = _parts(query, held, tokenize, excludes=excludes)
     return np.logical_or.reduce(parts) if parts else np.False_
 
 
-def _parts(query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize) -> list[Mask]:
-    """What a query adds to the group that it stands in: a mask for each word, one for a group."""
+def _parts(
+    query: Query, held: Callable[[Leaf], Mask], tokenize: Tokenize, *, excludes: bool
+) -> tuple[list[Mask], list[Mask]]:
+    """What a query adds to the group that it stands in: a mask for each word, one for a group; and
+    what must not match there.
+    """
     match query:
         case All(children) | Any(children):
-            parts = [part for child in children for part in _parts(child, held, tokenize)]
+            parts: list[Mask] = []
+            excluded: list[Mask] = []
+            for child in children:
+                own, out = _parts(child, held, tokenize, excludes=excludes)
+                parts += own
+                # A group that asks for nothing excludes under All; under Any it cannot match.
+                if isinstance(child, Not) or isinstance(query, All):
+                    excluded += out
+            if not parts:
+                return [], excluded
             joined = np.logical_and if isinstance(query, All) else np.logical_or
-            return [joined.reduce(parts)] if parts else []
+            mask = joined.reduce(parts)
+            return [mask & ~np.logical_or.reduce(excluded) if excluded else mask], []
         case Boost(child, _):
-            return _parts(child, held, tokenize)
+            return _parts(child, held, tokenize, excludes=excludes)
+        case Not(child):
+            return [], [matched(child, held, tokenize)] if excludes else []
         case _:
-            return [held(leaf) for leaf, _, _ in leaves(query, tokenize)]
+            return [held(leaf) for leaf, _, _ in leaves(query, tokenize)], []

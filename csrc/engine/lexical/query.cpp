@@ -1,6 +1,7 @@
 #include "engine/lexical/query.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -236,7 +237,18 @@ class Compiler {
         MatchNode node{
             query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
         for (TextQuery const& child : query.children) add(child, boost, node);
-        if (!node.children.empty()) parent.children.push_back(std::move(node));
+        if (!node.children.empty()) {
+          parent.children.push_back(std::move(node));
+        } else if (parent.kind == MatchNode::Kind::kAll) {  // it asks for nothing
+          std::move(node.excluded.begin(), node.excluded.end(),
+                    std::back_inserter(parent.excluded));
+        }
+        break;
+      }
+      case Kind::kNot: {
+        MatchNode node{MatchNode::Kind::kAny, 0, {}};
+        for (TextQuery const& child : query.children) add(child, 0.0, node);
+        if (!node.children.empty()) parent.excluded.push_back(std::move(node));
         break;
       }
     }
@@ -261,7 +273,7 @@ class Compiler {
 
   void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
     std::uint32_t const index = number_of(std::move(leaf));
-    leaves_[index].boosts[boost] += 1;
+    if (boost > 0.0) leaves_[index].boosts[boost] += 1;
     parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
   }
 
@@ -282,6 +294,10 @@ class Compiler {
   }
 
   void finish(LexicalQuery& out) {
+    if (out.match.children.empty()) {  // nothing that matches
+      out.match = {};
+      return;
+    }
     std::vector<std::uint32_t> order(leaves_.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -298,14 +314,20 @@ class Compiler {
       out.leaves.push_back(std::move(entry.leaf));
     }
     renumber(out.match, place);
+    // A leaf without weight is one of a kNot.
     out.is_bag = std::all_of(out.match.children.begin(), out.match.children.end(),
-                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; });
+                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; }) &&
+                 std::all_of(out.leaves.begin(), out.leaves.end(),
+                             [](Leaf const& leaf) { return leaf.multiplicity > 0.0; });
+    out.has_excluded = out.match.has_excluded();
+    out.is_bag = out.is_bag && !out.has_excluded;
     if (out.is_bag) out.match = {};
   }
 
   static void renumber(MatchNode& node, std::vector<std::uint32_t> const& place) {
     if (node.kind == MatchNode::Kind::kLeaf) node.leaf = place[node.leaf];
     for (MatchNode& child : node.children) renumber(child, place);
+    for (MatchNode& one : node.excluded) renumber(one, place);
   }
 
   struct NumberedLeaf {

@@ -1,6 +1,7 @@
 // An analysed text query: distinct leaves, which give the score, and a tree, which decides matches.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -39,15 +40,25 @@ struct MatchNode {
   Kind kind = Kind::kAny;
   std::uint32_t leaf = 0;
   std::vector<MatchNode> children;
+  std::vector<MatchNode> excluded{};  // of a group: what matches one of them does not match
 
-  // present(leaf) says whether the document holds it.
+  // present(leaf) says whether the document holds it. excludes: false leaves out what is excluded.
   template <typename F>
-  bool matches(F&& present) const {
+  bool matches(F&& present, bool excludes = true) const {
     if (kind == Kind::kLeaf) return present(leaf);
-    for (MatchNode const& child : children) {
-      if (child.matches(present) != (kind == Kind::kAll)) return kind == Kind::kAny;
-    }
-    return kind == Kind::kAll && !children.empty();
+    bool const is_all = kind == Kind::kAll;
+    bool const is_found =
+        !children.empty() &&
+        std::any_of(children.begin(), children.end(), [&](MatchNode const& child) {
+          return child.matches(present, excludes) != is_all;
+        }) != is_all;
+    return is_found && !(excludes && std::any_of(excluded.begin(), excluded.end(), [&](auto& one) {
+                           return one.matches(present);
+                         }));
+  }
+  bool has_excluded() const {
+    return !excluded.empty() || std::any_of(children.begin(), children.end(),
+                                            [](auto& child) { return child.has_excluded(); });
   }
 };
 
@@ -56,6 +67,7 @@ struct LexicalQuery {
       leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
   MatchNode match;     // set unless is_bag
   bool is_bag = true;  // any leaf matches: no tree to evaluate
+  bool has_excluded = false;  // some documents do not match because of a kNot alone
 
   // present(leaf) says whether the document holds it.
   template <typename F>

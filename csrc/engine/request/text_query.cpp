@@ -31,6 +31,12 @@ TextQuery make_group(TextQuery::Kind kind, std::vector<TextQuery> children) {
   return out;
 }
 
+TextQuery make_wrapper(TextQuery::Kind kind, TextQuery query) {
+  std::vector<TextQuery> children;
+  children.push_back(std::move(query));
+  return make_group(kind, std::move(children));
+}
+
 }  // namespace
 
 TextQuery TextQuery::of_text(std::string text) {
@@ -48,9 +54,7 @@ TextQuery TextQuery::prefix(std::string text) {
 }
 
 TextQuery TextQuery::boosted(double factor, TextQuery query) {
-  std::vector<TextQuery> children;
-  children.push_back(std::move(query));
-  TextQuery out = make_group(Kind::kBoost, std::move(children));
+  TextQuery out = make_wrapper(Kind::kBoost, std::move(query));
   out.boost = factor;
   return out;
 }
@@ -61,6 +65,10 @@ TextQuery TextQuery::all(std::vector<TextQuery> queries) {
 
 TextQuery TextQuery::any(std::vector<TextQuery> queries) {
   return make_group(Kind::kAny, std::move(queries));
+}
+
+TextQuery TextQuery::excluded(TextQuery query) {
+  return make_wrapper(Kind::kNot, std::move(query));
 }
 
 }  // namespace hyrecall

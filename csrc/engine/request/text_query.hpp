@@ -12,7 +12,7 @@ enum class Refusal : std::uint8_t { kNone, kTerms, kPhrase, kPrefix };
 
 // As the caller wrote it; never parsed from text.
 struct TextQuery {
-  enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost };
+  enum class Kind : std::uint8_t { kText, kPhrase, kPrefix, kAll, kAny, kBoost, kNot };
   // A term of the index, as it stands there, beside the words of a text.
   struct AddedTerm {
     std::string term;
@@ -33,6 +33,8 @@ struct TextQuery {
   static TextQuery boosted(double factor, TextQuery query);
   static TextQuery all(std::vector<TextQuery> queries);
   static TextQuery any(std::vector<TextQuery> queries);
+  // Of a group, beside parts that match: documents that match the query do not match the group.
+  static TextQuery excluded(TextQuery query);
 };
 
 }  // namespace hyrecall

@@ -21,3 +21,6 @@ class TextQuery:
     @staticmethod
     def any(queries: list[str | TextQuery]) -> TextQuery:
         """Match documents that match at least one of the queries."""
+    @staticmethod
+    def excluded(query: str | TextQuery) -> TextQuery:
+        """Match, in a group, no document that matches the query."""

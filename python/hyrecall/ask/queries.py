@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -96,9 +96,9 @@ class Prefix:
 
 @dataclass(frozen=True, init=False, repr=False)
 class _QueryGroup:
-    queries: tuple[TextQuery, ...]
+    queries: tuple[TextQuery | Not, ...]
 
-    def __init__(self, *queries: TextQuery) -> None:
+    def __init__(self, *queries: TextQuery | Not) -> None:
         """Check the parts."""
         if not queries:
             raise error(OptionError, type(self).__name__, "at least one query", "none")
@@ -107,7 +107,10 @@ class _QueryGroup:
             remedy = f"hr.{type(self).__name__}({', '.join(map(repr, only))})"
             raise _not_a_query(type(self).__name__, only, remedy)
         for query in queries:
-            _check_query(type(self).__name__, query)
+            if not isinstance(query, Not):
+                _check_query(type(self).__name__, query)
+        if all(isinstance(query, Not) for query in queries):
+            raise _only_not(type(self).__name__)
         set_fields(self, queries=queries)
 
     def __repr__(self) -> str:
@@ -187,7 +190,43 @@ class Boost:
         set_fields(self, factor=factor)
 
 
+@check_keywords
+@dataclass(frozen=True)
+class Not:
+    """In :class:`All` or :class:`Any`: documents that match a query do not match the group.
+
+    It adds nothing to scores and changes no statistics. A document that only a ``Not`` keeps from
+    matching has no score in the arm (null). Other arms may still find it.
+
+    Parameters
+    ----------
+    query : str or typed query
+        A document that matches it is left out: one with any word of a str, say. A text without a
+        token leaves out nothing.
+
+    Raises
+    ------
+    OptionError
+        A query with a :class:`Boost`. A group of nothing but ``Not``, and a ``Not`` that stands
+        alone, are refused too: they have nothing that matches.
+
+    Examples
+    --------
+    >>> All("jaguar", Not(Any("car", Phrase("test drive"))))
+    All('jaguar', Not(query=Any('car', Phrase(text='test drive', slop=0))))
+    """
+
+    query: TextQuery
+
+    def __post_init__(self) -> None:
+        """Check the query."""
+        _check_query("Not", self.query)
+        if any(isinstance(one, Boost) for one in _within(self.query)):
+            raise error(OptionError, "Not", "a query without hr.Boost (it scores nothing)", "one")
+
+
 TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
+"""What a query may be alone; :class:`Not` stands only in a group."""
 
 
 def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.TextQuery | None:
@@ -196,6 +235,10 @@ def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.T
         raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
         return query
+    if isinstance(query, Not):
+        if not depth:
+            raise _only_not(argument)
+        return _core.queries.TextQuery.excluded(_lower_part(query.query, argument, depth + 1))
     if isinstance(query, Phrase):
         return _core.queries.TextQuery.phrase(query.text, query.slop)
     if isinstance(query, Prefix):
@@ -210,7 +253,7 @@ def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.T
     raise _not_a_query(argument, query)
 
 
-def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.queries.TextQuery:
+def _lower_part(query: TextQuery | Not, argument: str, depth: int) -> str | _core.queries.TextQuery:
     """Convert a query within another, which is never None."""
     lowered = lower(query, argument, depth)
     assert lowered is not None
@@ -218,23 +261,25 @@ def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.quer
 
 
 def words_of(query: object) -> str | None:
-    """Return the words of a query as plain text, or None without a query."""
+    """Return the words of a query as plain text, without those of a Not; None: no query."""
     if isinstance(query, str):
         return query
-    words: list[str] = []
+    if not isinstance(query, Phrase | Prefix | Boost | _QueryGroup):
+        return None
+    parts = (one if isinstance(one, str) else getattr(one, "text", None) for one in _within(query))
+    return " ".join(part for part in parts if part is not None)
+
+
+def _within(query: object) -> Iterator[object]:
+    """Yield a query and those within it in order, without what a Not leaves out."""
     left = [query]  # a stack: how deep queries may be nested is checked later
     while left:
         one = left.pop()
-        if isinstance(one, str):
-            words.append(one)
-        elif isinstance(one, Phrase | Prefix):
-            words.append(one.text)
-        elif isinstance(one, Boost):
+        yield one
+        if isinstance(one, Boost):
             left.append(one.query)
         elif isinstance(one, _QueryGroup):
             left.extend(reversed(one.queries))
-    is_query = isinstance(query, Phrase | Prefix | Boost | _QueryGroup)
-    return " ".join(words) if is_query else None
 
 
 def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
@@ -271,6 +316,10 @@ def _check_text(argument: str, text: object) -> None:
 def _check_query(argument: str, query: object) -> None:
     if not isinstance(query, str | Phrase | Prefix | _QueryGroup | Boost):
         raise _not_a_query(argument, query)
+
+
+def _only_not(argument: str) -> OptionError:
+    return error(OptionError, argument, "at least one part that matches", "only hr.Not")
 
 
 def _not_a_query(argument: str, query: object, remedy: str = "") -> DTypeError:

@@ -411,8 +411,14 @@ _Texts: TypeAlias = _core.Execution | _core.Answer
 
 def _host_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
-    told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
-    return _of_texts(execution.host_queries, plan, first_query, told)
+    notes: dict[str, Mapping[int, str] | None] = {}
+    for excludes, why in enumerate(("more than 32 terms in a tree of All and Any", "hr.Not")):
+
+        def find(arm: int, excludes: int = excludes) -> list[int]:
+            return [at for at, has_not in execution.host_queries(arm) if has_not == excludes]
+
+        notes |= _of_texts(find, plan, first_query, f"has {why}: searched on the CPU")
+    return notes
 
 
 def _refused_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
