@@ -15,6 +15,7 @@
 #include "bindings/native_run.hpp"
 #include "bindings/reply.hpp"
 #include "bindings/take.hpp"
+#include "engine/lexical/leaf_postings.hpp"
 #include "engine/part_arrays.hpp"
 #include "engine/recall.hpp"
 
@@ -145,6 +146,21 @@ py::dict arrays_of_statistics(HeldStatistics const& held) {
   return out;
 }
 
+// The terms of each word that stands for several: (arm, query, leaf, {term: documents}).
+py::list expansions_of(HeldStatistics const& held) {
+  py::list out;
+  for (std::size_t arm = 0; arm < held.values->size(); ++arm) {
+    for (std::size_t q = 0; q < (*held.values)[arm].size(); ++q) {
+      for (auto const& [leaf, terms] : (*held.values)[arm][q].expansions) {
+        py::dict counts;
+        for (auto const& [term, doc_freq] : terms) counts[py::bytes(term)] = doc_freq;
+        out.append(py::make_tuple(arm, q, leaf, counts));
+      }
+    }
+  }
+  return out;
+}
+
 HeldStatistics statistics_from_arrays(py::dict const& arrays, std::size_t n_arms,
                                       std::size_t n_queries) {
   auto const take = [&](char const* name) { return take_part<std::int64_t>(arrays, name); };
@@ -260,6 +276,7 @@ py::dict give_reply(std::shared_ptr<GivenReply const> reply,
 }
 
 void bind_recall(py::module_& m) {
+  m.attr("MOST_EXPANDED") = kMostExpanded;
   py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(
       m, "Statistics", "The integers that BM25 counts, of each query in each lexical arm.")
       .def("of", &statistics_of,
@@ -268,6 +285,9 @@ void bind_recall(py::module_& m) {
       .def_static("add", &sum_statistics, "Sum the statistics of the parts of an index.",
                   py::arg("parts"))
       .def("arrays", &arrays_of_statistics, "Return them as arrays; see from_arrays().")
+      .def("expansions", &expansions_of,
+           "Return for each word that stands for several terms its lexical arm, query and leaf, and "
+           "how many documents hold each of these terms.")
       .def_static("from_arrays", &statistics_from_arrays,
                   "Make the statistics of so many arms and queries from their arrays: numbers (5 a "
                   "query of an arm), freq_ends, freqs, thread_ends, thread_freqs.",
@@ -300,7 +320,8 @@ void bind_recall(py::module_& m) {
            py::arg("arm"), py::arg("query"))
       .def("refused_queries", &refused_queries,
            "Return the queries whose texts ask for too much and were not searched, and why: 1 too "
-           "many distinct terms, 2 too long a phrase, 3 a prefix of too many terms.",
+           "many distinct terms, 2 too long a phrase, 3 searched, but with the most frequent "
+           "terms alone of a word that stands for too many.",
            py::arg("arm"))
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))

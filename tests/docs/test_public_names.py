@@ -78,6 +78,7 @@ def test_a_public_name_has_a_docstring_that_shows_or_lists(name: str) -> None:
         *(hr.BM25(), hr.RRF(), hr.WeightedSum(), hr.Max(), hr.DBSF(), hr.Above(0.5)),
         hr.Scope(["a"]),
         *(hr.Phrase("a"), hr.Prefix("a"), hr.All("a"), hr.Any("a"), hr.Boost("a", 2.0)),
+        *(hr.Not("a"), hr.Fuzzy("a")),
         *(hr.Text("a"), hr.Vector("a"), hr.Schema(key="a", cell=None, text="b")),
     ],
     ids=repr,

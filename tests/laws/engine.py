@@ -274,8 +274,10 @@ def engine_query(query: words.Query | None) -> object:  # noqa: PLR0911 - a case
             return None
         case words.Words(text):
             return text
-        case words.Phrase(text, slop):
-            return hr.Phrase(text, slop=slop)
+        case words.Phrase(text, slop, prefix_last):
+            return hr.Phrase(text, slop=slop, prefix_last=prefix_last)
+        case words.Fuzzy(text, edits):
+            return hr.Fuzzy(text, edits=edits)
         case words.Prefix(text):
             return hr.Prefix(text)
         case words.All(children):

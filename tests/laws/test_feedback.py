@@ -73,7 +73,7 @@ def test_explanations_say_what_a_second_look_added(
     make_engine: partial[EngineSubject],
 ) -> None:
     moved = extended = 0
-    for seed in range(30):
+    for seed in range(60):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, draw_mix(draw))

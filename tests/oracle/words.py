@@ -2,14 +2,14 @@
 
 A document's text is a tuple of fields (one for each column that the arm joins), a field is a tuple
 of tokens. A bag of words matches where one of its words does; under ``All`` each word is a part of
-its own, and a text without a token asks for nothing. A phrase and a prefix are pseudo-terms: their
-term frequency is the number of occurrences. Whatever the tree, every leaf found in a matching
-document counts.
+its own, and a text without a token asks for nothing. A phrase, a prefix and a fuzzy word are
+pseudo-terms: their term frequency is the number of occurrences. Whatever the tree, every leaf found
+in a matching document counts.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -34,6 +34,7 @@ class Phrase:
 
     text: str
     slop: int = 0
+    prefix_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,14 @@ class Prefix:
     """Any word that begins like the last one, right after the words before it."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class Fuzzy:
+    """Any word within ``edits`` edits of the last one, right after the words before it."""
+
+    text: str
+    edits: int = 1
 
 
 @dataclass(frozen=True)
@@ -72,48 +81,80 @@ class Not:
     child: "Query"
 
 
-Query = Words | Phrase | Prefix | All | Any | Boost | Not
+Query = Words | Phrase | Prefix | Fuzzy | All | Any | Boost | Not
 
 
 @dataclass(frozen=True)
 class Leaf:
     """A term or pseudo-term of a query: what is counted in documents."""
 
-    kind: str  # "term", "phrase" or "prefix"
+    kind: str  # "term", "phrase", "prefix" or "fuzzy"
     words: tuple[str, ...]
     slop: int = 0
+    edits: int = 0
 
-    def order(self) -> tuple[list[bytes], int, int]:
+    def order(self) -> tuple[list[bytes], int, int, int]:
         """What puts leaves in summation order: UTF-8 bytes first."""
-        kind = ("term", "phrase", "prefix").index(self.kind)
-        return [word.encode() for word in self.words], kind, self.slop
+        kind = ("term", "phrase", "prefix", "fuzzy").index(self.kind)
+        return [word.encode() for word in self.words], kind, self.slop, self.edits
+
+    @property
+    def expands(self) -> bool:
+        """Whether one word stands for several terms."""
+        return self.kind in ("prefix", "fuzzy") and len(self.words) == 1
+
+    def means(self, place: int, token: str) -> bool:
+        """Whether a token may stand where the phrase has one of its words."""
+        is_last = place == len(self.words) - 1
+        if is_last and self.kind == "prefix":
+            return token.startswith(self.words[place])
+        if is_last and self.kind == "fuzzy":
+            return edits_between(token, self.words[place]) <= self.edits
+        return token == self.words[place]
 
     def occurrences(self, text: Text) -> int:
         """How often it stands in a text; nothing crosses from one field to the next."""
-        if self.kind == "term":
-            return sum(field.count(self.words[0]) for field in text)
-        if self.kind == "prefix":
-            return sum(prefix_occurrences(field, self.words) for field in text)
-        return sum(phrase_occurrences(field, self.words, self.slop) for field in text)
+        if len(self.words) == 1:
+            return sum(self.means(0, token) for field in text for token in field)
+        return sum(phrase_occurrences(field, self.words, self.slop, self.means) for field in text)
 
 
-def prefix_occurrences(field: Field, words: Sequence[str]) -> int:
-    """Count the places where words stand one after the other, the last of them unfinished."""
-    *whole, last = words
-    return sum(
-        [*field[at : at + len(whole)]] == whole and token.startswith(last)
-        for at, token in enumerate(field[len(whole) :])
-    )
+def edits_between(one: str, other: str) -> int:
+    """The fewest edits from one word to another: insert, delete or replace a character, or swap two
+    neighbours between which nothing else is edited.
+    """
+    rows = [[*range(len(other) + 1)]]
+    for i, a in enumerate(one, start=1):
+        row = [i]
+        for j, b in enumerate(other, start=1):
+            ways = [rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (a != b)]
+            if i > 1 and j > 1 and (a, b) == (other[j - 2], one[i - 2]):
+                ways.append(rows[i - 2][j - 2] + 1)
+            row.append(min(ways))
+        rows.append(row)
+    return rows[-1][-1]
 
 
-def phrase_occurrences(field: Field, words: Sequence[str], slop: int) -> int:
+def most_frequent(doc_freqs: Mapping[str, int], most: int) -> set[str]:
+    """The terms that the most documents hold; of equal ones the first by UTF-8 bytes."""
+    return set(sorted(doc_freqs, key=lambda term: (-doc_freqs[term], term.encode()))[:most])
+
+
+def phrase_occurrences(
+    field: Field, words: Sequence[str], slop: int, means: Callable[[int, str], bool] | None = None
+) -> int:
     """Count the places of the first word to which the others fit.
 
     A word's displacement is its position less its place in the phrase. The words fit where they can
-    be chosen so that all displacements lie within ``slop`` of each other.
+    be chosen so that all displacements lie within ``slop`` of each other. ``means`` says whether a
+    token may stand for the word at a place; None: only that word.
     """
     displacements = [
-        [at - place for at, token in enumerate(field) if token == word]
+        [
+            at - place
+            for at, token in enumerate(field)
+            if (token == word if means is None else means(place, token))
+        ]
         for place, word in enumerate(words)
     ]
     return sum(
@@ -138,6 +179,12 @@ def leaves(
         case Words(text):
             for word, count in Counter(tokenize(text)).items():
                 yield Leaf("term", (word,)), boost, count
+        case Phrase(text, slop, True):
+            if words := tokenize(text):
+                yield Leaf("prefix", words, slop if len(words) > 1 else 0), boost, 1
+        case Fuzzy(text, edits):
+            if words := tokenize(text):
+                yield Leaf("fuzzy", words, 0, edits), boost, 1
         case Phrase(text, slop):
             words = tokenize(text)
             if len(words) == 1:  # a phrase of one word is that word

@@ -14,23 +14,31 @@
 
 namespace hyrecall {
 
-// A term, or a phrase or prefix that counts as a term: its term frequency is the number of
+// A term, or a phrase, prefix or fuzzy word that counts as a term: its term frequency is the number of
 // occurrences, its doc frequency the number of documents with one.
 struct Leaf {
-  enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix };
+  enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix, kFuzzy };
   Kind kind = Kind::kTerm;
-  // One, or those of a phrase in order. The last of a prefix stands for every term that begins so.
+  // One, or those of a phrase in order. The last of a prefix stands for every term that begins so,
+  // the last of a fuzzy word for every term that is near enough.
   SmallVector<std::string, 1> terms;
   std::vector<std::uint32_t> offsets;  // positions, the first is 0
   std::uint32_t slop = 0;
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
-  // Of a prefix: the stems of words that begin so, where the stems do not.
+  std::uint32_t edits = 0;  // of a fuzzy word
+  // Of a prefix: the stems of words that begin so, where the stems do not. Of a fuzzy word: its
+  // stem, which stands for the terms near it too.
   std::vector<std::string> stems{};
   // Of a prefix: how else the stems of such words begin ("ra" of "rá").
   std::vector<std::string> beginnings{};
+  // If it stands for more terms than it may: those that it finds, the most frequent ones.
+  std::optional<std::vector<std::string>> chosen{};
 
+  // Whether one word stands for several terms.
+  bool expands() const { return kind >= Kind::kPrefix && terms.size() == 1; }
   friend bool same_leaf(Leaf const& a, Leaf const& b) {
-    return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop;
+    return a.kind == b.kind && a.terms == b.terms && a.offsets == b.offsets && a.slop == b.slop &&
+           a.edits == b.edits;
   }
   std::string label() const;  // its name in explain()
 };

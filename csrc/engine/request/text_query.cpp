@@ -49,8 +49,16 @@ TextQuery TextQuery::phrase(std::string text, std::uint32_t slop) {
   return out;
 }
 
-TextQuery TextQuery::prefix(std::string text) {
-  return make_leaf(Kind::kPrefix, std::move(text));
+TextQuery TextQuery::prefix(std::string text, std::uint32_t slop) {
+  TextQuery out = make_leaf(Kind::kPrefix, std::move(text));
+  out.slop = slop;
+  return out;
+}
+
+TextQuery TextQuery::fuzzy(std::string text, std::uint32_t edits) {
+  TextQuery out = make_leaf(Kind::kFuzzy, std::move(text));
+  out.edits = edits;
+  return out;
 }
 
 TextQuery TextQuery::boosted(double factor, TextQuery query) {

@@ -13,6 +13,7 @@ from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scal
 from hyrecall.errors import DTypeError, OptionError, error
 
 _MAX_SLOP = 1000
+MAX_EDITS = 2
 _MAX_BOOST = 2.0**20
 _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 
@@ -32,6 +33,9 @@ class Phrase:
     slop : int, default 0
         How far tokens may be from their exact positions: the displacements of all tokens of an
         occurrence differ by at most ``slop`` positions. In [0, 1000].
+    prefix_last : bool, default False
+        The last word is the beginning of a word, as in :class:`Prefix`, which this is without
+        ``slop``.
 
     Raises
     ------
@@ -45,11 +49,12 @@ class Phrase:
     Examples
     --------
     >>> Phrase("blue green deploy")
-    Phrase(text='blue green deploy', slop=0)
+    Phrase(text='blue green deploy', slop=0, prefix_last=False)
     """
 
     text: str
     slop: int = 0
+    prefix_last: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -57,6 +62,8 @@ class Phrase:
         slop = as_int(self.slop)
         if slop is None or not 0 <= slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
+        if not isinstance(self.prefix_last, bool):
+            raise error(DTypeError, "prefix_last", "a bool", repr(self.prefix_last))
         set_fields(self, slop=slop)
 
 
@@ -73,13 +80,13 @@ class Prefix:
 
     A prefix counts as one term: its term frequency is the number of places that match, its document
     frequency the number of documents with one. It expands to terms of the authorised cells only. If
-    a single word expands to more than 1,024 terms, the query is not searched, and ``degraded`` says
-    so.
+    a single word expands to more than 1,024 terms, it finds the 1,024 that the most documents of
+    these cells hold, and ``trace.notes`` says so.
 
     Parameters
     ----------
     text : str
-        Any text. At most 4,096 words; more are not searched either.
+        Any text. One of more than 4,096 words is not searched, and ``degraded`` says so.
 
     Examples
     --------
@@ -92,6 +99,48 @@ class Prefix:
     def __post_init__(self) -> None:
         """Check the text."""
         _check_text("Prefix", self.text)
+
+
+@check_keywords
+@dataclass(frozen=True)
+class Fuzzy:
+    """Matches documents with a word that the last word of a text may have been meant for.
+
+    An edit inserts, deletes or replaces a character (a Unicode code point), or swaps two
+    neighbours. The words before the last must stand right before such a word. The last word is
+    neither dropped as a stop word nor stemmed; with a stemming analyzer terms are stems, and those
+    near the word or near its stem are found. A text without a word finds nothing.
+
+    A fuzzy word counts as one term, as a :class:`Prefix` does, and has the same bound of terms.
+
+    Parameters
+    ----------
+    text : str
+        Any text, of one word as a rule.
+    edits : int, default 1
+        How many edits a word may be away: 1 or 2.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Other edits, or a text that is not a str.
+
+    Examples
+    --------
+    >>> Fuzzy("mosue")
+    Fuzzy(text='mosue', edits=1)
+    """
+
+    text: str
+    edits: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_text("Fuzzy", self.text)
+        edits = as_int(self.edits)
+        if edits is None or not 1 <= edits <= MAX_EDITS:
+            raise error(OptionError, "edits", "1 or 2", repr(self.edits))
+        set_fields(self, edits=edits)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -134,7 +183,7 @@ class All(_QueryGroup):
     Examples
     --------
     >>> All("postgres replication", Phrase("hot standby"))
-    All('postgres replication', Phrase(text='hot standby', slop=0))
+    All('postgres replication', Phrase(text='hot standby', slop=0, prefix_last=False))
     """
 
 
@@ -212,8 +261,8 @@ class Not:
 
     Examples
     --------
-    >>> All("jaguar", Not(Any("car", Phrase("test drive"))))
-    All('jaguar', Not(query=Any('car', Phrase(text='test drive', slop=0))))
+    >>> All("jaguar", Not(Any("car", "engine")))
+    All('jaguar', Not(query=Any('car', 'engine')))
     """
 
     query: TextQuery
@@ -225,31 +274,35 @@ class Not:
             raise error(OptionError, "Not", "a query without hr.Boost (it scores nothing)", "one")
 
 
-TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
+TextQuery: TypeAlias = str | Phrase | Prefix | Fuzzy | All | Any | Boost
 """What a query may be alone; :class:`Not` stands only in a group."""
 
 
-def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.TextQuery | None:
+def lower(  # noqa: PLR0911 - a case each
+    query: object, argument: str, depth: int = 0
+) -> str | _core.queries.TextQuery | None:
     """Convert a query to the engine's form."""
     if depth > _MAX_NESTING:
         raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
         return query
+    native = _core.queries.TextQuery
     if isinstance(query, Not):
         if not depth:
             raise _only_not(argument)
-        return _core.queries.TextQuery.excluded(_lower_part(query.query, argument, depth + 1))
+        return native.excluded(_lower_part(query.query, argument, depth + 1))
     if isinstance(query, Phrase):
-        return _core.queries.TextQuery.phrase(query.text, query.slop)
+        return (native.prefix if query.prefix_last else native.phrase)(query.text, query.slop)
     if isinstance(query, Prefix):
-        return _core.queries.TextQuery.prefix(query.text)
+        return native.prefix(query.text, 0)
+    if isinstance(query, Fuzzy):
+        return native.fuzzy(query.text, query.edits)
     if isinstance(query, All | Any):
         parts = [_lower_part(part, argument, depth + 1) for part in query.queries]
-        native = _core.queries.TextQuery
         return native.all(parts) if isinstance(query, All) else native.any(parts)
     if isinstance(query, Boost):
         part = _lower_part(query.query, argument, depth + 1)
-        return _core.queries.TextQuery.boosted(float(query.factor), part)
+        return native.boosted(float(query.factor), part)
     raise _not_a_query(argument, query)
 
 
@@ -264,7 +317,7 @@ def words_of(query: object) -> str | None:
     """Return the words of a query as plain text, without those of a Not; None: no query."""
     if isinstance(query, str):
         return query
-    if not isinstance(query, Phrase | Prefix | Boost | _QueryGroup):
+    if not isinstance(query, Phrase | Prefix | Fuzzy | Boost | _QueryGroup):
         return None
     parts = (one if isinstance(one, str) else getattr(one, "text", None) for one in _within(query))
     return " ".join(part for part in parts if part is not None)
@@ -314,7 +367,7 @@ def _check_text(argument: str, text: object) -> None:
 
 
 def _check_query(argument: str, query: object) -> None:
-    if not isinstance(query, str | Phrase | Prefix | _QueryGroup | Boost):
+    if not isinstance(query, str | Phrase | Prefix | Fuzzy | _QueryGroup | Boost):
         raise _not_a_query(argument, query)
 
 
@@ -323,5 +376,5 @@ def _only_not(argument: str) -> OptionError:
 
 
 def _not_a_query(argument: str, query: object, remedy: str = "") -> DTypeError:
-    wish = "a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost"
+    wish = "a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any or hr.Boost"
     return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}", remedy)
