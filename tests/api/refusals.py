@@ -342,7 +342,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "All": [
         option("All: expected at least one query", Several(), of="queries"),
-        option("All: expected at least one part that matches", Several([hr.Not("a")]), of="queries"),
+        option("All: expected at least one part that", Several([hr.Not("a")]), of="queries"),
         dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Fu", -1, None, NAN, [3], of="queries"),
     ],
@@ -380,7 +380,7 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Any": [
         option("Any: expected at least one query", Several(), of="queries"),
-        option("Any: expected at least one part that matches", Several([hr.Not("a")]), of="queries"),
+        option("Any: expected at least one part that", Several([hr.Not("a")]), of="queries"),
         dtype("Any: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
         dtype("Any: expected a str, hr.Phrase, hr.Prefix, hr.Fu", -1, None, NAN, [3], of="queries"),
     ],
