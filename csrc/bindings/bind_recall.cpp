@@ -285,9 +285,10 @@ void bind_recall(py::module_& m) {
       .def_static("add", &sum_statistics, "Sum the statistics of the parts of an index.",
                   py::arg("parts"))
       .def("arrays", &arrays_of_statistics, "Return them as arrays; see from_arrays().")
-      .def("expansions", &expansions_of,
-           "Return for each word that stands for several terms its lexical arm, query and leaf, and "
-           "how many documents hold each of these terms.")
+      .def(
+          "expansions", &expansions_of,
+          "Return for each word that stands for several terms its lexical arm, query and leaf, and "
+          "how many documents hold each of these terms.")
       .def_static("from_arrays", &statistics_from_arrays,
                   "Make the statistics of so many arms and queries from their arrays: numbers (5 a "
                   "query of an arm), freq_ends, freqs, thread_ends, thread_freqs.",
@@ -326,7 +327,8 @@ void bind_recall(py::module_& m) {
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))
       .def("host_queries", &host_queries,
-           "Return the queries that the arm's device cannot search, so that the CPU does, and whether "
+           "Return the queries that the arm's device cannot search, so that the CPU does, and "
+           "whether "
            "that is for what they exclude; none if the arm is on no device.",
            py::arg("arm"))
       .def("matches", &matches_query,

@@ -345,7 +345,8 @@ void bind_request(py::module_& m) {
            py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("score"), py::arg("floor"))
       .def("refuse_texts", &refuse_texts,
-           "Leave out texts that another part of the index could not search, and mark those that are "
+           "Leave out texts that another part of the index could not search, and mark those that "
+           "are "
            "cut: the number of the reason for each query of each lexical arm, 0 for none.",
            py::arg("reasons"))
       .def("choose_terms", &choose_terms,

@@ -125,45 +125,43 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm,
   std::vector<PostingScratch> scratch(n_workers);
   std::vector<ThreadCounts> counting(threads_ == nullptr ? 0 : n_workers);
   std::size_t const run = std::min(run_of(scopes_), kQueriesTogether);
-  parallel_for((request_.n_queries + run - 1) / run, request_.threads,
-               [&](int worker, std::size_t part) {
-                 std::size_t const begin = part * run;
-                 std::size_t const end = std::min(request_.n_queries, begin + run);
-                 std::vector<QueryOnSegment> together;
-                 for (std::size_t s = 0; s < n_segments; ++s) {
-                   together.clear();
-                   for (std::size_t q = begin; q < end; ++q) {
-                     if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
-                   }
-                   find_terms(*snapshot_.segments[s], lexical.column, together,
-                              scratch[static_cast<std::size_t>(worker)]);
-                 }
-                 for (std::size_t q = begin; q < end; ++q) {
-                   auto const& query = queries_[arm][q];
-                   found[q].refusal = refused[q];
-                   if (!query) continue;
-                   CellTextStatistics const& sum = sums[scope_of[q]];
-                   QueryStatistics statistics{sum.n_docs, sum.total_length,
-                                              QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-                   statistics.squared_length = sum.squared_length;
-                   statistics.refusal = refused[q];
-                   for (std::size_t s = 0; s < n_segments; ++s) {
-                     QueryOnSegment const own = query_on(arm, q, s);
-                     find_phrases(*snapshot_.segments[s], lexical.column, own,
-                                  statistics.expansions);
-                     for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
-                       statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
-                   }
-                   if (threads_ != nullptr && request_.evidence->thread > 0.0) {
-                     count_threads(snapshot_, *threads_, lexical.column, *query,
-                                   scopes_[scope_of[q]], postings_of(arm, q),
-                                   counting[static_cast<std::size_t>(worker)], statistics);
-                   }
-                   if (cut_words(arm, q, statistics.expansions))
-                     statistics.refusal = Refusal::kCut;
-                   found[q] = std::move(statistics);
-                 }
-               });
+  parallel_for(
+      (request_.n_queries + run - 1) / run, request_.threads, [&](int worker, std::size_t part) {
+        std::size_t const begin = part * run;
+        std::size_t const end = std::min(request_.n_queries, begin + run);
+        std::vector<QueryOnSegment> together;
+        for (std::size_t s = 0; s < n_segments; ++s) {
+          together.clear();
+          for (std::size_t q = begin; q < end; ++q) {
+            if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
+          }
+          find_terms(*snapshot_.segments[s], lexical.column, together,
+                     scratch[static_cast<std::size_t>(worker)]);
+        }
+        for (std::size_t q = begin; q < end; ++q) {
+          auto const& query = queries_[arm][q];
+          found[q].refusal = refused[q];
+          if (!query) continue;
+          CellTextStatistics const& sum = sums[scope_of[q]];
+          QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                     QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+          statistics.squared_length = sum.squared_length;
+          statistics.refusal = refused[q];
+          for (std::size_t s = 0; s < n_segments; ++s) {
+            QueryOnSegment const own = query_on(arm, q, s);
+            find_phrases(*snapshot_.segments[s], lexical.column, own, statistics.expansions);
+            for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
+              statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
+          }
+          if (threads_ != nullptr && request_.evidence->thread > 0.0) {
+            count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
+                          postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
+                          statistics);
+          }
+          if (cut_words(arm, q, statistics.expansions)) statistics.refusal = Refusal::kCut;
+          found[q] = std::move(statistics);
+        }
+      });
   return found;
 }
 

@@ -53,7 +53,8 @@ class Beginnings {
       own[k] = far_;
       std::int64_t const j = place(length, k);
       if (j < 0 || j > size()) continue;
-      std::uint32_t best = k + 1 < width() ? before.distances[k + 1] + 1u : far_;  // not in the word
+      std::uint32_t best =
+          k + 1 < width() ? before.distances[k + 1] + 1u : far_;  // not in the word
       if (j == 0) best = static_cast<std::uint32_t>(length);
       if (k > 0) best = std::min(best, own[k - 1] + 1u);  // not in the term
       if (j > 0) {
@@ -111,13 +112,14 @@ std::vector<TermId> terms_within(LexicalColumn const& column, std::string_view w
   for (std::size_t i = 0; i < sorted.size();) {
     poll.step();
     std::string_view const term = terms[sorted[i]];
-    auto const shared = std::mismatch(before.begin(), before.end(), term.begin(), term.end()).second;
+    auto const shared =
+        std::mismatch(before.begin(), before.end(), term.begin(), term.end()).second;
     known.cut(static_cast<std::size_t>(shared - term.begin()));
     before = term;
     bool may_go_on = true;
     while (may_go_on && known.n_bytes() < term.size()) {
-      may_go_on = known.add(
-          text::decode_utf8(term.data() + known.n_bytes(), term.data() + term.size()));
+      may_go_on =
+          known.add(text::decode_utf8(term.data() + known.n_bytes(), term.data() + term.size()));
     }
     if (may_go_on) {
       if (known.is_near()) out.push_back(sorted[i]);
@@ -130,10 +132,11 @@ std::vector<TermId> terms_within(LexicalColumn const& column, std::string_view w
       i += step;
       step *= 2;
     }
-    auto const end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, sorted.size()));
-    auto const next = std::partition_point(
-        sorted.begin() + static_cast<std::ptrdiff_t>(i), end,
-        [&](TermId one) { return terms[one].starts_with(beginning); });
+    auto const end =
+        sorted.begin() + static_cast<std::ptrdiff_t>(std::min(i + step, sorted.size()));
+    auto const next =
+        std::partition_point(sorted.begin() + static_cast<std::ptrdiff_t>(i), end,
+                             [&](TermId one) { return terms[one].starts_with(beginning); });
     i = static_cast<std::size_t>(next - sorted.begin());
   }
   return out;

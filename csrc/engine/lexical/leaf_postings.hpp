@@ -85,8 +85,8 @@ inline constexpr std::size_t kQueriesTogether = 8;
 void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegment const> queries,
                 PostingScratch& scratch);
 
-// Finds the postings of each phrase, prefix and fuzzy word of a query. expanded: the terms for which
-// single words have stood so far, over all segments.
+// Finds the postings of each phrase, prefix and fuzzy word of a query. expanded: the terms for
+// which single words have stood so far, over all segments.
 void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
                   Expansions& expanded);
 

@@ -301,8 +301,8 @@ class Compiler {
 
   // The leaf's number; equal leaves share one. Uses hashes, since a query may have many leaves.
   std::uint32_t number_of(Leaf leaf) {
-    std::uint64_t hash = mix64((leaf.edits * std::uint64_t{4} + static_cast<std::uint64_t>(leaf.kind)) << 32 |
-                               leaf.slop);
+    std::uint64_t hash = mix64(
+        (leaf.edits * std::uint64_t{4} + static_cast<std::uint64_t>(leaf.kind)) << 32 | leaf.slop);
     for (std::size_t i = 0; i < leaf.terms.size(); ++i)
       hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
     auto const [first, last] = numbers_.equal_range(hash);

@@ -14,8 +14,8 @@
 
 namespace hyrecall {
 
-// A term, or a phrase, prefix or fuzzy word that counts as a term: its term frequency is the number of
-// occurrences, its doc frequency the number of documents with one.
+// A term, or a phrase, prefix or fuzzy word that counts as a term: its term frequency is the number
+// of occurrences, its doc frequency the number of documents with one.
 struct Leaf {
   enum class Kind : std::uint8_t { kTerm, kPhrase, kPrefix, kFuzzy };
   Kind kind = Kind::kTerm;
@@ -25,7 +25,7 @@ struct Leaf {
   std::vector<std::uint32_t> offsets;  // positions, the first is 0
   std::uint32_t slop = 0;
   double multiplicity = 0.0;  // boost x occurrences in the query, summed
-  std::uint32_t edits = 0;  // of a fuzzy word
+  std::uint32_t edits = 0;    // of a fuzzy word
   // Of a prefix: the stems of words that begin so, where the stems do not. Of a fuzzy word: its
   // stem, which stands for the terms near it too.
   std::vector<std::string> stems{};
@@ -60,9 +60,8 @@ struct MatchNode {
         std::any_of(children.begin(), children.end(), [&](MatchNode const& child) {
           return child.matches(present, excludes) != is_all;
         }) != is_all;
-    return is_found && !(excludes && std::any_of(excluded.begin(), excluded.end(), [&](auto& one) {
-                           return one.matches(present);
-                         }));
+    return is_found && !(excludes && std::any_of(excluded.begin(), excluded.end(),
+                                                 [&](auto& one) { return one.matches(present); }));
   }
   bool has_excluded() const {
     return !excluded.empty() || std::any_of(children.begin(), children.end(),
@@ -73,8 +72,8 @@ struct MatchNode {
 struct LexicalQuery {
   std::vector<Leaf>
       leaves;  // distinct, by the UTF-8 bytes of their terms: the order in which scores are summed
-  MatchNode match;     // set unless is_bag
-  bool is_bag = true;  // any leaf matches: no tree to evaluate
+  MatchNode match;            // set unless is_bag
+  bool is_bag = true;         // any leaf matches: no tree to evaluate
   bool has_excluded = false;  // some documents do not match because of a kNot alone
 
   // present(leaf) says whether the document holds it.
