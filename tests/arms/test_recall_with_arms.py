@@ -149,7 +149,7 @@ def test_typed_queries_go_to_text_arms_and_plain_ones_to_arms_that_read_words() 
         lambda: recall(text=[hr.Phrase("hot tea")], arms=arms.Regex("text")),
         DTypeError,
         "text['regex'][0]: expected a str or None (arm 'regex' reads plain text; "
-        "pass text={arm: [...]}), got Phrase(text='hot tea', slop=0, prefix_last=False)",
+        "pass text={arm: [...]}), got Phrase(text='hot tea', slop=0)",
     )
 
 

@@ -57,7 +57,7 @@ def parse(text: str) -> TextQuery:
     >>> parse("green tea")
     'green tea'
     >>> parse('"green tea" matc* -milk')
-    Any(Phrase(text='green tea', slop=0, prefix_last=False), Prefix(text='matc'), Not(query='milk'))
+    Any(Phrase(text='green tea', slop=0), Prefix(text='matc'), Not(query='milk'))
     """
     if not isinstance(text, str):
         raise error(DTypeError, "text", "a str", type(text).__name__)

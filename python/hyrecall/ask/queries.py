@@ -19,7 +19,7 @@ _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 
 
 @check_keywords
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Phrase:
     """Matches documents with the tokens of a text at consecutive positions.
 
@@ -49,7 +49,7 @@ class Phrase:
     Examples
     --------
     >>> Phrase("blue green deploy")
-    Phrase(text='blue green deploy', slop=0, prefix_last=False)
+    Phrase(text='blue green deploy', slop=0)
     """
 
     text: str
@@ -65,6 +65,11 @@ class Phrase:
         if not isinstance(self.prefix_last, bool):
             raise error(DTypeError, "prefix_last", "a bool", repr(self.prefix_last))
         set_fields(self, slop=slop)
+
+    def __repr__(self) -> str:
+        """Show ``prefix_last`` only where it is set."""
+        last = ", prefix_last=True" if self.prefix_last else ""
+        return f"Phrase(text={self.text!r}, slop={self.slop}{last})"
 
 
 @check_keywords
@@ -183,7 +188,7 @@ class All(_QueryGroup):
     Examples
     --------
     >>> All("postgres replication", Phrase("hot standby"))
-    All('postgres replication', Phrase(text='hot standby', slop=0, prefix_last=False))
+    All('postgres replication', Phrase(text='hot standby', slop=0))
     """
 
 

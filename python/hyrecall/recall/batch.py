@@ -444,7 +444,7 @@ def _noted_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
 
     told = "has a word that stands for more than 1,024 terms of its scope: the most frequent count"
     empty = _of_texts(execution.empty_queries, plan, first_query, "has no indexable token")
-    return empty | _of_texts(cut, plan, first_query, told)
+    return {**empty, **_of_texts(cut, plan, first_query, told)}
 
 
 def _of_texts(find: Callable[[int], list[int]], plan: Plan, first_query: int, told: str) -> Notes:
