@@ -285,14 +285,6 @@ def recall(
             "[required without --vector]",
         ),
     ] = None,
-    parsed: Annotated[
-        bool,
-        typer.Option(
-            "--parse",
-            help='Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind -- '
-            "it may begin with -.",
-        ),
-    ] = False,
     limit: Limit = 10,
     offset: Offset = 0,
     normalize: Normalize = False,
@@ -423,6 +415,14 @@ def recall(
         ),
     ] = None,
     min_fused: MinFused = None,
+    parsed: Annotated[
+        bool,
+        typer.Option(
+            "--parse",
+            help='Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind -- '
+            "it may begin with -.",
+        ),
+    ] = False,
     columns: Annotated[
         list[str] | None,
         typer.Option(
