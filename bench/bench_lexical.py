@@ -82,6 +82,37 @@ def test_weights_of_columns(
         assert turns.is_tiny or benchmark.extra_info["ratio"]["median"] <= 1.5
 
 
+@pytest.mark.parametrize("edits", [1, 2])
+def test_fuzzy_word(n_texts: int, edits: int, benchmark: BenchmarkFixture) -> None:
+    """One misspelt word over texts of a vocabulary like that of a language, on one thread."""
+    import numpy as np
+    import pyarrow as pa
+
+    import hyrecall as hr
+
+    rng = np.random.default_rng(5)
+    syllables = [a + b for a in "bcdfghklmnprstvw" for b in ("a", "e", "i", "o", "u", "an", "er")]
+    vocabulary = sorted(
+        {"".join(rng.choice(syllables, rng.integers(2, 6))) for _ in range(n_texts)}
+    )
+    ranks = rng.zipf(1.1, 12 * n_texts) % len(vocabulary)
+    words = np.array(vocabulary)[rng.permutation(len(vocabulary))[ranks]].reshape(n_texts, 12)
+    texts = [" ".join(row) for row in words]
+    table = pa.table({"id": np.arange(n_texts), "text": texts})
+    index = hr.Index.build(
+        table, hr.Schema(key="id", cell=None, text="text"), threads=1, device="cpu"
+    )
+    word = str(words[0, 0])
+    asked = hr.Fuzzy(word[1] + word[0] + word[2:], edits)
+    benchmark.group = f"a fuzzy word, {n_texts:,} docs, 1 thread"
+    benchmark.extra_info |= {"terms": len({*words.reshape(-1)}), "edits": edits}
+    index.recall_one(text=asked)  # sorts the terms
+    hits = benchmark(index.recall_one, text=asked)
+    (leaf,) = hits[0].explain().components[0].terms
+    near = (words == word).any(axis=1)
+    assert leaf.doc_freq >= near.sum() > 0
+
+
 def test_the_reference_counts_as_the_definition_says() -> None:
     """The sparse reference equals BM25 written out over four tiny documents."""
     documents = [[0, 0, 1], [1, 2], [2, 2, 2, 0], [3]]

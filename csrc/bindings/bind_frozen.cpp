@@ -70,7 +70,8 @@ struct Answer {
   double planned = 0, counted = 0, fused = 0, fusion = 0;  // seconds of the clock; a duration
   double grouped = 0;                                      // another one
   // By lexical arm, as Execution has them.
-  std::vector<std::vector<std::size_t>> empty, host;
+  std::vector<std::vector<std::size_t>> empty;
+  std::vector<std::vector<std::pair<std::size_t, bool>>> host;
   std::vector<std::vector<std::pair<std::size_t, int>>> refused;
 
   void take_texts(Execution const& execution) {

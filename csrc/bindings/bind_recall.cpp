@@ -15,6 +15,7 @@
 #include "bindings/native_run.hpp"
 #include "bindings/reply.hpp"
 #include "bindings/take.hpp"
+#include "engine/lexical/leaf_postings.hpp"
 #include "engine/part_arrays.hpp"
 #include "engine/recall.hpp"
 
@@ -73,13 +74,18 @@ std::vector<std::pair<std::size_t, int>> refused_queries(HeldExecution const& he
   return out;
 }
 
-std::vector<std::size_t> host_queries(HeldExecution const& held, std::size_t arm) {
+std::vector<std::pair<std::size_t, bool>> host_queries(HeldExecution const& held, std::size_t arm) {
   return held.execution->host_queries(arm);
 }
 
 bool matches_query(HeldExecution const& held, std::size_t arm, std::size_t query,
                    std::uint32_t segment, Row row) {
   return held.execution->matches(arm, query, {segment, row});
+}
+
+bool excludes_document(HeldExecution const& held, std::size_t arm, std::size_t query,
+                       std::uint32_t segment, Row row) {
+  return held.execution->excludes(arm, query, {segment, row});
 }
 
 std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm, std::size_t query,
@@ -137,6 +143,21 @@ py::dict arrays_of_statistics(HeldStatistics const& held) {
   out["freqs"] = give(std::move(made.freqs));
   out["thread_ends"] = give(std::move(made.thread_ends));
   out["thread_freqs"] = give(std::move(made.thread_freqs));
+  return out;
+}
+
+// The terms of each word that stands for several: (arm, query, leaf, {term: documents}).
+py::list expansions_of(HeldStatistics const& held) {
+  py::list out;
+  for (std::size_t arm = 0; arm < held.values->size(); ++arm) {
+    for (std::size_t q = 0; q < (*held.values)[arm].size(); ++q) {
+      for (auto const& [leaf, terms] : (*held.values)[arm][q].expansions) {
+        py::dict counts;
+        for (auto const& [term, doc_freq] : terms) counts[py::bytes(term)] = doc_freq;
+        out.append(py::make_tuple(arm, q, leaf, counts));
+      }
+    }
+  }
   return out;
 }
 
@@ -255,6 +276,7 @@ py::dict give_reply(std::shared_ptr<GivenReply const> reply,
 }
 
 void bind_recall(py::module_& m) {
+  m.attr("MOST_EXPANDED") = kMostExpanded;
   py::class_<HeldStatistics, std::shared_ptr<HeldStatistics>>(
       m, "Statistics", "The integers that BM25 counts, of each query in each lexical arm.")
       .def("of", &statistics_of,
@@ -263,6 +285,10 @@ void bind_recall(py::module_& m) {
       .def_static("add", &sum_statistics, "Sum the statistics of the parts of an index.",
                   py::arg("parts"))
       .def("arrays", &arrays_of_statistics, "Return them as arrays; see from_arrays().")
+      .def(
+          "expansions", &expansions_of,
+          "Return for each word that stands for several terms its lexical arm, query and leaf, and "
+          "how many documents hold each of these terms.")
       .def_static("from_arrays", &statistics_from_arrays,
                   "Make the statistics of so many arms and queries from their arrays: numbers (5 a "
                   "query of an arm), freq_ends, freqs, thread_ends, thread_freqs.",
@@ -295,16 +321,21 @@ void bind_recall(py::module_& m) {
            py::arg("arm"), py::arg("query"))
       .def("refused_queries", &refused_queries,
            "Return the queries whose texts ask for too much and were not searched, and why: 1 too "
-           "many distinct terms, 2 too long a phrase, 3 a prefix of too many terms.",
+           "many distinct terms, 2 too long a phrase, 3 searched, but with the most frequent "
+           "terms alone of a word that stands for too many.",
            py::arg("arm"))
       .def("empty_queries", &empty_queries, "Return the queries whose text has no token.",
            py::arg("arm"))
       .def("host_queries", &host_queries,
-           "Return the queries that the arm's device cannot search, so that the CPU does; none if "
-           "the arm is on no device.",
+           "Return the queries that the arm's device cannot search, so that the CPU does, and "
+           "whether "
+           "that is for what they exclude; none if the arm is on no device.",
            py::arg("arm"))
       .def("matches", &matches_query,
            "Return whether a document that this execution returned matches the text query.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
+      .def("excludes", &excludes_document,
+           "Return whether a document would match the text query without what it excludes.",
            py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
       .def("leaf_freqs", &leaf_freqs,
            "Return each leaf's term frequency in a document that this execution returned.",

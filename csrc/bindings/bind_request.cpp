@@ -19,6 +19,7 @@
 #include "bindings/take.hpp"
 #include "core/fp_env.hpp"
 #include "core/parallel.hpp"
+#include "engine/lexical/fuzzy_terms.hpp"
 #include "engine/lexical/marks.hpp"
 #include "engine/request/request.hpp"
 #include "engine/segment/segment.hpp"
@@ -56,8 +57,13 @@ TextQuery phrase_query(py::str const& text, std::uint32_t slop) {
   return TextQuery::phrase(take_text(text), slop);
 }
 
-TextQuery prefix_query(py::str const& text) {
-  return TextQuery::prefix(take_text(text));
+TextQuery prefix_query(py::str const& text, std::uint32_t slop) {
+  return TextQuery::prefix(take_text(text), slop);
+}
+
+TextQuery fuzzy_query(py::str const& text, std::uint32_t edits) {
+  require(edits <= kMostEdits, "at most two edits");
+  return TextQuery::fuzzy(take_text(text), edits);
 }
 
 TextQuery boosted_query(double factor, py::object const& query) {
@@ -70,6 +76,10 @@ TextQuery all_query(py::list const& queries) {
 
 TextQuery any_query(py::list const& queries) {
   return TextQuery::any(take_queries(queries));
+}
+
+TextQuery excluded_query(py::object const& query) {
+  return TextQuery::excluded(take_query(query));
 }
 
 using OptionalFloor = std::optional<std::pair<double, bool>>;
@@ -157,9 +167,19 @@ void refuse_texts(BatchRequest& request, Array<std::uint8_t> const& reasons) {
     std::vector<Refusal>& own = request.lexical[arm].refused;
     own.clear();
     for (std::uint8_t const why : given.subspan(arm * request.n_queries, request.n_queries)) {
-      require(why <= static_cast<std::uint8_t>(Refusal::kPrefix), "a known reason");
+      require(why <= static_cast<std::uint8_t>(Refusal::kCut), "a known reason");
       own.push_back(static_cast<Refusal>(why));
     }
+  }
+}
+
+void choose_terms(BatchRequest& request, py::list const& chosen) {
+  for (LexicalRequest& arm : request.lexical) arm.chosen.clear();
+  for (py::handle const one : chosen) {
+    auto [arm, query, leaf, terms] =
+        py::cast<std::tuple<std::size_t, std::size_t, std::size_t, std::vector<std::string>>>(one);
+    require(arm < request.lexical.size() && query < request.n_queries, "a text of the request");
+    request.lexical[arm].chosen.push_back({query, leaf, std::move(terms)});
   }
 }
 
@@ -316,14 +336,22 @@ void bind_queries(py::module_& parent) {
   py::class_<TextQuery>(m, "TextQuery", "A typed text query. A str among queries is plain text.")
       .def_static("phrase", &phrase_query, "Match the tokens of a text at consecutive positions.",
                   py::arg("text"), py::arg("slop"))
-      .def_static("prefix", &prefix_query, "Match every term that begins with a text.",
-                  py::arg("text"))
+      .def_static("prefix", &prefix_query,
+                  "Match the words of a text like a phrase, where the last stands for every term "
+                  "that begins so.",
+                  py::arg("text"), py::arg("slop"))
+      .def_static("fuzzy", &fuzzy_query,
+                  "Match the words of a text in a row, where the last stands for every term within "
+                  "so many edits, at most two.",
+                  py::arg("text"), py::arg("edits"))
       .def_static("boosted", &boosted_query, "Multiply a query's weights by a factor.",
                   py::arg("factor"), py::arg("query"))
       .def_static("all", &all_query, "Match documents that match every one of the queries.",
                   py::arg("queries"))
       .def_static("any", &any_query, "Match documents that match at least one of the queries.",
-                  py::arg("queries"));
+                  py::arg("queries"))
+      .def_static("excluded", &excluded_query,
+                  "Match, in a group, no document that matches the query.", py::arg("query"));
   m.def("find_marks", &marks_of,
         "Return (start, end, leaf) of each word of each text that the query asks for, in code "
         "points, in text order; None: the analyzer's function does not tell places.",
@@ -368,9 +396,14 @@ void bind_request(py::module_& m) {
            py::arg("name"), py::arg("offsets"), py::arg("segment"), py::arg("row"),
            py::arg("score"), py::arg("floor"))
       .def("refuse_texts", &refuse_texts,
-           "Leave out texts that another part of the index could not search: the number of the "
-           "reason for each query of each lexical arm, 0 for none.",
+           "Leave out texts that another part of the index could not search, and mark those that "
+           "are "
+           "cut: the number of the reason for each query of each lexical arm, 0 for none.",
            py::arg("reasons"))
+      .def("choose_terms", &choose_terms,
+           "Set the terms that words find which stand for too many over all parts of the index: "
+           "(lexical arm, query, leaf, terms) of each.",
+           py::arg("chosen"))
       .def("set_fusion", &set_fusion, "Set how the arms' lists are joined, after the last arm.",
            py::kw_only(), py::arg("kind"), py::arg("weights"), py::arg("rank_constant"),
            py::arg("scales"), py::arg("complete"), py::arg("balance"), py::arg("min_fused"),

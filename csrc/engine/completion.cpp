@@ -56,7 +56,8 @@ QueryCandidates Execution::complete(std::size_t query,
   for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
     if (!queries_[arm][query]) continue;
     LexicalRequest const& lexical = request_.lexical[arm];
-    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set;
+    bool const is_whole = lists[arm].size() < request_.depth && !lexical.floor.set &&
+                          !queries_[arm][query]->has_excluded;
     joining.pending.clear();
     for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
       float& score = pool.scores[doc * n_arms + arm];

@@ -31,6 +31,13 @@ bool Execution::matches(std::size_t arm, std::size_t query, DocRef doc) const {
       [&](std::uint32_t leaf) { return leaves[leaf].freq_of(doc.row) > 0; });
 }
 
+bool Execution::excludes(std::size_t arm, std::size_t query, DocRef doc) const {
+  if (matches(arm, query, doc) || !queries_[arm][query]->has_excluded) return false;
+  std::span<LeafPostings const> const leaves = postings_[arm].at(query, doc.segment);
+  return queries_[arm][query]->match.matches(
+      [&](std::uint32_t leaf) { return leaves[leaf].freq_of(doc.row) > 0; }, false);
+}
+
 std::vector<std::pair<std::size_t, Refusal>> Execution::refused_queries(std::size_t arm) const {
   std::vector<std::pair<std::size_t, Refusal>> out;
   for (std::size_t q = 0; q < request_.n_queries; ++q) {

@@ -117,7 +117,7 @@ Statistics to_statistics(StatisticsArrays<BorrowedValues> const& arrays, std::si
       one.squared_length = numbers[2];
       one.n_threads = numbers[3];
       one.thread_length = numbers[4];
-      require(numbers[5] <= static_cast<std::int64_t>(Refusal::kPrefix), "a known refusal");
+      require(numbers[5] <= static_cast<std::int64_t>(Refusal::kCut), "a known refusal");
       one.refusal = static_cast<Refusal>(numbers[5]);
       one.thread_freqs = freqs_of(thread_freqs[entry]);
       out[arm].push_back(std::move(one));

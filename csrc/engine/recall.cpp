@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "core/error.hpp"
 #include "core/parallel.hpp"
@@ -62,8 +61,15 @@ Execution::Execution(Snapshot const& snapshot, BatchRequest const& request)
     for (std::size_t q = 0; q < lexical.refused.size(); ++q) {
       if (lexical.refused[q] != Refusal::kNone) refused[q] = lexical.refused[q];
     }
+    for (std::size_t q = 0; q < refused.size(); ++q) {
+      if (is_refused(refused[q])) queries_[arm][q].reset();
+    }
+    for (ChosenTerms const& one : lexical.chosen) {
+      auto& query = queries_[arm][one.query];
+      if (query && one.leaf < query->leaves.size()) query->leaves[one.leaf].chosen = one.terms;
+    }
     postings_.emplace_back(queries_[arm], snapshot.segments.size());
-    statistics.push_back(count_leaves(arm, refused));
+    statistics.push_back(find_leaves(arm, refused));
   }
   statistics_ = std::make_shared<Statistics const>(std::move(statistics));
 }
@@ -94,32 +100,22 @@ QueryOnSegment Execution::query_on(std::size_t arm, std::size_t query, std::size
   return {&scopes_[scope][segment], &*queries_[arm][query], postings_[arm].at(query, segment)};
 }
 
-// Counts the leaves of an arm's queries. Those that are refused, or must be now, become missing.
-std::vector<QueryStatistics> Execution::count_leaves(std::size_t arm,
-                                                     std::vector<Refusal>& refused) {
-  std::vector<QueryStatistics> found;
-  for (bool is_done = false; !is_done;) {
-    bool has_changed = false;
-    for (std::size_t q = 0; q < refused.size(); ++q) {
-      if (refused[q] == Refusal::kNone || !queries_[arm][q]) continue;
-      queries_[arm][q].reset();
-      has_changed = true;
-    }
-    if (has_changed) postings_[arm] = ArmPostings(queries_[arm], snapshot_.segments.size());
-    found = find_leaves(arm, refused);
-    is_done = true;
-    for (std::size_t q = 0; q < refused.size(); ++q) {
-      found[q].refusal = refused[q];
-      is_done = is_done && (refused[q] == Refusal::kNone || !queries_[arm][q]);
-    }
+// Cuts the words of a query that stand for too many terms, which are counted with all of them.
+bool Execution::cut_words(std::size_t arm, std::size_t q, Expansions const& expansions) {
+  bool is_cut = false;
+  for (auto const& [leaf, terms] : expansions) {
+    if (terms.size() <= kMostExpanded) continue;
+    queries_[arm][q]->leaves[leaf].chosen = most_frequent(terms, kMostExpanded);
+    is_cut = true;
   }
-  return found;
+  for (std::size_t s = 0; s < snapshot_.segments.size() && is_cut; ++s)
+    find_chosen(*snapshot_.segments[s], request_.lexical[arm].column, query_on(arm, q, s));
+  return is_cut;
 }
 
-// Finds where the leaves of an arm's queries occur, and counts them; marks queries whose prefixes
-// stand for too many terms.
+// Finds where the leaves of an arm's queries occur, and counts them.
 std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm,
-                                                    std::vector<Refusal>& refused) {
+                                                    std::vector<Refusal> const& refused) {
   LexicalRequest const& lexical = request_.lexical[arm];
   std::size_t const n_segments = snapshot_.segments.size();
   std::vector<CellTextStatistics> const sums = sum_scopes(arm);
@@ -129,43 +125,43 @@ std::vector<QueryStatistics> Execution::find_leaves(std::size_t arm,
   std::vector<PostingScratch> scratch(n_workers);
   std::vector<ThreadCounts> counting(threads_ == nullptr ? 0 : n_workers);
   std::size_t const run = std::min(run_of(scopes_), kQueriesTogether);
-  parallel_for((request_.n_queries + run - 1) / run, request_.threads,
-               [&](int worker, std::size_t part) {
-                 std::size_t const begin = part * run;
-                 std::size_t const end = std::min(request_.n_queries, begin + run);
-                 std::vector<QueryOnSegment> together;
-                 for (std::size_t s = 0; s < n_segments; ++s) {
-                   together.clear();
-                   for (std::size_t q = begin; q < end; ++q) {
-                     if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
-                   }
-                   find_terms(*snapshot_.segments[s], lexical.column, together,
-                              scratch[static_cast<std::size_t>(worker)]);
-                 }
-                 for (std::size_t q = begin; q < end; ++q) {
-                   auto const& query = queries_[arm][q];
-                   if (!query) continue;
-                   CellTextStatistics const& sum = sums[scope_of[q]];
-                   QueryStatistics statistics{sum.n_docs, sum.total_length,
-                                              QueryStatistics::DocFreqs(query->leaves.size(), 0)};
-                   statistics.squared_length = sum.squared_length;
-                   std::map<std::size_t, std::set<std::string>> expanded;
-                   for (std::size_t s = 0; s < n_segments && refused[q] == Refusal::kNone; ++s) {
-                     QueryOnSegment const own = query_on(arm, q, s);
-                     if (!find_phrases(*snapshot_.segments[s], lexical.column, own, expanded))
-                       refused[q] = Refusal::kPrefix;
-                     for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
-                       statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
-                   }
-                   if (refused[q] == Refusal::kNone && threads_ != nullptr &&
-                       request_.evidence->thread > 0.0) {
-                     count_threads(snapshot_, *threads_, lexical.column, *query,
-                                   scopes_[scope_of[q]], postings_of(arm, q),
-                                   counting[static_cast<std::size_t>(worker)], statistics);
-                   }
-                   found[q] = std::move(statistics);
-                 }
-               });
+  parallel_for(
+      (request_.n_queries + run - 1) / run, request_.threads, [&](int worker, std::size_t part) {
+        std::size_t const begin = part * run;
+        std::size_t const end = std::min(request_.n_queries, begin + run);
+        std::vector<QueryOnSegment> together;
+        for (std::size_t s = 0; s < n_segments; ++s) {
+          together.clear();
+          for (std::size_t q = begin; q < end; ++q) {
+            if (queries_[arm][q]) together.push_back(query_on(arm, q, s));
+          }
+          find_terms(*snapshot_.segments[s], lexical.column, together,
+                     scratch[static_cast<std::size_t>(worker)]);
+        }
+        for (std::size_t q = begin; q < end; ++q) {
+          auto const& query = queries_[arm][q];
+          found[q].refusal = refused[q];
+          if (!query) continue;
+          CellTextStatistics const& sum = sums[scope_of[q]];
+          QueryStatistics statistics{sum.n_docs, sum.total_length,
+                                     QueryStatistics::DocFreqs(query->leaves.size(), 0)};
+          statistics.squared_length = sum.squared_length;
+          statistics.refusal = refused[q];
+          for (std::size_t s = 0; s < n_segments; ++s) {
+            QueryOnSegment const own = query_on(arm, q, s);
+            find_phrases(*snapshot_.segments[s], lexical.column, own, statistics.expansions);
+            for (std::size_t leaf = 0; leaf < own.out.size(); ++leaf)
+              statistics.doc_freqs[leaf] += own.out[leaf].doc_freq;
+          }
+          if (threads_ != nullptr && request_.evidence->thread > 0.0) {
+            count_threads(snapshot_, *threads_, lexical.column, *query, scopes_[scope_of[q]],
+                          postings_of(arm, q), counting[static_cast<std::size_t>(worker)],
+                          statistics);
+          }
+          if (cut_words(arm, q, statistics.expansions)) statistics.refusal = Refusal::kCut;
+          found[q] = std::move(statistics);
+        }
+      });
   return found;
 }
 
@@ -221,11 +217,12 @@ bool Execution::is_small() const {
   return true;
 }
 
-std::vector<std::size_t> Execution::host_queries(std::size_t arm) const {
-  std::vector<std::size_t> out;
+std::vector<std::pair<std::size_t, bool>> Execution::host_queries(std::size_t arm) const {
+  std::vector<std::pair<std::size_t, bool>> out;
   if (table_on_device(request_.lexical.at(arm)) == nullptr) return out;
   for (std::size_t q = 0; q < request_.n_queries; ++q) {
-    if (queries_[arm][q] && !is_for_device(*queries_[arm][q])) out.push_back(q);
+    auto const& query = queries_[arm][q];
+    if (query && !is_for_device(*query)) out.emplace_back(q, query->has_excluded);
   }
   return out;
 }
@@ -237,7 +234,7 @@ std::vector<std::vector<bool>> Execution::texts_on_host() const {
     std::vector<bool>& own = out.emplace_back(request_.n_queries, true);
     if (is_all || table_on_device(request_.lexical[arm]) == nullptr) continue;
     own.assign(request_.n_queries, false);
-    for (std::size_t const query : host_queries(arm)) own[query] = true;
+    for (auto const& [query, excludes] : host_queries(arm)) own[query] = true;
   }
   return out;
 }

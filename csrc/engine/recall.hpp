@@ -54,6 +54,8 @@ class Execution {
   // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, DocRef doc) const;
   bool matches(std::size_t arm, std::size_t query, DocRef doc) const;
+  // Whether it would match without the query's kNot parts.
+  bool excludes(std::size_t arm, std::size_t query, DocRef doc) const;
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
     return queries_.at(arm);
   }
@@ -61,8 +63,10 @@ class Execution {
   // no postings on a device or the batch is small, else those that are not for a device.
   std::vector<std::vector<bool>> texts_on_host() const;
   // The queries of a lexical arm that its device cannot search, however large the batch is.
-  std::vector<std::size_t> host_queries(std::size_t arm) const;
-  // The queries of a lexical arm whose texts ask for too much and are not searched, and why.
+  // Each with whether that is for a kNot, else for the size of its tree.
+  std::vector<std::pair<std::size_t, bool>> host_queries(std::size_t arm) const;
+  // The queries of a lexical arm whose texts ask for too much and are not searched, and those that
+  // are cut.
   std::vector<std::pair<std::size_t, Refusal>> refused_queries(std::size_t arm) const;
   // The queries of a lexical arm whose text has no token.
   std::vector<std::size_t> empty_queries(std::size_t arm) const;
@@ -105,8 +109,8 @@ class Execution {
 
   std::vector<CellTextStatistics> sum_scopes(std::size_t arm) const;
   QueryOnSegment query_on(std::size_t arm, std::size_t query, std::size_t segment);
-  std::vector<QueryStatistics> count_leaves(std::size_t arm, std::vector<Refusal>& refused);
-  std::vector<QueryStatistics> find_leaves(std::size_t arm, std::vector<Refusal>& refused);
+  bool cut_words(std::size_t arm, std::size_t query, Expansions const& expansions);
+  std::vector<QueryStatistics> find_leaves(std::size_t arm, std::vector<Refusal> const& refused);
   std::vector<std::int64_t> count_terms(std::size_t arm, std::size_t query,
                                         std::span<std::string_view const> terms,
                                         PostingScratch& scratch) const;

@@ -9,7 +9,7 @@ from hyrecall.base.first_process import end_at_sigterm as _end_at_sigterm
 _end_at_sigterm()
 
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.ask.queries import All, Any, Boost, Phrase, Prefix
+from hyrecall.ask.queries import All, Any, Boost, Fuzzy, Not, Phrase, Prefix
 from hyrecall.ask.scope import ANY, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.base.lazily import lazily as _lazily
@@ -53,6 +53,7 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall import arms, recipes
     from hyrecall.ask.expansion import Context, SharedTags
+    from hyrecall.ask.parsing import parse
     from hyrecall.graph.graph import Graph, GraphSchema
     from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
     from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
@@ -100,6 +101,7 @@ __all__ = [
     "Explanation",
     "Feedback",
     "Filter",
+    "Fuzzy",
     "Gate",
     "Graph",
     "GraphSchema",
@@ -118,6 +120,7 @@ __all__ = [
     "NearRow",
     "Neighbour",
     "NoneOf",
+    "Not",
     "NotFoundError",
     "NotNull",
     "OptionError",
@@ -159,11 +162,13 @@ __all__ = [
     "WriterBusyError",
     "__version__",
     "arms",
+    "parse",
     "recipes",
 ]
 
 _LATER = {
     "ask.expansion": ("Context", "SharedTags"),
+    "ask.parsing": ("parse",),
     "graph.graph": ("Graph", "GraphSchema"),
     "hits.around": ("NearRow", "Neighbour", "ThreadRow"),
     "hits.dropped": ("Dropped", "DroppedRow", "StageDrops"),

@@ -343,8 +343,9 @@ ROWS: dict[str, list[Row]] = {
     ],
     "All": [
         option("All: expected at least one query", Several(), of="queries"),
+        option("All: expected at least one part that", Several([hr.Not("a")]), of="queries"),
         dtype("All: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
-        dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
+        dtype("All: expected a str, hr.Phrase, hr.Prefix, hr.Fu", -1, None, NAN, [3], of="queries"),
     ],
     "Analyzer": [
         option("name: expected a str", 7, -1, None, NAN, [3]),
@@ -380,8 +381,9 @@ ROWS: dict[str, list[Row]] = {
     ],
     "Any": [
         option("Any: expected at least one query", Several(), of="queries"),
+        option("Any: expected at least one part that", Several([hr.Not("a")]), of="queries"),
         dtype("Any: expected a str, hr.Phrase", 5, b"a", hr.Filter(id=1), of="queries"),
-        dtype("Any: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="queries"),
+        dtype("Any: expected a str, hr.Phrase, hr.Prefix, hr.Fu", -1, None, NAN, [3], of="queries"),
     ],
     "Around": [
         dtype("neighbours: expected a sequence of weights", 0.3, "x", -1),
@@ -471,7 +473,7 @@ ROWS: dict[str, list[Row]] = {
         option("factor: expected a number in [2^-20, 2^20]", 2**21, 10**400, query="a"),
         option("factor: expected a number in [2^-20, 2^20]", "x", -1),
         option("factor: expected a number in [2^-20, 2^20]", 0, -1, NAN, '2', query='a'),
-        dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Al", -1, None, NAN, [3], of="query"),
+        dtype("Boost: expected a str, hr.Phrase, hr.Prefix, hr.Fu", -1, None, NAN, [3], of="query"),
     ],
     "Browse.*": [
         option("limit: expected an int in [0, 2147483647]", "x", -1),
@@ -647,7 +649,7 @@ ROWS: dict[str, list[Row]] = {
         option("text: expected text= or vectors=, or both", None),
     ],
     "DocumentIndex.recall [IS]*ndex.recall_one": [
-        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost", -1, 3),
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any", -1, 3),
         option("text: expected text= or vectors=, or both", None),
     ],
     "DocumentIndex.recall Graph.neighbours [IS]*ndex.recall_one": [
@@ -739,6 +741,10 @@ ROWS: dict[str, list[Row]] = {
         option("every: expected seconds in [0, 86400]", -1, NAN),
         dtype("every: expected seconds in [0, 86400]", "x", None, [3], LONE),
         dtype("stop: expected a threading.Event", -1, "x", NAN, [3]),
+    ],
+    "Fuzzy": [
+        dtype("Fuzzy: expected a str", None, 3, ["a"], of="text"),
+        option("edits: expected 1 or 2", 0, 3, True, 1.0, "x", None),
     ],
     "Gate": [
         dtype("min_score: expected a finite number", "x", None),
@@ -991,7 +997,7 @@ ROWS: dict[str, list[Row]] = {
         scope("scope[1]: expected a str or None for user", ['ana', 7], text=['tea', 'tea']),
         option("text: expected a list with one entry per query", "x", -1, 'tea', b'tea'),
         option("text['text']: expected a list with one entry per query", {'text': 'tea'}),
-        dtype("text[1]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Bo", ['tea', 5]),
+        dtype("text[1]: expected a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.A", ['tea', 5]),
         option("text: expected arms of ['text']", {'title': ['tea']}),
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "x", -1),
         shape("vectors['embedding']: expected 1 queries as text['text'] has", ""),
@@ -1172,6 +1178,10 @@ ROWS: dict[str, list[Row]] = {
         dtype("relevance_weight: expected a number in [0, 1]", "x", None),
         option("relevance_weight: expected a number in [0, 1]", -1, 3),
     ],
+    "Not": [
+        dtype("Not: expected a str, hr.Phrase", 5, b"a", None, NAN, [3], hr.Not("a"), of="query"),
+        option("Not: expected a query without hr.Boost", hr.Any("a", hr.Boost("b", 2)), of="query"),
+    ],
     "Notes": [
         option("scopes: expected a sequence of scopes, or EVERYONE", "x", -1),
         dtype("scopes: expected a str", [3]),
@@ -1222,10 +1232,12 @@ ROWS: dict[str, list[Row]] = {
         dtype("topical: expected a number in [0, 1]", "x", None),
         option("topical: expected a number in [0, 1]", -1, 3),
     ],
+    "parse": [dtype("text: expected a str", 5, None, b"a", ["a"], of="text")],
     "Phrase": [
         option("slop: expected an int in [0, 1000]", "x", -1),
         option("slop: expected an int in [0, 1000]", -1, 1001, True, 1.0, text='a b'),
         dtype("Phrase: expected a str", ['a'], of="text"),
+        dtype("prefix_last: expected a bool", "x", -1, None, 1),
     ],
     "Placement": [
         option("columns: expected a mapping, or its pairs", -1, "x", None, NAN),
@@ -1583,7 +1595,8 @@ ROWS: dict[str, list[Row]] = {
         option("query_keys: expected a sequence of str or of int keys", [2**63], [LONE]),
     ],
     "Index.recall_one": [
-        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost", ["tea"]),
+        option("text[0]: expected at least one part that matches, got only hr.Not", hr.Not("a")),
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any", ["tea"]),
     ],
     "HashEmbedder": [
         option("dim: expected an int from 1 to 65536", 0, 1.5, True, "8", None, 100_000),

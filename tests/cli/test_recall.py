@@ -63,6 +63,13 @@ def test_every_option_reaches_the_engine(run, folder, index, arguments, options)
     assert wanted
 
 
+def test_parse_reads_the_text_and_needs_one(run, folder):
+    asked = "recall", folder, "--scope", "acme", "--vector", json.dumps(VECTOR)
+    reply = run(*asked, "--parse")
+    assert reply.code == 1
+    assert "--parse: expected TEXT with it" in " ".join(reply.err.split())
+
+
 def test_a_floor_without_an_arm_is_that_of_the_only_one(run, folder, index):
     reply = run("recall", folder, QUERY, "--scope", "acme", "--min-score", "1.5", "--json")
     wanted = index.recall_one(text=QUERY, scope="acme", min_score=1.5)

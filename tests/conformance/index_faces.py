@@ -330,15 +330,31 @@ def _json(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def plain_text(query: words.Query | None) -> str | None:
-    if not isinstance(query, words.Words | None):
-        lack("recall.text of phrases and prefixes", "in Python")
-    return None if query is None else query.text
+def typed_text(query: words.Query) -> str:  # noqa: PLR0911 - a case each
+    """Return a query as a person types it."""
+    match query:
+        case words.Words(text):
+            return text
+        case words.Phrase(text, 0, is_open):
+            return f'"{text}{"*" * is_open}"'
+        case words.Prefix(text):
+            return f'"{text}*"' if " " in text else f"{text}*"
+        case words.Fuzzy(text, edits) if " " not in text:
+            return f"{text}~{edits}"
+        case words.All(children) if all(isinstance(one, words.Words) for one in children):
+            return " ".join(f"+{typed_text(one)}" for one in children)
+        case words.Any(children):
+            typed = [(isinstance(one, words.Not), typed_text(one)) for one in children]
+            return " ".join(text if is_not else f"({text})" for is_not, text in typed)
+        case words.Not(child):
+            return f"-({typed_text(child)})"
+    lack("recall.text with slop, boosts and fuzzy words in a row", "in Python")
 
 
 def _said(call: Call, query: int) -> tuple[dict[str, str], dict[str, list[float]], Row | None]:
     """Return texts, vectors and filter of one query as JSON has them."""
-    texts = {arm: plain_text(given[query]) for arm, given in call.texts.items()}
+    given = {arm: own[query] for arm, own in call.texts.items()}
+    texts = {arm: None if one is None else typed_text(one) for arm, one in given.items()}
     vectors = {arm: given[query] for arm, given in call.vectors.items()}
     predicate = call.filter(query)
     return (
@@ -346,6 +362,10 @@ def _said(call: Call, query: int) -> tuple[dict[str, str], dict[str, list[float]
         {arm: one.tolist() for arm, one in vectors.items() if one is not None},
         None if predicate is None else plain_filter(predicate),
     )
+
+
+def _is_typed(call: Call, query: int) -> bool:
+    return any(not isinstance(own[query], words.Words | None) for own in call.texts.values())
 
 
 class Saved(Index):
@@ -438,6 +458,7 @@ class Served(Saved):
         for query, cells in enumerate(call.scopes):
             texts, vectors, predicate = _said(call, query)
             body: Row = {"limit": call.limit, "offset": call.offset, **more}
+            body |= {"parse": True} if _is_typed(call, query) else {}
             told = {"text": texts, "vector": vectors, "filter": predicate, "depth": call.depth}
             told["min_score"] = _floors(call)
             body |= {name: value for name, value in told.items() if value not in (None, {})}
@@ -517,6 +538,7 @@ class CommandLine(Saved):
         if len(set(texts.values())) > 1 or set(texts) not in (set(), set(self.shape.lexical)):
             lack("recall.text of arms", "one text goes to all text arms")
         given: list[object] = [*dict.fromkeys(texts.values()), *flags]
+        given += ["--parse"] if _is_typed(call, query) else []
         for arm, vector in vectors.items():
             given += ["--vector", f"{arm}={json.dumps(vector)}"]
         for cell in sorted(call.scopes[query], key=repr) if self.shape.cell else ():

@@ -16,7 +16,7 @@ from oracle import marks
 from oracle.bm25 import Bm25
 from oracle.corpus import SHAPES, Draw, Mix, draw_rows
 from oracle.documents import Above, Call
-from oracle.words import All, Any, Boost, Phrase, Prefix, Query, Words
+from oracle.words import All, Any, Boost, Fuzzy, Not, Phrase, Prefix, Query, Words
 
 
 def test_B14_words_find_by_bm25(index: Index) -> None:
@@ -108,8 +108,13 @@ def test_completion_scores_a_hit_in_the_arm_that_did_not_list_it(index: Index) -
     [
         Phrase("hot tea"), Phrase("tea mint", 1), Prefix("te"), All((Words("hot"), Words("tea"))),
         Any((Phrase("green tea"), Boost(Words("coffee"), 3.0))),
+        Any((Words("tea mint"), Not(Phrase("hot tea")))), Fuzzy("tae"), Fuzzy("hot taa", 2),
+        Phrase("green t", 1, prefix_last=True),
     ],
-    ids=["phrase", "slop", "prefix", "all", "any and boost"],
+    ids=[
+        "phrase", "slop", "prefix", "all", "any and boost", "not", "fuzzy", "fuzzy in a row",
+        "prefix with slop",
+    ],
 )  # fmt: skip
 def test_typed_queries(index: Index, query: Query) -> None:
     same(index, TEAS, Call((cells("ana"),), {"text": (query,)}))

@@ -68,14 +68,14 @@ def test_a_planted_router_is_seen(bug: type[ShardRouter]) -> None:
         same_replies(range(40), route=by(bug))
 
 
-# ---- a text that one shard of several refuses ----
+# ---- a word that one shard of several would cut ----
 
 WIDE = " ".join(f"a{at:04}" for at in range(1_025))  # more terms than a prefix may stand for
 
 
 @pytest.fixture(scope="module")
 def one_and_shards() -> tuple[hr.Index, list[ShardedIndex]]:
-    """Only the shard of ann's rows refuses to search the prefix "a"."""
+    """Only the shard of ann's rows has too many terms with the prefix "a"."""
     table = pa.table({
         "id": [0, 1, 2, 3], "user": ["ann", "bob", "ann", "bob"],
         "text": [WIDE, "apple oak", "oak", "oak oak"],
@@ -93,26 +93,46 @@ def one_and_shards() -> tuple[hr.Index, list[ShardedIndex]]:
     return build(table, 0), [placed_index(shards, placement, kind) for kind in kinds]
 
 
-def refused_by_one_shard(index: Any) -> tuple[pa.Table, tuple[str, ...]]:
+def cut_by_one_shard(index: Any) -> tuple[pa.Table, tuple[str, ...]]:
     both = hr.Scope(["ann", "bob"])
     hits = index.recall(
         text=[hr.Prefix("a"), hr.Prefix("a"), "oak", hr.Any("oak", hr.Prefix("a"))],
         vectors=np.ones((4, 2), np.float32), scope=[both, "bob", both, both],
     )  # fmt: skip
-    return hits.to_arrow(), hits.trace.degraded
+    return hits.to_arrow(), hits.trace.notes
 
 
-def test_a_text_that_one_shard_refuses_is_not_searched_in_any(
+def test_a_word_that_one_shard_would_cut_is_cut_in_all(
     one_and_shards: tuple[hr.Index, list[ShardedIndex]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, (shards, joined) = one_and_shards
-    expected = refused_by_one_shard(one)
+    expected = cut_by_one_shard(one)
     assert [told[:8] for told in expected[1]] == ["text[0] ", "text[3] "]
-    assert refused_by_one_shard(shards) == expected
-    assert refused_by_one_shard(joined) == expected
-    monkeypatch.setattr(Counts, "without", lambda self, _: self)  # the other shard's counts stay
-    with pytest.raises(hr.ShapeError, match="those of one request"):
-        refused_by_one_shard(shards)
+    assert cut_by_one_shard(shards) == expected
+    assert cut_by_one_shard(joined) == expected
+    monkeypatch.setattr(Counts, "chosen", lambda *_: [])  # each shard cuts by its own counts
+    assert cut_by_one_shard(shards)[0] != expected[0]
+
+
+def test_a_word_that_no_shard_alone_would_cut_is_cut_by_the_counts_of_all() -> None:
+    def text(first: int) -> str:
+        return " ".join(f"a{at:04}" for at in range(first, first + 600))
+
+    users = ["ann", "bob", "ann", "bob"]
+    texts = [text(0), text(600), text(200), "a1100 a1101 apple"]
+    table = pa.table({"id": list(range(4)), "user": users, "text": texts})
+    schema = hr.Schema(key="id", cell="user", text="text")
+
+    def build(rows: pa.Table, first_seq: int) -> hr.Index:
+        return hr.Index.build(rows, schema, device="cpu", first_seq=first_seq)
+
+    placement = placement_of(table, schema, 2)
+    shards = placed_index(placed_shards(table, schema, build, placement, 2), placement, WireShard)
+    asked: Any = {"text": [hr.Prefix("a"), hr.Fuzzy("a11", 2)], "scope": hr.Scope(["ann", "bob"])}
+    one, several = build(table, 0).recall(**asked), shards.recall(**asked)
+    assert several.to_arrow() == one.to_arrow()
+    assert several.trace.notes == one.trace.notes
+    assert [told[:8] for told in one.trace.notes] == ["text[0] "]
 
 
 class Asked(LocalShard):

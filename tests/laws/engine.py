@@ -289,8 +289,10 @@ def engine_query(query: words.Query | None) -> object:  # noqa: PLR0911 - a case
             return None
         case words.Words(text):
             return text
-        case words.Phrase(text, slop):
-            return hr.Phrase(text, slop=slop)
+        case words.Phrase(text, slop, prefix_last):
+            return hr.Phrase(text, slop=slop, prefix_last=prefix_last)
+        case words.Fuzzy(text, edits):
+            return hr.Fuzzy(text, edits=edits)
         case words.Prefix(text):
             return hr.Prefix(text)
         case words.All(children):
@@ -299,6 +301,8 @@ def engine_query(query: words.Query | None) -> object:  # noqa: PLR0911 - a case
             return hr.Any(*map(engine_query, children))
         case words.Boost(child, factor):
             return hr.Boost(engine_query(child), factor)
+        case words.Not(child):
+            return hr.Not(engine_query(child))
     raise TypeError(f"no such query: {query!r}")
 
 

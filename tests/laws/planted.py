@@ -20,7 +20,7 @@ from oracle.documents import Above, Call, Hit, Reply, Row
 from oracle.fusion import Dbsf, Rrf, Weighted, moments
 from oracle.recall import DEFAULT_BM25, Oracle
 from oracle.scope import And, Equal, Not, Or, Predicate, Range
-from oracle.words import Mask
+from oracle.words import Leaf, Mask
 
 Mutation = type
 Changes = Mapping[str, Any]
@@ -36,8 +36,8 @@ def mutation(changes: Changes) -> Mutation:
 
 
 def _method(made: type, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: Any, *args: Any) -> Any:
-        return change(self, getattr(super(made, self), name), *args)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        return change(self, getattr(super(made, self), name), *args, **named)
 
     return method
 
@@ -341,6 +341,25 @@ def floored(x: float) -> float:
     return max(math.log(x), 0.0)
 
 
+class WithoutSwaps(Leaf):
+    """A fuzzy word that knows no swap: Levenshtein's distance."""
+
+    def means(self, place: int, token: str) -> bool:
+        if place < len(self.words) - 1:
+            return token == self.words[place]
+        row = [*range(len(token) + 1)]
+        for i, a in enumerate(self.words[place], start=1):
+            before, row = row, [i]
+            for j, b in enumerate(token, start=1):
+                row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b)))
+        return row[-1] <= self.edits
+
+
+def with_leaves(change: Callable[[Leaf], Leaf]) -> Changes:
+    """Other leaves than those that were asked."""
+    return {"occurrences": lambda self, was, arm, leaf: was(arm, change(leaf))}
+
+
 def with_fusion(kind: type[Weighted], changes: Changes, only: Any = None) -> Changes:
     """Fusions of a kind with another definition in their place."""
     made: dict[type, type] = {}
@@ -373,6 +392,32 @@ def is_balanced(fusion: Weighted) -> bool:
 OWN_LIST = {"rank_order": lambda self, was, scores, listed: sorted(listed, key=listed.get)}
 SCORING = {
     "a match is what scores above 0": {"lexical": positive},
+    "what a query excludes matches": {
+        "matched": lambda self, was, query, held, excludes: was(query, held, excludes=False)
+    },
+    "what a query excludes scores 0": {
+        "lexical": lambda self, was, *given: (np.nan_to_num(was(*given)[0]), was(*given)[1])
+    },
+    "what excludes scores": {
+        "multiplicities": lambda self, was, query: [
+            (leaf, count or 1.0) for leaf, count in was(query)
+        ]
+    },
+    "a swap of neighbours is two edits": with_leaves(
+        lambda leaf: WithoutSwaps(**vars(leaf)) if leaf.kind == "fuzzy" else leaf
+    ),
+    "a word may be one edit less away": with_leaves(
+        lambda leaf: replace(leaf, edits=max(leaf.edits - 1, 0))
+    ),
+    "the words before an open one do not count": with_leaves(
+        lambda leaf: leaf if leaf.kind == "phrase" else replace(leaf, words=leaf.words[-1:])
+    ),
+    "the last word of a phrase is finished": with_leaves(
+        lambda leaf: replace(leaf, kind="phrase") if leaf.slop and leaf.kind == "prefix" else leaf
+    ),
+    "the slop of an unfinished phrase is lost": with_leaves(
+        lambda leaf: replace(leaf, slop=0) if leaf.kind == "prefix" else leaf
+    ),
     "Robertson's idf is not let below 0": with_bm25(
         lambda self, arm, bm25: replace(bm25, log=floored) if bm25.variant == "robertson" else bm25
     ),

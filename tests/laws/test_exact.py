@@ -76,7 +76,7 @@ def test_a_query_that_is_no_such_thing_gets_the_bytes_that_it_got_before(
     exact: Callable[..., EngineSubject], effort: Effort
 ) -> None:
     moved = kept = 0
-    for seed in range(effort.cases(quick=30, full=2000)):
+    for seed in range(effort.cases(quick=60, full=2000)):
         draw = Draw(seed)
         shape = draw_shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))

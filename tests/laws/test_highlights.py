@@ -40,6 +40,10 @@ leaf = st.one_of(
         lambda text, cut: (words.Prefix(text[:cut]), hr.Prefix(text[:cut])),
         sentences, st.integers(1, 9),
     ),
+    st.builds(
+        lambda text, edits: (words.Fuzzy(text, edits), hr.Fuzzy(text, edits)),
+        sentences, st.integers(1, 2),
+    ),
 )  # fmt: skip
 
 

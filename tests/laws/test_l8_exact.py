@@ -11,13 +11,14 @@ import hyrecall as hr
 from laws.checks import compare_with, large_mix
 from laws.effort import Effort
 from laws.engine import EngineSubject, schema, table
+from laws.planted import mutant, mutations
 from laws.subject import Make
 from oracle.arithmetic import plain_cosine
 from oracle.bm25 import LUCENE, OKAPI, PRESETS
 from oracle.corpus import Draw, Mix, draw_query, draw_query_vector, draw_rows
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
-from oracle.words import Words
+from oracle.words import All, Any, Prefix, Words
 
 NOTHING = dict.fromkeys(("kind", "number", "price", "at", "tags"))
 DENSE = Shape(cell=(), lexical={}, integer_keys=True)
@@ -58,6 +59,36 @@ def test_lexical_lists_over_many_blocks_equal_a_full_sort(
         for limit in (1, 10, 99, 100, 101, 6000, 7000):
             got = subject.recall(replace(call, limit=limit))
             assert list(got) == [reply[:limit] for reply in whole], (bm25, limit)
+
+
+CUT = mutations({
+    "every term counts": {"most_expanded": 1 << 20},
+    "the first terms by bytes count": {
+        "expanded": lambda self, was, *given: dict.fromkeys(was(*given), 1)
+    },
+    "terms are as frequent as in the whole index": {
+        "expanded": lambda self, was, arm, leaf, counted: was(arm, leaf, self.has_text(arm))
+    },
+})  # fmt: skip
+
+
+def test_a_word_that_stands_for_too_many_terms_finds_the_most_frequent(
+    make_engine: Callable[..., EngineSubject],
+) -> None:
+    draw, shape = Draw(12), Shape(cell=("tenant",), dense={})
+    words = [f"a{at:04}" for at in range(1_400)]
+    common = [word for at, word in enumerate(words) for _ in range(1 + at // 500)]
+    rows = draw_rows(draw, shape, Mix(n_rows=1_500, n_tenants=2, vocabulary=common, twin=0.0))
+    cells = sorted({row.cell for row in rows})
+    scopes = (frozenset(cells[:1]), frozenset(cells), frozenset(cells[1:]))
+    queries = (Prefix("a"), Any((Prefix("a"), Words("a0001"))), All((Prefix("a"), Prefix("a1"))))
+    call = Call(scopes, texts={"text": queries}, limit=1_500)
+    subject = make_engine(shape, rows)
+    require_oracle(subject, rows, call)
+    got = list(subject.recall(call))
+    for name, bug in CUT.items():
+        other = mutant(Oracle, bug)(shape, rows)
+        assert [other.recall(call, query) for query in range(3)] != got, name
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-7, 1e-3, 1.0])

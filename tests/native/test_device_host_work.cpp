@@ -294,7 +294,7 @@ TEST(device_names_the_texts_that_it_cannot_search_wherever_the_batch_goes) {
   for (std::uint64_t const limit : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     request.host_postings = limit;
     CHECK_EQ(Execution(on_device, request).host_queries(0).size(), 1u);
-    CHECK_EQ(Execution(on_device, request).host_queries(0).front(), 1u);
+    CHECK_EQ(Execution(on_device, request).host_queries(0).front().first, 1u);
     CHECK(Execution(on_host, request).host_queries(0).empty());
     std::vector<bool> const expected{limit != 0, true, limit != 0};
     CHECK(Execution(on_device, request).texts_on_host()[0] == expected);

@@ -207,7 +207,7 @@ TEST(request_queries_say_how_they_are_made) {
   CHECK_EQ(phrase.text, std::string("a b"));
   CHECK_EQ(phrase.slop, 3u);
   CHECK(TextQuery::of_text("a").kind == TextQuery::Kind::kText);
-  CHECK(TextQuery::prefix("a").kind == TextQuery::Kind::kPrefix);
+  CHECK(TextQuery::prefix("a", 0).kind == TextQuery::Kind::kPrefix);
   TextQuery const boosted = TextQuery::boosted(2.5, phrase);
   CHECK(boosted.kind == TextQuery::Kind::kBoost);
   CHECK_EQ(boosted.boost, 2.5);

@@ -126,7 +126,10 @@ inline std::string query_words(Rng& rng, std::size_t most, int vocabulary) {
 inline TextQuery random_tree(Rng& rng, int depth, std::size_t most, int vocabulary) {
   std::size_t const way = rng.below(std::size_t{depth > 0 ? 8u : 3u});
   if (way == 0) return TextQuery::phrase(query_words(rng, 2, vocabulary), rng.below(3u));
-  if (way == 1) return TextQuery::prefix("w" + std::to_string(rng.below(10)));
+  if (way == 1) {
+    std::string const word = "w" + std::to_string(rng.below(10));
+    return rng.below(2) == 0 ? TextQuery::prefix(word, 0) : TextQuery::fuzzy(word, 1);
+  }
   if (way == 2) return TextQuery::of_text(query_words(rng, most, vocabulary));
   if (way == 3)
     return TextQuery::boosted(0.5 + rng.below(4), random_tree(rng, 0, most, vocabulary));

@@ -32,7 +32,8 @@ from oracle.scope import (
     Range,
     Value,
 )
-from oracle.words import All, Any, Boost, Phrase, Prefix, Query, Words
+from oracle.words import All, Any, Boost, Fuzzy, Phrase, Prefix, Query, Words
+from oracle.words import Not as Without
 
 TENANTS: tuple[Value, ...] = ("ana", "bob", "cyd", "dan", "eve", "", None, "zoë")
 VISIBILITIES = ("private", "shared", None)
@@ -231,8 +232,8 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
         return Words(draw.choice(("", "--")))
     if kind < 0.65:
         return Phrase(draw_words(draw, vocabulary, most=3), draw.choice((0, 0, 1, 2)))
-    if kind < 0.75:
-        return Prefix(draw.choice(("g", "gr", "grow", "a", "é", "x", "ash g", "gr ash")))
+    if kind < 0.8:
+        return draw_open_word(draw)
     children: list[Query] = [
         Words(word) for word in draw.sample(vocabulary, min(3, len(vocabulary)))
     ]
@@ -250,7 +251,38 @@ def draw_query(draw: Draw, vocabulary: Sequence[str]) -> Query:
             if draw.chance(0.5)
             else All((tree, Any((Words("ash"), Words("elm")))))
         )
+    if draw.chance(0.25):
+        tree = draw_without(draw, vocabulary, tree)
     return tree
+
+
+def draw_open_word(draw: Draw) -> Query:
+    """A query whose last word stands for several."""
+    kind = draw.random()
+    if kind < 0.4:
+        return Prefix(draw.choice(("g", "gr", "grow", "a", "é", "x", "ash g", "gr ash")))
+    if kind < 0.7:
+        text = draw.choice(("ash g", "gro a", "elm ash b", "gr", ""))
+        return Phrase(text, draw.choice((0, 1, 3)), prefix_last=True)
+    word = draw.choice(("ahs", "grwo", "eml", "é", "x", "bay ahs", "gorw"))
+    return Fuzzy(word, draw.choice((1, 2)))
+
+
+def draw_without(draw: Draw, vocabulary: Sequence[str], tree: Query) -> Query:
+    """A query that leaves out what matches another one; now and then it asks for nothing else."""
+    word = Words(draw_words(draw, vocabulary, most=2))
+    left_out: tuple[Query, ...] = (
+        word,
+        Phrase(draw_words(draw, vocabulary, most=2)),
+        Prefix("gr"),
+        Fuzzy("ahs"),
+        Any((word, All((Words("ash"), Without(Words("elm")))))),
+        Words(""),
+    )
+    without = Without(draw.choice(left_out))
+    if draw.chance(0.1):
+        return All((All((Words("--"), without)), tree))
+    return All((tree, without)) if draw.chance(0.5) else Any((tree, word, without))
 
 
 def draw_predicate(draw: Draw, depth: int = 0) -> Predicate:

@@ -28,12 +28,8 @@ def found(text: str, query: Query) -> list[tuple[int, int, Leaf]]:
 def choices(words: Sequence[str], leaf: Leaf) -> list[tuple[int, ...]]:
     """Every way to choose a word for each place of a leaf."""
 
-    def fits(word: str, place: int) -> bool:
-        is_begun = leaf.kind == "prefix" and place == len(leaf.words) - 1
-        return word.startswith(leaf.words[place]) if is_begun else word == leaf.words[place]
-
     places = [
-        [at for at, word in enumerate(words) if fits(word, place)]
+        [at for at, word in enumerate(words) if leaf.means(place, word)]
         for place in range(len(leaf.words))
     ]
     moved = [[at - place for place, at in enumerate(chosen)] for chosen in product(*places)]

@@ -4,6 +4,7 @@ One method for each decision of the specification, so that a planted bug is a su
 method changed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from oracle.bm25 import (
 from oracle.documents import DEFAULT_DEPTH, Above, Call, Hit, Reply, Row, Scope, Shape
 from oracle.fusion import Fusion, Ranks, Rrf, Scores, Weighted, alpha_weights, fuse
 from oracle.scope import Predicate, passes
-from oracle.words import Leaf, Mask, Query, Text, leaves, matched, word_tokens
+from oracle.words import Leaf, Mask, Query, Text, leaves, matched, most_frequent, word_tokens
 
 Docs = NDArray[np.intp]
 
@@ -63,6 +64,7 @@ class Oracle:
     """The documents of one index in ``seq`` order, and the definition of a reply."""
 
     first_rank = 1
+    most_expanded = 1024
 
     def __init__(self, shape: Shape, rows: Sequence[Row], bm25: Bm25 = LUCENE) -> None:
         self.shape = shape
@@ -142,6 +144,30 @@ class Oracle:
             self._counted[arm, leaf] = np.array(counts, np.int64)
         return self._counted[arm, leaf]
 
+    def expanded(self, arm: str, leaf: Leaf, counted: Mask) -> dict[str, int]:
+        """The terms for which a word stands, and the documents that hold each."""
+        docs = [text for text, ok in zip(self.texts[arm], counted, strict=True) if ok]
+        held = [{token for field in text or () for token in field} for text in docs]
+        return Counter(token for own in held for token in own if leaf.means(0, token))
+
+    def cut_leaf(
+        self, arm: str, leaf: Leaf, counted: Mask, term_freqs: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """How often each document holds a leaf, of the most frequent terms where it has too many;
+        its document frequency is still that of all.
+        """
+        terms = self.expanded(arm, leaf, counted) if leaf.expands else {}
+        if len(terms) <= self.most_expanded:
+            return term_freqs
+        kept = most_frequent(terms, self.most_expanded)
+        return np.array(
+            [
+                sum(token in kept for field in text or () for token in field)
+                for text in self.texts[arm]
+            ],
+            np.int64,
+        )
+
     def multiplicities(self, query: Query) -> list[tuple[Leaf, float]]:
         """Distinct leaves with boost x count, in the order in which their impacts are summed."""
         total: dict[Leaf, float] = {}
@@ -150,7 +176,9 @@ class Oracle:
         return sorted(total.items(), key=lambda item: item[0].order())
 
     def lexical(self, arm: str, query: Query, counted: Mask, bm25: Bm25) -> tuple[F32, Mask]:
-        """BM25 score of every document, and which of them match; 0 for those that do not."""
+        """BM25 score of every document, and which of them match; 0 for those that do not, NaN for
+        those that a ``Not`` keeps out.
+        """
         n_docs = int(counted.sum())
         bm25 = for_lengths(bm25, self.lengths[arm][counted])
         norms = length_norms(bm25, self.lengths[arm], self.mean_doc_length(arm, counted))
@@ -158,14 +186,21 @@ class Oracle:
         held: dict[Leaf, Mask] = {}
         for leaf, multiplicity in self.multiplicities(query):
             term_freqs = self.occurrences(arm, leaf)
+            doc_freq = int(((term_freqs > 0) & counted).sum())
+            term_freqs = self.cut_leaf(arm, leaf, counted, term_freqs)
             held[leaf] = term_freqs > 0
-            doc_freq = int((held[leaf] & counted).sum())
             if doc_freq > 0:
                 counts = n_docs, doc_freq, multiplicity
                 worth = weight(bm25, *counts), shift(bm25, *counts)
                 scores = scores + impacts(bm25, *worth, term_freqs, norms)
-        found = matched(query, held.__getitem__) & np.ones(len(self.rows), bool)
-        return np.where(found, scores, np.float32(0)), found
+        found = self.matched(query, held, excludes=True)
+        without = self.matched(query, held, excludes=False)
+        return np.where(found, scores, np.where(without, np.float32("nan"), np.float32(0))), found
+
+    def matched(self, query: Query, held: Mapping[Leaf, Mask], *, excludes: bool) -> Mask:
+        """Which documents match, with or without what the query excludes."""
+        mask = matched(query, held.__getitem__, excludes=excludes)
+        return mask & np.ones(len(self.rows), bool)
 
     def dense(self, arm: str, query: F32) -> F32:
         """Cosine of every document; NaN where it has no vector."""
@@ -200,8 +235,8 @@ class Oracle:
 
     def component(self, arm: str, doc: int, scores: F32, listed: bool) -> float | None:
         """The completed score of a document: set wherever it has a text or a vector."""
-        missing = np.isnan(scores[doc]) if arm in self.shape.dense else self.texts[arm][doc] is None
-        return None if missing else float(scores[doc])
+        has_text = arm in self.shape.dense or self.texts[arm][doc] is not None
+        return float(scores[doc]) if has_text and not np.isnan(scores[doc]) else None
 
     def leading(
         self, call: Call, query: int, seen: tuple[Mask, Mask], ranks: Ranks

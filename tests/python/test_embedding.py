@@ -135,7 +135,7 @@ def test_one_query_and_async_calls_are_embedded_too() -> None:
 
 
 def test_typed_queries_are_embedded_by_their_words() -> None:
-    typed = hr.All(hr.Phrase("green tea"), hr.Prefix("mil"))
+    typed = hr.All(hr.Phrase("green tea"), hr.Prefix("mil"), hr.Not("hot oil"))
     hits = embedded().recall_one(text=typed, scope="ann")
     vector = by_hand(["green tea mil"])[0]
     same = plain().recall_one(text=typed, vector=vector, scope="ann")

@@ -497,12 +497,14 @@ def test_a_tree_of_more_terms_than_a_device_keeps_runs_on_the_cpu_and_the_trace_
     replies = {}
     for device in ("cuda:0", "cpu"):
         index = hr.Index.build(postings_rows(0, 300), text_only(), device=device)
-        replies[device] = index.recall(text=[small, tree, "tea"], scope="ana", limit=50)
+        texts = [small, tree, "tea", hr.Any("tea", hr.Not("7")), hr.Fuzzy("tae")]
+        replies[device] = index.recall(text=texts, scope="ana", limit=50)
     on_device, on_host = replies["cuda:0"], replies["cpu"]
     assert ipc_bytes(on_device.to_arrow()) == ipc_bytes(on_host.to_arrow())
     assert len(on_device[1]) > 10
-    (note,) = on_device.trace.notes
+    note, of_not = on_device.trace.notes
     assert note.startswith("body[1] has more than 32 terms in a tree")
+    assert of_not == "body[3] has hr.Not: searched on the CPU"
     assert on_host.trace.notes == ()
     assert on_device.trace.of_query(0).notes == ()
     assert on_device.trace.of_query(1).notes == (note.replace("[1]", ""),)

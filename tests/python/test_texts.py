@@ -142,7 +142,7 @@ MANY = " ".join(f"a{at:04}" for at in range(3000))
 TERMS = " ".join(f"w{at}" for at in range(65_537))
 TOO_MANY_TERMS = "was not searched: it has more than 65,536 distinct terms"
 TOO_LONG = "was not searched: it has a phrase of more than 4,096 tokens"
-TOO_WIDE = "was not searched: a prefix stands for more than 1,024 terms of its scope"
+CUT = "has a word that stands for more than 1,024 terms of its scope: the most frequent count"
 
 
 def rows() -> pa.Table:
@@ -183,20 +183,22 @@ def test_a_text_that_asks_for_too_much_degrades_its_own_query_alone(index: Any) 
     texts = [hr.Prefix("a"), TERMS, "apple", hr.Phrase("x " * 5000), hr.All("x", hr.Prefix("a"))]
     scopes = ["bob", "alice", "alice", "alice", hr.Scope(["alice", "bob"])]
     hits = index.recall(text=texts, scope=scopes)
-    told = {0: TOO_WIDE, 1: TOO_MANY_TERMS, 3: TOO_LONG, 4: TOO_WIDE}
-    assert hits.trace.degraded == tuple(f"t[{at}] {told[at]}" for at in (0, 1, 3, 4))
+    told = {1: TOO_MANY_TERMS, 3: TOO_LONG}
+    assert hits.trace.degraded == tuple(f"t[{at}] {told[at]}" for at in (1, 3))
+    assert hits.trace.notes == tuple(f"t[{at}] {CUT}" for at in (0, 4))
     for at, (text, scope) in enumerate(zip(texts, scopes, strict=True)):
         alone = index.recall(text=[text], scope=scope)
         assert rows_of(hits, at) == rows_of(alone, 0)
         assert hits[at].trace.degraded == alone[0].trace.degraded
         assert alone[0].trace.degraded == ((f"t {told[at]}",) if at in told else ())
+        assert alone[0].trace.notes == hits[at].trace.notes == ((f"t {CUT}",) * (at in (0, 4)))
         assert hits[at].degraded == (at in told)
-    assert [len(one) for one in hits] == [0, 0, 2, 0, 0]
+    assert [len(one) for one in hits] == [1, 0, 2, 0, 0]
 
 
 def test_the_other_arms_of_a_refused_text_answer_and_its_score_is_null(index: Any) -> None:
     vectors = np.array([[1.0, 0.0]] * 2, np.float32)
-    hits = index.recall(text=[hr.Prefix("a"), "apple"], vectors=vectors, scope=["bob", "alice"])
+    hits = index.recall(text=[TERMS, "apple"], vectors=vectors, scope=["bob", "alice"])
     without = index.recall(text=[None], vectors=vectors[:1], scope="bob")
     assert rows_of(hits, 0) == rows_of(without, 0)
     assert [row["t_score"] for row in rows_of(hits, 0)] == [None]
@@ -286,7 +288,8 @@ def test_a_search_of_a_store_says_that_its_text_was_too_large(tmp_path: Path) ->
         for first in range(0, 1200, 300):
             text = " ".join(f"a{at:04}" for at in range(first, first + 300))
             store.remember(text, user_id="bob")
-        found = store.search("a", user_id="bob")
+        assert len(store.search("a", user_id="bob")) == 4
+        found = store.search(TERMS, user_id="bob")
         assert (len(found), found.degraded) == (0, True)
         assert [str(one.reason) for one in found.reasons] == ["query_too_large"]
         assert not store.search("a0001", user_id="bob").degraded

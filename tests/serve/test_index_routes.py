@@ -313,7 +313,8 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
             alone = (await client.post("/v1/recall", json=body)).json()
             IndexReply.model_validate(alone)
             assert alone["hits"] == reply["hits"]
-        for bad in ({"group": "session"}, {"surrounding": -1}, {"surrounding": 101}):
+        parsed = {"parse": True, "text": None, "vector": [1.0, 0.0]}
+        for bad in ({"group": "session"}, {"surrounding": -1}, {"surrounding": 101}, parsed):
             assert (await client.post("/v1/recall", json=asked | bad)).status_code == 422
         return batch
 

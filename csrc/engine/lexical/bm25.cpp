@@ -57,9 +57,9 @@ float score_lexical(Segment const& segment, std::size_t column, Bm25Query const&
     holds_any = true;
   }
   if (holds_any && !query.query().is_bag) {
-    bool const matches = query.query().match.matches(
-        [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; });
-    if (!matches) return 0.0f;
+    MatchNode const& match = query.query().match;
+    auto const present = [&](std::uint32_t leaf) { return postings[leaf].freq_of(row) > 0; };
+    if (!match.matches(present)) return match.matches(present, false) ? kNoScore : 0.0f;
   }
   return score;
 }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <unordered_map>
 
 #include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "engine/lexical/column.hpp"
+#include "engine/lexical/fuzzy_terms.hpp"
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
@@ -122,30 +122,38 @@ void for_each_in_scope(PostingList const& list, ScopeRows const& scope, F&& f) {
     list.for_each(list.locate(range.begin), list.locate(range.end), f);
 }
 
-// The terms of a segment that a prefix stands for, each once, by number.
-std::vector<TermId> terms_of_prefix(LexicalColumn const& column, Leaf const& leaf) {
-  std::span<TermId const> const begin_so = column.with_prefix(leaf.terms.back());
-  std::vector<TermId> out(begin_so.begin(), begin_so.end());
-  for (std::string const& beginning : leaf.beginnings) {
-    std::span<TermId const> const more = column.with_prefix(beginning);
-    out.insert(out.end(), more.begin(), more.end());
-  }
-  for (std::string const& term : leaf.stems) {
-    if (TermId const found = column.find(term); found != kNone32) out.push_back(found);
+// The terms of a segment for which the last word of a leaf stands, each once, by number.
+std::vector<TermId> terms_of(LexicalColumn const& column, Leaf const& leaf) {
+  std::vector<TermId> out;
+  auto const add = [&out](auto const& more) { out.insert(out.end(), more.begin(), more.end()); };
+  auto const add_known = [&](std::vector<std::string> const& terms) {
+    for (std::string const& term : terms) {
+      if (TermId const found = column.find(term); found != kNone32) out.push_back(found);
+    }
+  };
+  if (leaf.chosen) {
+    add_known(*leaf.chosen);
+  } else if (leaf.kind == Leaf::Kind::kFuzzy) {
+    add(terms_within(column, leaf.terms.back(), leaf.edits));
+    for (std::string const& stem : leaf.stems) add(terms_within(column, stem, leaf.edits));
+  } else {
+    add(column.with_prefix(leaf.terms.back()));
+    for (std::string const& beginning : leaf.beginnings) add(column.with_prefix(beginning));
+    add_known(leaf.stems);
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 
-// The last token of a kPrefix leaf is any of its terms.
+// The last token of a prefix or fuzzy word is any of its terms.
 void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
                  Leaf const& leaf, LeafPostings& out) {
   std::vector<TermId> terms;    // distinct
   std::vector<std::size_t> at;  // [whole tokens of the phrase] index of its term
   std::unordered_map<TermId, std::size_t> places;
-  bool const has_prefix = leaf.kind == Leaf::Kind::kPrefix;
-  for (std::size_t token = 0; token + (has_prefix ? 1 : 0) < leaf.terms.size(); ++token) {
+  bool const is_open = leaf.kind != Leaf::Kind::kPhrase;
+  for (std::size_t token = 0; token + (is_open ? 1 : 0) < leaf.terms.size(); ++token) {
     TermId const term = column.find(leaf.terms[token]);
     if (term == kNone32) return;
     auto const [place, is_new] = places.try_emplace(term, terms.size());
@@ -153,7 +161,7 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
     at.push_back(place->second);
   }
   std::vector<TermId> endings;
-  if (has_prefix) endings = terms_of_prefix(column, leaf);
+  if (is_open) endings = terms_of(column, leaf);
   // Read the rarest term's list; the forward view of each of its documents has the other terms.
   TermId const rarest = *std::min_element(terms.begin(), terms.end(), [&](TermId a, TermId b) {
     return column.list_of(a).size < column.list_of(b).size;
@@ -170,7 +178,7 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
       if (positions[t].empty()) return;
     }
     for (std::size_t token = 0; token < at.size(); ++token) of_tokens[token] = positions[at[token]];
-    if (has_prefix) {
+    if (is_open) {
       column.places(row, endings, ends);
       if (ends.empty()) return;
       of_tokens.back() = ends;
@@ -182,9 +190,9 @@ void find_phrase(SegmentView const& view, LexicalColumn const& column, ScopeRows
   keep_own(std::move(own), out);
 }
 
-// Returns whether the prefix stands for no more terms than it may.
-bool find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
-                 Leaf const& leaf, std::set<std::string>& expanded, LeafPostings& out) {
+// Finds the postings of a word that stands for several terms, and counts these.
+void find_expanded(SegmentView const& view, LexicalColumn const& column, ScopeRows const& scope,
+                   Leaf const& leaf, Expansion& expanded, LeafPostings& out) {
   struct Found {
     Row row;
     std::uint32_t freq;
@@ -192,19 +200,18 @@ bool find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
   std::vector<Found> found;   // by term, then by row
   std::vector<TermId> terms;  // that some document of the scope holds, by number
   SteadyPoll poll;
-  for (TermId const term : terms_of_prefix(column, leaf)) {
-    bool present = false;
+  for (TermId const term : terms_of(column, leaf)) {
+    std::int64_t doc_freq = 0;
     poll.step();
     for_each_in_scope(column.list_of(term), scope, [&](Row row, std::uint32_t freq) {
       poll.step();
       if (!view.live()[row]) return;
-      present = true;
+      ++doc_freq;
       found.push_back({row, freq});
     });
-    if (!present) continue;
+    if (doc_freq == 0) continue;
     terms.push_back(term);
-    expanded.emplace(column.parts().terms[term]);
-    if (expanded.size() > kPrefixBudget) return false;
+    expanded[std::string(column.parts().terms[term])] += doc_freq;
   }
   std::sort(found.begin(), found.end(), [&poll](Found const& a, Found const& b) {
     poll.step();
@@ -217,14 +224,14 @@ bool find_prefix(SegmentView const& view, LexicalColumn const& column, ScopeRows
     auto const next =
         std::find_if(first + 1, found.end(), [row](Found const& one) { return one.row != row; });
     poll.step();
-    // A compound and its first part may both have the prefix, and count as one occurrence.
+    // A compound and its first part may both be among the terms, and count as one occurrence.
     if (next > first + 1) column.places(row, terms, places);
     own.append(row, next == first + 1 ? first->freq : static_cast<std::uint32_t>(places.size()),
                column.doc_length(row));
     first = next;
   }
   keep_own(std::move(own), out);
-  return true;
+  out.doc_freq = out.n_in_scope();
 }
 
 }  // namespace
@@ -284,22 +291,44 @@ void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegme
   }
 }
 
-bool find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
-                  std::map<std::size_t, std::set<std::string>>& expanded) {
-  if (query.scope->ranges.empty()) return true;
+std::vector<std::string> most_frequent(Expansion const& terms, std::size_t n) {
+  std::vector<Expansion::value_type const*> order;
+  for (auto const& one : terms) order.push_back(&one);
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto* a, auto* b) { return a->second > b->second; });
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < std::min(n, order.size()); ++i) out.push_back(order[i]->first);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  Expansions& expanded) {
+  if (query.scope->ranges.empty()) return;
   LexicalColumn const& column = *view.segment().p.lexical[arm];
   for (std::size_t i = 0; i < query.query->leaves.size(); ++i) {
     Leaf const& leaf = query.query->leaves[i];
     LeafPostings& out = query.out[i];
     if (leaf.kind == Leaf::Kind::kTerm) continue;
-    if (leaf.terms.size() > 1) {
+    if (leaf.expands()) {
+      find_expanded(view, column, *query.scope, leaf, expanded[i], out);
+    } else {
       find_phrase(view, column, *query.scope, leaf, out);
-    } else if (!find_prefix(view, column, *query.scope, leaf, expanded[i], out)) {
-      return false;
+      out.doc_freq = out.n_in_scope();
     }
-    out.doc_freq = out.n_in_scope();
   }
-  return true;
+}
+
+void find_chosen(SegmentView const& view, std::size_t arm, QueryOnSegment const& query) {
+  if (query.scope->ranges.empty()) return;
+  for (std::size_t i = 0; i < query.query->leaves.size(); ++i) {
+    Leaf const& leaf = query.query->leaves[i];
+    Expansion counted;
+    if (leaf.chosen) {
+      find_expanded(view, *view.segment().p.lexical[arm], *query.scope, leaf, counted,
+                    query.out[i]);
+    }
+  }
 }
 
 ArmPostings::ArmPostings(std::span<std::optional<LexicalQuery> const> queries,

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,8 +14,11 @@
 
 namespace hyrecall {
 
-// The greatest number of terms of the authorised cells that a prefix may expand to.
-inline constexpr std::size_t kPrefixBudget = 1024;
+// The greatest number of terms of the authorised cells that a word finds which stands for several.
+inline constexpr std::size_t kMostExpanded = 1024;
+
+// Those of terms that the most documents hold; of equal ones the first by UTF-8 bytes. Sorted.
+std::vector<std::string> most_frequent(Expansion const& terms, std::size_t n);
 
 struct LeafPostings {
   TermId term = kNone32;  // a plain term's number
@@ -84,11 +85,13 @@ inline constexpr std::size_t kQueriesTogether = 8;
 void find_terms(SegmentView const& view, std::size_t arm, std::span<QueryOnSegment const> queries,
                 PostingScratch& scratch);
 
-// Finds the postings of each phrase and prefix of a query. expanded: the distinct terms that
-// prefixes have expanded to so far, by leaf, over all segments. Returns false once one of them has
-// expanded to more than kPrefixBudget.
-bool find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
-                  std::map<std::size_t, std::set<std::string>>& expanded);
+// Finds the postings of each phrase, prefix and fuzzy word of a query. expanded: the terms for
+// which single words have stood so far, over all segments.
+void find_phrases(SegmentView const& view, std::size_t arm, QueryOnSegment const& query,
+                  Expansions& expanded);
+
+// Finds the postings again of the words whose terms were chosen.
+void find_chosen(SegmentView const& view, std::size_t arm, QueryOnSegment const& query);
 
 // How often a phrase occurs, given each term's positions: the number of places of its first term
 // for which the other terms have places such that all displacements (position - offset) span at

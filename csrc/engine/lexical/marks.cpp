@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/lexical/fuzzy_terms.hpp"
+
 namespace hyrecall {
 namespace {
 
@@ -27,12 +29,13 @@ class Finder {
         return places_of(leaf.terms.front());
       case Leaf::Kind::kPhrase:
       case Leaf::Kind::kPrefix:
+      case Leaf::Kind::kFuzzy:
         break;
     }
     std::vector<Places> parts;
     for (std::size_t i = 0; i < leaf.terms.size(); ++i) {
-      bool const is_begun = leaf.kind == Leaf::Kind::kPrefix && i + 1 == leaf.terms.size();
-      parts.push_back(is_begun ? begun_with(leaf) : places_of(leaf.terms[i]));
+      bool const is_open = leaf.kind != Leaf::Kind::kPhrase && i + 1 == leaf.terms.size();
+      parts.push_back(is_open ? meant_by(leaf) : places_of(leaf.terms[i]));
       if (parts.back().empty()) return {};
     }
     return parts.size() == 1 ? parts.front() : in_place(leaf, parts);
@@ -44,19 +47,29 @@ class Finder {
     return found == numbers_.end() ? Places{} : places_[found->second];
   }
 
-  // The tokens that the last word of a prefix stands for.
-  Places begun_with(Leaf const& leaf) const {
+  // The tokens that the last word of a prefix or fuzzy word stands for.
+  Places meant_by(Leaf const& leaf) const {
     Places out;
     for (std::uint32_t term = 0; term < words_.terms.size(); ++term) {
-      std::string_view const word = words_.terms[term];
-      auto const begins = [&](std::string const& beginning) { return word.starts_with(beginning); };
-      if (begins(leaf.terms.back()) ||
-          std::any_of(leaf.beginnings.begin(), leaf.beginnings.end(), begins) ||
-          std::binary_search(leaf.stems.begin(), leaf.stems.end(), word))
+      if (is_meant(words_.terms[term], leaf))
         out.insert(out.end(), places_[term].begin(), places_[term].end());
     }
     std::sort(out.begin(), out.end());
     return out;
+  }
+
+  static bool is_meant(std::string_view word, Leaf const& leaf) {
+    if (leaf.kind == Leaf::Kind::kFuzzy) {
+      auto const is_near = [&](std::string const& meant) {
+        return is_within(word, meant, leaf.edits);
+      };
+      return is_near(leaf.terms.back()) ||
+             std::any_of(leaf.stems.begin(), leaf.stems.end(), is_near);
+    }
+    auto const begins = [&](std::string const& beginning) { return word.starts_with(beginning); };
+    return begins(leaf.terms.back()) ||
+           std::any_of(leaf.beginnings.begin(), leaf.beginnings.end(), begins) ||
+           std::binary_search(leaf.stems.begin(), leaf.stems.end(), word);
   }
 
   // The tokens that stand together: where their displacements from the phrase's places differ by at

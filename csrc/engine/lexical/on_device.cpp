@@ -46,7 +46,7 @@ Emitted emit(MatchNode const& node) {
 }  // namespace
 
 bool is_for_device(LexicalQuery const& query) {
-  return query.is_bag || query.leaves.size() <= kMostTreeLeaves;
+  return query.is_bag || (query.leaves.size() <= kMostTreeLeaves && !query.has_excluded);
 }
 
 std::vector<MatchStep> match_steps_of(MatchNode const& root) {

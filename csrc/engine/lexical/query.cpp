@@ -1,6 +1,7 @@
 #include "engine/lexical/query.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -37,23 +38,24 @@ class Texts {
   // Returns the number of the query's first text; its other texts follow.
   std::size_t collect(TextQuery const& query) {
     std::size_t const first = texts_.size();
-    if (query.kind == Kind::kPrefix) prefixes_.push_back(texts_.size());
-    if (query.kind == Kind::kText || query.kind == Kind::kPhrase || query.kind == Kind::kPrefix) {
+    bool const is_open = query.kind == Kind::kPrefix || query.kind == Kind::kFuzzy;
+    if (is_open) open_.push_back({texts_.size(), &query});
+    if (query.kind == Kind::kText || query.kind == Kind::kPhrase || is_open)
       texts_.push_back(query.text);
-    }
     for (TextQuery const& child : query.children) collect(child);
     return first;
   }
   void analyze(text::Analyzer const& analyzer) {
     batch_ = analyzer.analyze(texts_, text::Role::kQuery);
-    if (!prefixes_.empty()) read_prefixes(analyzer);
+    if (!open_.empty()) read_open(analyzer);
   }
 
-  // The leaf of a prefix's text: its last word stands for all that begin so, and those before it
-  // come right before such a word. None: no token.
-  std::optional<Leaf> const& prefix_leaf(std::size_t text) const {
-    auto const at = std::lower_bound(prefixes_.begin(), prefixes_.end(), text);
-    return leaves_[static_cast<std::size_t>(at - prefixes_.begin())];
+  // The leaf of a prefix or fuzzy word: the last word of its text stands for several, and those
+  // before it come right before such a word. None: no token.
+  std::optional<Leaf> const& open_leaf(std::size_t text) const {
+    auto const at = std::partition_point(open_.begin(), open_.end(),
+                                         [text](Open const& one) { return one.text < text; });
+    return leaves_[static_cast<std::size_t>(at - open_.begin())];
   }
   // The terms of the text's tokens, sorted by their UTF-8 bytes; valid until the next call.
   std::span<std::string const* const> sorted_terms_of(std::size_t text) {
@@ -71,18 +73,23 @@ class Texts {
   }
 
  private:
-  void read_prefixes(text::Analyzer const& analyzer) {
+  struct Open {
+    std::size_t text;
+    TextQuery const* query;
+  };
+
+  void read_open(text::Analyzer const& analyzer) {
     std::vector<std::string_view> typed;
-    for (std::size_t const text : prefixes_) typed.push_back(texts_[text]);
+    for (Open const& one : open_) typed.push_back(texts_[one.text]);
     text::TokenBatch const words = analyzer.unfinished().analyze(typed, text::Role::kQuery);
-    for (std::size_t i = 0; i < prefixes_.size(); ++i)
-      leaves_.push_back(read_prefix(prefixes_[i], words, i));
+    for (std::size_t i = 0; i < open_.size(); ++i) leaves_.push_back(read_one(open_[i], words, i));
     if (analyzer.stems()) add_stems(analyzer);
   }
 
-  // words: the texts of the prefixes with nothing removed or stemmed.
-  std::optional<Leaf> read_prefix(std::size_t text, text::TokenBatch const& words,
-                                  std::size_t number) const {
+  // words: the texts with nothing removed or stemmed.
+  std::optional<Leaf> read_one(Open const& open, text::TokenBatch const& words,
+                               std::size_t number) const {
+    std::size_t const text = open.text;
     std::uint64_t const end = words.offsets[number + 1];
     std::uint64_t last = end - 1;  // the token that is not finished
     text::TokenBatch::LastWord const& raw = words.last_words[number];
@@ -93,7 +100,9 @@ class Texts {
       last = raw.first_token;
     std::uint32_t const part = words.positions[last] - raw.position;
     text::TokenBatch::LastWord const& own = batch_.last_words[text];
-    Leaf leaf{Leaf::Kind::kPrefix, {}, {}, 0, 0.0};
+    bool const is_prefix = open.query->kind == Kind::kPrefix;
+    Leaf leaf{is_prefix ? Leaf::Kind::kPrefix : Leaf::Kind::kFuzzy, {}, {}, 0, 0.0};
+    leaf.edits = open.query->edits;
     std::uint32_t first = own.position + part;
     for (std::uint64_t t = batch_.offsets[text]; t < batch_.offsets[text + 1]; ++t) {
       if (t >= own.first_token && batch_.positions[t] >= own.position + part) break;
@@ -103,6 +112,7 @@ class Texts {
     }
     leaf.terms.push_back(words.terms[words.term_ids[last]]);
     leaf.offsets.push_back(own.position + part - first);
+    if (leaf.terms.size() > 1) leaf.slop = open.query->slop;
     return leaf;
   }
 
@@ -110,15 +120,22 @@ class Texts {
   // "chargi" is a prefix of the one alone.
   void add_stems(text::Analyzer const& analyzer) {
     std::vector<std::string> words;
+    auto const is_prefix = [](std::optional<Leaf> const& leaf) {
+      return leaf && leaf->kind == Leaf::Kind::kPrefix;
+    };
     for (auto const& leaf : leaves_) {
-      if (!leaf) continue;
+      if (!is_prefix(leaf)) continue;
       for (std::string_view const tail : text::kTails)
         words.push_back(std::string(leaf->terms.back()).append(tail));
     }
     std::size_t const n_tailed = words.size();
     std::vector<std::size_t> ends;  // [leaves_]
     for (auto const& leaf : leaves_) {
-      if (leaf) text::complete_word(leaf->terms.back(), words);
+      if (is_prefix(leaf)) {
+        text::complete_word(leaf->terms.back(), words);
+      } else if (leaf) {
+        words.emplace_back(leaf->terms.back());
+      }
       ends.push_back(words.size());
     }
     std::vector<std::string_view> const texts(words.begin(), words.end());
@@ -132,6 +149,11 @@ class Texts {
       if (!leaves_[i]) continue;
       Leaf& leaf = *leaves_[i];
       std::string_view const prefix = leaf.terms.back();
+      if (!is_prefix(leaf)) {
+        if (std::string_view const stem = stem_of(word++); !stem.empty() && stem != prefix)
+          leaf.stems.emplace_back(stem);
+        continue;
+      }
       for (std::string_view const tail : text::kTails) {
         std::string_view stem = stem_of(tailed++);
         if (!stem.ends_with(tail)) continue;
@@ -159,8 +181,8 @@ class Texts {
   }
 
   std::vector<std::string_view> texts_;
-  std::vector<std::size_t> prefixes_;        // the texts of prefixes, rising
-  std::vector<std::optional<Leaf>> leaves_;  // [prefixes_]
+  std::vector<Open> open_;                   // prefixes and fuzzy words, rising by text
+  std::vector<std::optional<Leaf>> leaves_;  // [open_]
   text::TokenBatch batch_;
   std::vector<std::string const*> sorted_;
 };
@@ -216,7 +238,8 @@ class Compiler {
         add_phrase(query, boost, parent);
         break;
       case Kind::kPrefix:
-        if (auto const& leaf = texts_.prefix_leaf(next_++)) {
+      case Kind::kFuzzy:
+        if (auto const& leaf = texts_.open_leaf(next_++)) {
           require_phrase(leaf->terms.size());
           add_leaf(*leaf, boost, parent);
         }
@@ -236,7 +259,18 @@ class Compiler {
         MatchNode node{
             query.kind == Kind::kAll ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
         for (TextQuery const& child : query.children) add(child, boost, node);
-        if (!node.children.empty()) parent.children.push_back(std::move(node));
+        if (!node.children.empty()) {
+          parent.children.push_back(std::move(node));
+        } else if (parent.kind == MatchNode::Kind::kAll) {  // it asks for nothing
+          std::move(node.excluded.begin(), node.excluded.end(),
+                    std::back_inserter(parent.excluded));
+        }
+        break;
+      }
+      case Kind::kNot: {
+        MatchNode node{MatchNode::Kind::kAny, 0, {}};
+        for (TextQuery const& child : query.children) add(child, 0.0, node);
+        if (!node.children.empty()) parent.excluded.push_back(std::move(node));
         break;
       }
     }
@@ -261,13 +295,14 @@ class Compiler {
 
   void add_leaf(Leaf leaf, double boost, MatchNode& parent) {
     std::uint32_t const index = number_of(std::move(leaf));
-    leaves_[index].boosts[boost] += 1;
+    if (boost > 0.0) leaves_[index].boosts[boost] += 1;
     parent.children.push_back({MatchNode::Kind::kLeaf, index, {}});
   }
 
   // The leaf's number; equal leaves share one. Uses hashes, since a query may have many leaves.
   std::uint32_t number_of(Leaf leaf) {
-    std::uint64_t hash = mix64(static_cast<std::uint64_t>(leaf.kind) << 32 | leaf.slop);
+    std::uint64_t hash = mix64(
+        (leaf.edits * std::uint64_t{4} + static_cast<std::uint64_t>(leaf.kind)) << 32 | leaf.slop);
     for (std::size_t i = 0; i < leaf.terms.size(); ++i)
       hash = hash_bytes(leaf.terms[i], hash ^ leaf.offsets[i]);
     auto const [first, last] = numbers_.equal_range(hash);
@@ -282,13 +317,17 @@ class Compiler {
   }
 
   void finish(LexicalQuery& out) {
+    if (out.match.children.empty()) {  // nothing that matches
+      out.match = {};
+      return;
+    }
     std::vector<std::uint32_t> order(leaves_.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
     std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
       Leaf const& x = leaves_[a].leaf;
       Leaf const& y = leaves_[b].leaf;
-      return std::tie(x.terms, x.kind, x.offsets, x.slop) <
-             std::tie(y.terms, y.kind, y.offsets, y.slop);
+      return std::tie(x.terms, x.kind, x.offsets, x.slop, x.edits) <
+             std::tie(y.terms, y.kind, y.offsets, y.slop, y.edits);
     });
     std::vector<std::uint32_t> place(order.size());
     for (std::uint32_t i = 0; i < order.size(); ++i) {
@@ -298,14 +337,20 @@ class Compiler {
       out.leaves.push_back(std::move(entry.leaf));
     }
     renumber(out.match, place);
+    // A leaf without weight is one of a kNot.
     out.is_bag = std::all_of(out.match.children.begin(), out.match.children.end(),
-                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; });
+                             [](MatchNode const& n) { return n.kind == MatchNode::Kind::kLeaf; }) &&
+                 std::all_of(out.leaves.begin(), out.leaves.end(),
+                             [](Leaf const& leaf) { return leaf.multiplicity > 0.0; });
+    out.has_excluded = out.match.has_excluded();
+    out.is_bag = out.is_bag && !out.has_excluded;
     if (out.is_bag) out.match = {};
   }
 
   static void renumber(MatchNode& node, std::vector<std::uint32_t> const& place) {
     if (node.kind == MatchNode::Kind::kLeaf) node.leaf = place[node.leaf];
     for (MatchNode& child : node.children) renumber(child, place);
+    for (MatchNode& one : node.excluded) renumber(one, place);
   }
 
   struct NumberedLeaf {
@@ -326,8 +371,10 @@ std::string Leaf::label() const {
   if (kind == Kind::kTerm) return terms.front();
   bool const is_prefix = kind == Kind::kPrefix;
   if (is_prefix && terms.size() == 1) return terms.front() + "*";
+  if (expands()) return terms.front() + "~" + std::to_string(edits);
   std::string out = "\"";
   for (std::size_t i = 0; i < terms.size(); ++i) out += (i > 0 ? " " : "") + terms[i];
+  if (kind == Kind::kFuzzy) out += "~" + std::to_string(edits);
   return out + (is_prefix ? "*\"" : "\"") + (slop > 0 ? "~" + std::to_string(slop) : "");
 }
 

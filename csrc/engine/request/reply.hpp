@@ -26,7 +26,8 @@ struct QueryStatistics {
   std::int64_t n_threads = 0;        // with a text
   std::int64_t thread_length = 0;    // of all of them together
   DocFreqs thread_freqs{};           // [n_leaves] threads that hold the leaf
-  Refusal refusal = Refusal::kNone;  // then there are no leaves
+  Refusal refusal = Refusal::kNone;  // if the text is refused, there are no leaves
+  Expansions expansions{};           // of words that stand for several terms
 };
 using Statistics = std::vector<std::vector<QueryStatistics>>;  // [lexical arm][query]
 

@@ -38,6 +38,13 @@ struct Floor {
 
 inline constexpr std::uint32_t kAllTables = kNone32;
 
+// The terms that a word of a query finds, where it stands for more over all parts of the index.
+struct ChosenTerms {
+  std::size_t query;
+  std::size_t leaf;
+  std::vector<std::string> terms;
+};
+
 struct LexicalRequest {
   std::size_t column = 0;  // of Segment::Parts::lexical
   std::string name;
@@ -46,9 +53,10 @@ struct LexicalRequest {
   std::vector<std::optional<TextQuery>> queries;  // [n_queries]
   Floor<float> floor;
   std::uint32_t table = kAllTables;  // of BatchRequest::tables
-  // [n_queries], or empty: texts that another part of the index could not search. They are not
-  // searched here either.
+  // [n_queries], or empty: texts that another part of the index could not search, which are not
+  // searched here either, or had to cut.
   std::vector<Refusal> refused{};
+  std::vector<ChosenTerms> chosen{};
 };
 
 struct DenseRequest {

@@ -31,6 +31,12 @@ TextQuery make_group(TextQuery::Kind kind, std::vector<TextQuery> children) {
   return out;
 }
 
+TextQuery make_wrapper(TextQuery::Kind kind, TextQuery query) {
+  std::vector<TextQuery> children;
+  children.push_back(std::move(query));
+  return make_group(kind, std::move(children));
+}
+
 }  // namespace
 
 TextQuery TextQuery::of_text(std::string text) {
@@ -43,14 +49,20 @@ TextQuery TextQuery::phrase(std::string text, std::uint32_t slop) {
   return out;
 }
 
-TextQuery TextQuery::prefix(std::string text) {
-  return make_leaf(Kind::kPrefix, std::move(text));
+TextQuery TextQuery::prefix(std::string text, std::uint32_t slop) {
+  TextQuery out = make_leaf(Kind::kPrefix, std::move(text));
+  out.slop = slop;
+  return out;
+}
+
+TextQuery TextQuery::fuzzy(std::string text, std::uint32_t edits) {
+  TextQuery out = make_leaf(Kind::kFuzzy, std::move(text));
+  out.edits = edits;
+  return out;
 }
 
 TextQuery TextQuery::boosted(double factor, TextQuery query) {
-  std::vector<TextQuery> children;
-  children.push_back(std::move(query));
-  TextQuery out = make_group(Kind::kBoost, std::move(children));
+  TextQuery out = make_wrapper(Kind::kBoost, std::move(query));
   out.boost = factor;
   return out;
 }
@@ -61,6 +73,10 @@ TextQuery TextQuery::all(std::vector<TextQuery> queries) {
 
 TextQuery TextQuery::any(std::vector<TextQuery> queries) {
   return make_group(Kind::kAny, std::move(queries));
+}
+
+TextQuery TextQuery::excluded(TextQuery query) {
+  return make_wrapper(Kind::kNot, std::move(query));
 }
 
 }  // namespace hyrecall

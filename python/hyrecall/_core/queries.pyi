@@ -12,8 +12,15 @@ class TextQuery:
     def phrase(text: str, slop: int) -> TextQuery:
         """Match the tokens of a text at consecutive positions."""
     @staticmethod
-    def prefix(text: str) -> TextQuery:
-        """Match every term that begins with a text."""
+    def prefix(text: str, slop: int) -> TextQuery:
+        """Match the words of a text like a phrase, where the last stands for every term that begins
+        so.
+        """
+    @staticmethod
+    def fuzzy(text: str, edits: int) -> TextQuery:
+        """Match the words of a text in a row, where the last stands for every term within so many
+        edits, at most two.
+        """
     @staticmethod
     def boosted(factor: float, query: str | TextQuery) -> TextQuery:
         """Multiply a query's weights by a factor."""
@@ -23,6 +30,9 @@ class TextQuery:
     @staticmethod
     def any(queries: list[str | TextQuery]) -> TextQuery:
         """Match documents that match at least one of the queries."""
+    @staticmethod
+    def excluded(query: str | TextQuery) -> TextQuery:
+        """Match, in a group, no document that matches the query."""
 
 def find_marks(
     analyzer: _core.Analyzer, query: str | TextQuery, texts: list[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,12 +13,13 @@ from hyrecall.base.arguments import as_int, as_list, check_keywords, python_scal
 from hyrecall.errors import DTypeError, OptionError, error
 
 _MAX_SLOP = 1000
+MAX_EDITS = 2
 _MAX_BOOST = 2.0**20
 _MAX_NESTING = 32  # queries are lowered, compiled and matched by recursion
 
 
 @check_keywords
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Phrase:
     """Matches documents with the tokens of a text at consecutive positions.
 
@@ -32,6 +33,9 @@ class Phrase:
     slop : int, default 0
         How far tokens may be from their exact positions: the displacements of all tokens of an
         occurrence differ by at most ``slop`` positions. In [0, 1000].
+    prefix_last : bool, default False
+        The last word is the beginning of a word, as in :class:`Prefix`, which this is without
+        ``slop``.
 
     Raises
     ------
@@ -50,6 +54,7 @@ class Phrase:
 
     text: str
     slop: int = 0
+    prefix_last: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -57,7 +62,14 @@ class Phrase:
         slop = as_int(self.slop)
         if slop is None or not 0 <= slop <= _MAX_SLOP:
             raise error(OptionError, "slop", f"an int in [0, {_MAX_SLOP}]", repr(self.slop))
+        if not isinstance(self.prefix_last, bool):
+            raise error(DTypeError, "prefix_last", "a bool", repr(self.prefix_last))
         set_fields(self, slop=slop)
+
+    def __repr__(self) -> str:
+        """Show ``prefix_last`` only where it is set."""
+        last = ", prefix_last=True" if self.prefix_last else ""
+        return f"Phrase(text={self.text!r}, slop={self.slop}{last})"
 
 
 @check_keywords
@@ -73,13 +85,13 @@ class Prefix:
 
     A prefix counts as one term: its term frequency is the number of places that match, its document
     frequency the number of documents with one. It expands to terms of the authorised cells only. If
-    a single word expands to more than 1,024 terms, the query is not searched, and ``degraded`` says
-    so.
+    a single word expands to more than 1,024 terms, it finds the 1,024 that the most documents of
+    these cells hold, and ``trace.notes`` says so.
 
     Parameters
     ----------
     text : str
-        Any text. At most 4,096 words; more are not searched either.
+        Any text. One of more than 4,096 words is not searched, and ``degraded`` says so.
 
     Examples
     --------
@@ -94,11 +106,53 @@ class Prefix:
         _check_text("Prefix", self.text)
 
 
+@check_keywords
+@dataclass(frozen=True)
+class Fuzzy:
+    """Matches documents with a word that the last word of a text may have been meant for.
+
+    An edit inserts, deletes or replaces a character (a Unicode code point), or swaps two
+    neighbours. The words before the last must stand right before such a word. The last word is
+    neither dropped as a stop word nor stemmed; with a stemming analyzer terms are stems, and those
+    near the word or near its stem are found. A text without a word finds nothing.
+
+    A fuzzy word counts as one term, as a :class:`Prefix` does, and has the same bound of terms.
+
+    Parameters
+    ----------
+    text : str
+        Any text, of one word as a rule.
+    edits : int, default 1
+        How many edits a word may be away: 1 or 2.
+
+    Raises
+    ------
+    OptionError, DTypeError
+        Other edits, or a text that is not a str.
+
+    Examples
+    --------
+    >>> Fuzzy("mosue")
+    Fuzzy(text='mosue', edits=1)
+    """
+
+    text: str
+    edits: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_text("Fuzzy", self.text)
+        edits = as_int(self.edits)
+        if edits is None or not 1 <= edits <= MAX_EDITS:
+            raise error(OptionError, "edits", "1 or 2", repr(self.edits))
+        set_fields(self, edits=edits)
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class _QueryGroup:
-    queries: tuple[TextQuery, ...]
+    queries: tuple[TextQuery | Not, ...]
 
-    def __init__(self, *queries: TextQuery) -> None:
+    def __init__(self, *queries: TextQuery | Not) -> None:
         """Check the parts."""
         if not queries:
             raise error(OptionError, type(self).__name__, "at least one query", "none")
@@ -107,7 +161,10 @@ class _QueryGroup:
             remedy = f"hr.{type(self).__name__}({', '.join(map(repr, only))})"
             raise _not_a_query(type(self).__name__, only, remedy)
         for query in queries:
-            _check_query(type(self).__name__, query)
+            if not isinstance(query, Not):
+                _check_query(type(self).__name__, query)
+        if all(isinstance(query, Not) for query in queries):
+            raise _only_not(type(self).__name__)
         set_fields(self, queries=queries)
 
     def __repr__(self) -> str:
@@ -187,30 +244,74 @@ class Boost:
         set_fields(self, factor=factor)
 
 
-TextQuery: TypeAlias = str | Phrase | Prefix | All | Any | Boost
+@check_keywords
+@dataclass(frozen=True)
+class Not:
+    """In :class:`All` or :class:`Any`: documents that match a query do not match the group.
+
+    It adds nothing to scores and changes no statistics. A document that only a ``Not`` keeps from
+    matching has no score in the arm (null). Other arms may still find it.
+
+    Parameters
+    ----------
+    query : str or typed query
+        A document that matches it is left out: one with any word of a str, say. A text without a
+        token leaves out nothing.
+
+    Raises
+    ------
+    OptionError
+        A query with a :class:`Boost`. A group of nothing but ``Not``, and a ``Not`` that stands
+        alone, are refused too: they have nothing that matches.
+
+    Examples
+    --------
+    >>> All("jaguar", Not(Any("car", "engine")))
+    All('jaguar', Not(query=Any('car', 'engine')))
+    """
+
+    query: TextQuery
+
+    def __post_init__(self) -> None:
+        """Check the query."""
+        _check_query("Not", self.query)
+        if any(isinstance(one, Boost) for one in _within(self.query)):
+            raise error(OptionError, "Not", "a query without hr.Boost (it scores nothing)", "one")
 
 
-def lower(query: object, argument: str, depth: int = 0) -> str | _core.queries.TextQuery | None:
+TextQuery: TypeAlias = str | Phrase | Prefix | Fuzzy | All | Any | Boost
+"""What a query may be alone; :class:`Not` stands only in a group."""
+
+
+def lower(  # noqa: PLR0911 - a case each
+    query: object, argument: str, depth: int = 0
+) -> str | _core.queries.TextQuery | None:
     """Convert a query to the engine's form."""
     if depth > _MAX_NESTING:
         raise error(OptionError, argument, f"queries nested at most {_MAX_NESTING} deep", "more")
     if query is None or isinstance(query, str):
         return query
+    native = _core.queries.TextQuery
+    if isinstance(query, Not):
+        if not depth:
+            raise _only_not(argument)
+        return native.excluded(_lower_part(query.query, argument, depth + 1))
     if isinstance(query, Phrase):
-        return _core.queries.TextQuery.phrase(query.text, query.slop)
+        return (native.prefix if query.prefix_last else native.phrase)(query.text, query.slop)
     if isinstance(query, Prefix):
-        return _core.queries.TextQuery.prefix(query.text)
+        return native.prefix(query.text, 0)
+    if isinstance(query, Fuzzy):
+        return native.fuzzy(query.text, query.edits)
     if isinstance(query, All | Any):
         parts = [_lower_part(part, argument, depth + 1) for part in query.queries]
-        native = _core.queries.TextQuery
         return native.all(parts) if isinstance(query, All) else native.any(parts)
     if isinstance(query, Boost):
         part = _lower_part(query.query, argument, depth + 1)
-        return _core.queries.TextQuery.boosted(float(query.factor), part)
+        return native.boosted(float(query.factor), part)
     raise _not_a_query(argument, query)
 
 
-def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.queries.TextQuery:
+def _lower_part(query: TextQuery | Not, argument: str, depth: int) -> str | _core.queries.TextQuery:
     """Convert a query within another, which is never None."""
     lowered = lower(query, argument, depth)
     assert lowered is not None
@@ -218,23 +319,25 @@ def _lower_part(query: TextQuery, argument: str, depth: int) -> str | _core.quer
 
 
 def words_of(query: object) -> str | None:
-    """Return the words of a query as plain text, or None without a query."""
+    """Return the words of a query as plain text, without those of a Not; None: no query."""
     if isinstance(query, str):
         return query
-    words: list[str] = []
+    if not isinstance(query, Phrase | Prefix | Fuzzy | Boost | _QueryGroup):
+        return None
+    parts = (one if isinstance(one, str) else getattr(one, "text", None) for one in _within(query))
+    return " ".join(part for part in parts if part is not None)
+
+
+def _within(query: object) -> Iterator[object]:
+    """Yield a query and those within it in order, without what a Not leaves out."""
     left = [query]  # a stack: how deep queries may be nested is checked later
     while left:
         one = left.pop()
-        if isinstance(one, str):
-            words.append(one)
-        elif isinstance(one, Phrase | Prefix):
-            words.append(one.text)
-        elif isinstance(one, Boost):
+        yield one
+        if isinstance(one, Boost):
             left.append(one.query)
         elif isinstance(one, _QueryGroup):
             left.extend(reversed(one.queries))
-    is_query = isinstance(query, Phrase | Prefix | Boost | _QueryGroup)
-    return " ".join(words) if is_query else None
 
 
 def first_words(arms: Sequence[str], text: object) -> list[str | None] | None:
@@ -269,10 +372,14 @@ def _check_text(argument: str, text: object) -> None:
 
 
 def _check_query(argument: str, query: object) -> None:
-    if not isinstance(query, str | Phrase | Prefix | _QueryGroup | Boost):
+    if not isinstance(query, str | Phrase | Prefix | Fuzzy | _QueryGroup | Boost):
         raise _not_a_query(argument, query)
 
 
+def _only_not(argument: str) -> OptionError:
+    return error(OptionError, argument, "at least one part that matches", "only hr.Not")
+
+
 def _not_a_query(argument: str, query: object, remedy: str = "") -> DTypeError:
-    wish = "a str, hr.Phrase, hr.Prefix, hr.All, hr.Any or hr.Boost"
+    wish = "a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any or hr.Boost"
     return error(DTypeError, argument, wish, f"{type(query).__name__} {query!r}", remedy)

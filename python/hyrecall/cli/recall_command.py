@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hyrecall import recipes
+from hyrecall.ask.parsing import parse
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
 from hyrecall.cli.help import Command
@@ -251,7 +252,7 @@ _SECONDS = 60.0  # for the query's vector: a command has no caller who waits for
 # Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
     "scope", "vector", "embed", "depth", "fusion", "bm25", "min_fused", "columns", "threads",
-    "by_thread",
+    "by_thread", "parsed",
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha",
@@ -281,8 +282,8 @@ def recall(
         str | None,
         typer.Argument(
             metavar="TEXT",
-            help="The text to look for, as plain words without any syntax. [required without "
-            "--vector]",
+            help="The text to look for, as plain words without any syntax, or with --parse. "
+            "[required without --vector]",
         ),
     ] = None,
     limit: Limit = 10,
@@ -415,6 +416,14 @@ def recall(
         ),
     ] = None,
     min_fused: MinFused = None,
+    parsed: Annotated[
+        bool,
+        typer.Option(
+            "--parse",
+            help='Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind -- '
+            "it may begin with -.",
+        ),
+    ] = False,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -464,7 +473,11 @@ def recall(
         recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
+    if parsed and text is None:
+        raise error(OptionError, "--parse", "TEXT with it", "no TEXT")
     asked = _query(index, text, by_arm("--vector", vector, read_vector))
+    if parsed:
+        asked["text"] = [parse(text or "")]
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
     hits = index.recall(
         **asked,

@@ -178,7 +178,9 @@ def _refused(part: object) -> tuple[str, str] | None:
 # ---- The integers that BM25 counts, of one index or summed over its shards ----
 
 _ARRAYS = ("numbers", "freq_ends", "freqs", "thread_ends", "thread_freqs")
-N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched, or 0
+N_NUMBERS = 6  # for each query in an arm; the last says why its text is not searched or cut, or 0
+MOST_EXPANDED = _core.MOST_EXPANDED
+_CUT = 3  # the last number of a text that is searched, but cut
 
 
 class Counts(NamedTuple):
@@ -187,11 +189,17 @@ class Counts(NamedTuple):
     queries: npt.NDArray[np.int64]
     arms: tuple[str, ...]
     arrays: Mapping[str, Array]
+    expansions: Mapping[tuple[int, int], Mapping[bytes, int]]
+    """Of the words that stand for several terms, by entry and leaf: the documents with each."""
 
     @staticmethod
     def of(native: _core.Statistics, queries: npt.NDArray[np.int64], arms: Iterable[str]) -> Counts:
         """Make counts from those of the engine."""
-        return Counts(queries, tuple(arms), native.arrays())
+        n = len(queries)
+        expansions = {
+            (arm * n + query, leaf): terms for arm, query, leaf, terms in native.expansions()
+        }
+        return Counts(queries, tuple(arms), native.arrays(), expansions)
 
     def plus(self, other: Counts) -> Counts:
         """Return the sums of both counts, which must be of one request."""
@@ -200,28 +208,40 @@ class Counts(NamedTuple):
         if not is_like:
             raise error(ShapeError, "statistics", "those of one request", "others")
         reasons = np.maximum(self.refusals, other.refusals)
-        own, others = (one.without(reasons > 0).arrays for one in (self, other))
+        own, others = self.arrays, other.arrays
         if not all(np.array_equal(own[name], others[name]) for name in ends):
             raise error(ShapeError, "statistics", "those of one request", "others")
         summed = {name: own[name] if name in ends else own[name] + others[name] for name in _ARRAYS}
+        expansions = {place: dict(terms) for place, terms in self.expansions.items()}
+        for place, terms in other.expansions.items():
+            both = expansions.setdefault(place, {})
+            for term, count in terms.items():
+                both[term] = both.get(term, 0) + count
+            if len(both) > MOST_EXPANDED:
+                reasons[place[0]] = max(reasons[place[0]], _CUT)
         summed["numbers"].reshape(-1, N_NUMBERS)[:, -1] = reasons
-        return Counts(self.queries, self.arms, summed)
+        return Counts(self.queries, self.arms, summed, expansions)
 
     @property
     def refusals(self) -> Array:
-        """Why the text of each query in each arm is not searched; 0: it is."""
+        """Why the text of each query in each arm is not searched, or is cut; 0: neither."""
         return self.arrays["numbers"].reshape(-1, N_NUMBERS)[:, -1]
 
     def reasons(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.uint8]:
-        """Return why texts are not searched, of these arms and queries; 0 where they are."""
+        """Return why texts are not searched or are cut, of these arms and queries."""
         entries = self._entries(queries, arms)
         return np.ascontiguousarray(self.refusals[entries].astype(np.uint8))
 
-    def without(self, refused: npt.NDArray[np.bool_]) -> Counts:
-        """Return counts in which some entries have none."""
-        if not refused.any():
-            return self
-        return self._replace(arrays=self._picked(np.arange(len(refused)), ~refused))
+    def chosen(
+        self, queries: Array, arms: Sequence[str]
+    ) -> list[tuple[int, int, int, list[bytes]]]:
+        """Return the terms that words find which stand for too many, as the engine takes them."""
+        places = {int(entry): at for at, entry in enumerate(self._entries(queries, arms))}
+        return [
+            (*divmod(places[entry], len(queries)), leaf, _most_frequent(terms))
+            for (entry, leaf), terms in self.expansions.items()
+            if len(terms) > MOST_EXPANDED and entry in places
+        ]
 
     def _entries(self, queries: Array, arms: Sequence[str]) -> npt.NDArray[np.int64]:
         """Return where the counts of some queries in some arms are."""
@@ -250,6 +270,11 @@ class Counts(NamedTuple):
         for ends, values in (("freq_ends", "freqs"), ("thread_ends", "thread_freqs")):
             made[ends], made[values] = _rows(self.arrays[ends], self.arrays[values], entries, kept)
         return made
+
+
+def _most_frequent(terms: Mapping[bytes, int]) -> list[bytes]:
+    """Return the terms that the most documents hold; of equal ones the first by their bytes."""
+    return sorted(terms, key=lambda term: (-terms[term], term))[:MOST_EXPANDED]
 
 
 def _rows(ends: Array, values: Array, entries: Array, kept: Array) -> tuple[Array, Array]:

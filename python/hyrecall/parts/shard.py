@@ -329,6 +329,7 @@ class _Found:
                 counts = _counts(self._statistics, run.name)
                 reasons = counts.reasons(np.arange(n), lexical)
                 plan.request.refuse_texts(reasons)
+                plan.request.choose_terms(counts.chosen(np.arange(n), lexical))
             execution = _core.Execution(self._state.snapshot, plan.request)
             if lexical and n:
                 summed = counts.native(np.arange(n), lexical, plan.selected)

@@ -174,9 +174,11 @@ LOCAL = Steps()
 REFUSALS = {
     1: "was not searched: it has more than 65,536 distinct terms",
     2: "was not searched: it has a phrase of more than 4,096 tokens",
-    3: "was not searched: a prefix stands for more than 1,024 terms of its scope",
 }
 """What a text asked too much for, by the engine's number of the reason."""
+
+CUT = 3
+"""The number of a text that was searched, but with the most frequent terms of a word alone."""
 
 BATCH_QUERIES = 4096
 """Queries that are in the engine at a time: candidates of more would only take memory."""
@@ -238,7 +240,7 @@ def run_recall(
                 seconds["shaping"] = time.perf_counter() - merged
             pieces.append(arrays)
             refused |= _refused_queries(reads, plan, begin)
-            notes |= _empty_queries(reads, plan, begin)
+            notes |= _noted_queries(reads, plan, begin)
             if device != "cpu":
                 notes |= _host_queries(reads, plan, begin)
             for step, more in seconds.items():
@@ -350,9 +352,10 @@ def trace_of(
     alone: dict[str, Mapping[int, str] | None] = {}
     refused: Notes = {}
     for at in range(plan.n_lexical):  # seldom any: one look instead of three calls
-        if answer.empty_queries(at):
-            alone |= _empty_queries(answer, plan, 0)
-        if answer.refused_queries(at):
+        told_of = answer.refused_queries(at)
+        if told_of or answer.empty_queries(at):
+            alone |= _noted_queries(answer, plan, 0)
+        if told_of:
             refused = _refused_queries(answer, plan, 0)
     if device != "cpu":
         alone |= _host_queries(answer, plan, 0)
@@ -415,8 +418,14 @@ _Texts: TypeAlias = _core.Execution | _core.Answer
 
 def _host_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
-    told = "has more than 32 terms in a tree of All and Any: searched on the CPU"
-    return _of_texts(execution.host_queries, plan, first_query, told)
+    notes: dict[str, Mapping[int, str] | None] = {}
+    for excludes, why in enumerate(("more than 32 terms in a tree of All and Any", "hr.Not")):
+
+        def find(arm: int, excludes: int = excludes) -> list[int]:
+            return [at for at, has_not in execution.host_queries(arm) if has_not == excludes]
+
+        notes |= _of_texts(find, plan, first_query, f"has {why}: searched on the CPU")
+    return notes
 
 
 def _refused_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
@@ -424,14 +433,22 @@ def _refused_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
     told: dict[str, Mapping[int, str] | None] = {}
     for at, arm in enumerate(plan.bases[: plan.n_lexical]):  # of several tables, once
         for query, why in execution.refused_queries(at):
+            if why == CUT:
+                continue
             note = f"{arm}[{first_query + query}] {REFUSALS[why]}"
             told[note] = {first_query + query: f"{arm} {REFUSALS[why]}"}
     return told
 
 
-def _empty_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
-    """Say which queries of a part have a text without an indexable token."""
-    return _of_texts(execution.empty_queries, plan, first_query, "has no indexable token")
+def _noted_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
+    """Say which queries of a part have a text without an indexable token, or one that was cut."""
+
+    def cut(arm: int) -> list[int]:
+        return [query for query, why in execution.refused_queries(arm) if why == CUT]
+
+    told = "has a word that stands for more than 1,024 terms of its scope: the most frequent count"
+    empty = _of_texts(execution.empty_queries, plan, first_query, "has no indexable token")
+    return {**empty, **_of_texts(cut, plan, first_query, told)}
 
 
 def _of_texts(find: Callable[[int], list[int]], plan: Plan, first_query: int, told: str) -> Notes:

@@ -194,6 +194,8 @@ def _lexical(
     terms = []
     score = 0.0
     for (label, multiplicity), doc_freq, freq in zip(leaves, doc_freqs, freqs, strict=True):
+        if not multiplicity:  # of hr.Not: it scores nothing
+            continue
         idf = math.idf(how[0], n_docs, doc_freq)
         weight = math.weight(how, idf, multiplicity)
         shift = math.shift(how, idf, multiplicity)
@@ -202,8 +204,9 @@ def _lexical(
             score = math.add(score, impact)
         terms.append(Term(label, multiplicity, doc_freq, freq, idf, weight, impact))
     matches = execution.matches(at, 0, segment, row)
+    excluded = execution.excludes(at, 0, segment, row)
     return {
-        "score": score if matches else 0.0,
+        "score": score if matches else None if excluded else 0.0,
         "n_docs": n_docs,
         "total_length": total_length,
         "doc_length": doc_length,

@@ -116,6 +116,11 @@ class IndexQueryBody(Body):
     model_config = _example(text="replication lag", scope=["alice"], limit=3)
 
     text: str | dict[str, str] | None = Field(None, description="For all text arms, or by arm.")
+    parse: StrictBool = Field(
+        False,
+        description='Read the text as a query: `"a phrase"`, `-not`, `+must`, `begi*`, `mosue~`, '
+        "`OR`, `( )`. Otherwise it is plain words.",
+    )
     vector: list[Number] | dict[str, list[Number]] | None = None
     scope: JsonValue = Field(
         None,

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
+from hyrecall.ask.queries import TextQuery
 from hyrecall.ask.recipe import Recipe, is_joinable
 from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
@@ -317,7 +318,7 @@ _log = logging.getLogger("hyrecall.serve")
 class IndexQuery:
     """One query, read and checked; what must be equal to join others is in ``shared``."""
 
-    text: dict[str, str]
+    text: dict[str, TextQuery]
     vector: dict[str, list[float]]
     scope: Scope | None
     filter: Filter | None

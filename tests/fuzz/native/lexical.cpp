@@ -155,7 +155,8 @@ void recall(std::shared_ptr<LexicalColumn const> column) {
   BatchRequest request;
   std::vector<TextQuery> queries{
       TextQuery::of_text("w0 w1 w2"), TextQuery::phrase("w0 w1", 0), TextQuery::phrase("w1 w2", 3),
-      TextQuery::prefix("w"), TextQuery::all({TextQuery::of_text("w1"), TextQuery::prefix("w0")})};
+      TextQuery::prefix("w", 0),
+      TextQuery::all({TextQuery::of_text("w1"), TextQuery::prefix("w0", 0)})};
   request.n_queries = queries.size();
   Scope scope;
   scope.cells.push_back(testing::encoded("c"));

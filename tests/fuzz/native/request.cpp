@@ -65,12 +65,14 @@ TextQuery query_from(Source& s, int depth) {
     std::vector<TextQuery> children;
     for (std::uint32_t n = s.below(how % 16 == 0 ? 40 : 4); n > 0; --n)
       children.push_back(query_from(s, depth - 1));
+    if (how % 5 == 0) children.push_back(TextQuery::excluded(query_from(s, 0)));
     if (how % 3 == 0) return TextQuery::all(std::move(children));
     if (how % 3 == 1) return TextQuery::any(std::move(children));
     return TextQuery::boosted(s.real(), query_from(s, depth - 1));
   }
   if (how % 3 == 0) return TextQuery::phrase(s.text(), how > 250 ? 0xffffffff : s.below(6));
-  if (how % 3 == 1) return TextQuery::prefix(s.text());
+  if (how % 6 == 1) return TextQuery::prefix(s.text(), how > 250 ? 0xffffffff : s.below(6));
+  if (how % 6 == 4) return TextQuery::fuzzy(s.text(), 1 + s.below(2));
   TextQuery q = TextQuery::of_text(s.text());
   if (how > 200)
     for (std::uint32_t n = s.below(4); n > 0; --n)

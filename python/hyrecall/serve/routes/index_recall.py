@@ -8,6 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.parsing import parse
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
@@ -82,6 +83,8 @@ def read_query(
     texts = _by_arm(body.text, tuple(index.schema.text_arms))
     for text in texts.values():
         check_query(options, text, "text")
+    if body.parse and not texts:
+        raise error(OptionError, "parse", "false without a text", "true")
     check_page(options, body.limit, body.offset)
     check_size("depth", body.depth, options.max_limit, "")
     check_lists(
@@ -118,7 +121,7 @@ def read_query(
             raise ServiceError(422, "Invalid", "columns: expected columns that the index returns")
     types = index._facts.row_types
     return IndexQuery(
-        text=texts,
+        text={arm: parse(text) for arm, text in texts.items()} if body.parse else texts,
         vector=_by_arm(body.vector, tuple(index.schema.vector_arms)),
         scope=authorised(index, who, body.scope),
         filter=None if body.filter is None else filter_from_json(body.filter, types, "filter"),
