@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.request import CallOptions, Floors, Search, Texts, batch_of_one, read_query_keys
+from hyrecall.ask.request import (
+    CallOptions,
+    Floors,
+    Search,
+    Texts,
+    batch_of_one,
+    order_of,
+    read_query_keys,
+)
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments
@@ -38,6 +46,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
+    from hyrecall.hits.reply import ReplyBase
     from hyrecall.recall.embedders import Embedders
 
 
@@ -495,6 +504,7 @@ class Index:
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | list[ask.Recipe] | None = None,
         group: str | None = None, surrounding: int = 0,
+        sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> Hits:  # fmt: skip
@@ -547,6 +557,13 @@ class Index:
             How many rows on either side of a hit in its thread ``hit.surrounding`` has, by place.
             They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
             row stands there once: one that stands around a better hit is no hit of its own.
+        sort : str, pair or list of those, optional
+            Order all matching rows by attribute columns in place of their scores: a column, or
+            ``(column, "desc")``. Null and NaN come last in either direction, ties by seq. ``score``
+            is then None, and what ranks or shapes is refused. Without text and vectors the rows are
+            all that pass the filter, by ``sort`` or else by seq.
+        facets : str, Buckets or list of those, optional
+            Attribute columns whose values ``hits.facets`` counts, over the rows of ``hits.total``.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds.
         query_keys : sequence of str or of int, optional
@@ -558,7 +575,8 @@ class Index:
         Returns
         -------
         Hits
-            Per query at most ``limit``, by score descending, then seq ascending.
+            Per query at most ``limit``, by score descending or as ``sort`` says, then seq
+            ascending.
 
         Raises
         ------
@@ -577,7 +595,7 @@ class Index:
             expansion, recipe, group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
-        is_usual = is_usual and query_keys is None
+        is_usual = is_usual and query_keys is None and sort is None and facets is None
         if is_usual:
             asked = (text, vectors, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=False)
@@ -590,6 +608,7 @@ class Index:
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
             offset=offset, columns=named, group=group, surrounding=surrounding,
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
+            sort=order_of(sort, text, vectors, arms, candidates, recipe),
         )  # fmt: skip
         state = self._state
         options = CallOptions(
@@ -601,6 +620,8 @@ class Index:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if facets is not None:
+            reply = _with_facets(reply, facets)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vectors, scope, given, recipe, reply)
         return Hits(reply)
@@ -624,6 +645,7 @@ class Index:
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | None = None,
         group: str | None = None, surrounding: int = 0,
+        sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (), now: datetime | None = None,
     ) -> QueryHits:  # fmt: skip
         """Answer one query.
@@ -639,7 +661,7 @@ class Index:
             What each :class:`hyrecall.arms.Listed` lists for the query.
         filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
             As in :meth:`recall`, errors too.
-        session, expansion, graphs, recipe, group, surrounding, columns, now
+        session, expansion, graphs, recipe, group, surrounding, sort, facets, columns, now
             As in :meth:`recall`, errors too.
         """
         given = (
@@ -647,6 +669,7 @@ class Index:
             expansion, recipe, group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
+        is_usual = is_usual and sort is None and facets is None
         if is_usual:
             asked = (text, vector, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=True)
@@ -661,7 +684,7 @@ class Index:
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
-            surrounding=surrounding,
+            surrounding=surrounding, sort=order_of(sort, text, vector, arms, candidates, recipe),
         )  # fmt: skip
         state = self._state
         options = CallOptions(
@@ -673,6 +696,8 @@ class Index:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if facets is not None:
+            reply = _with_facets(reply, facets)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vector, scope, given, recipe, reply)
         return QueryHits(reply.part_of(0), 0)
@@ -869,13 +894,22 @@ class Index:
         with state.reading():
             return table_of_keys(self._facts, state, keys, scope, columns)
 
-    def count(self, *, scope: object = None, filter: ask.FilterLike | None = None) -> int:  # noqa: A002
-        """Return how many documents a scope holds, or how many of them pass a filter.
+    def count(
+        self,
+        *,
+        text: TextQuery | Mapping[str, TextQuery | None] | None = None,
+        scope: object = None,
+        filter: ask.FilterLike | None = None,  # noqa: A002
+    ) -> int:
+        """Return how many documents a scope holds, or how many of them match.
 
-        Reads a bit per row in scope, and the columns that the filter names.
+        Reads a bit per row in scope, the columns that the filter names, and the postings of the
+        text.
 
         Parameters
         ----------
+        text : str or typed query or mapping of str to those, optional
+            Count what a text arm matches, as ``total`` of the hits does.
         scope
             One scope, as in :meth:`recall`; never a list.
         filter : Filter or pyarrow.compute.Expression, optional
@@ -887,7 +921,15 @@ class Index:
         """
         state = self._state
         with state.reading():
-            return count_where(self._facts, state, scope, filter)
+            if text is None:
+                return count_where(self._facts, state, scope, filter)
+            from hyrecall.recall.pages import count_matched
+
+            check_no_list(scope)
+            request = Search(
+                now=call_time(None), text=batch_of_one(text), scope=scope, filter=filter, limit=0
+            )
+            return count_matched(self._facts, state, request)
 
     @property
     def device(self) -> str:
@@ -975,6 +1017,12 @@ class Index:
         from hyrecall.parts.messages import version_of
 
         return version_of(state, self._lineage.seals)
+
+
+def _with_facets(reply: ReplyBase, facets: object) -> ReplyBase:
+    from hyrecall.recall.pages import with_facets
+
+    return with_facets(reply, facets)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

@@ -35,6 +35,7 @@ class Search(NamedTuple):
     query_keys: pa.Array | None = None
     group: object = None
     surrounding: object = 0
+    sort: object = None  # None: by score
 
     def with_own_scope(self) -> Search:
         """Return the request with a copy of a list of scopes: the caller may change its own."""
@@ -85,6 +86,13 @@ class CallOptions(NamedTuple):
 def is_empty(parts: object) -> bool:
     """Return whether an argument for arms, stages or expansions is None or ()."""
     return parts is None or (isinstance(parts, tuple) and not parts)
+
+
+def order_of(sort: object, *asked: object) -> object:
+    """Return ``sort=``; () for rows by insertion: a call that asks nothing sees all rows."""
+    if sort is not None and not (isinstance(sort, list | tuple) and not sort):
+        return sort
+    return () if all(map(is_empty, asked)) else None
 
 
 def batch_of_one(one: Any) -> Any:
