@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import JSONResponse
 
@@ -30,6 +30,7 @@ from hyrecall.distributed.sharded import NewerVersions
 from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.hits import Hit, Hits, QueryHits
+from hyrecall.hits.reply import facets_data
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
 from hyrecall.memory import Edge, Episode, Matches, MatchParts
@@ -117,7 +118,7 @@ class HitReply(_Reply):
     key: str | int
     cell: list[Any]
     rank: int
-    score: float
+    score: float | None
     scores: dict[str, float | None]
     ranks: dict[str, int | None]
     columns: dict[str, Any]
@@ -126,10 +127,21 @@ class HitReply(_Reply):
     explanation: dict[str, Any] | None = None
 
 
+class FacetReply(_Reply):
+    """How many of the matching rows have a value, or one in a range; which, its ends say."""
+
+    value: Any = None
+    from_: Any = Field(None, alias="from")
+    to: Any = None
+    count: int
+
+
 class IndexReply(_Reply):
     """The reply to a recall of an index."""
 
     hits: list[HitReply]
+    total: int | None = None
+    facets: dict[str, list[FacetReply]] | None = None
     degraded: bool
     reasons: list[Reason]
     trace: dict[str, Any]
@@ -243,12 +255,20 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
 
 
 def index_data(
-    hits: Hits, query: QueryHits, columns: tuple[str, ...], *, explain: bool, began: float
+    hits: Hits,
+    query: QueryHits,
+    columns: tuple[str, ...],
+    *,
+    explain: bool,
+    began: float,
+    total: bool = False,
 ) -> dict[str, Any]:
     """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
     return {
         "hits": (_hit(hit, trace.arms, columns, explain=explain) for hit in query),
+        **({"total": query.total} if total else {}),
+        **({"facets": facets_data(query.facets)} if query.facets else {}),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
         "trace": _trace(trace, query.explain_dropped() if explain else None),
@@ -299,6 +319,7 @@ class IndexQuery:
     shared: tuple[tuple[str, Any], ...]
     columns: tuple[str, ...] = ()
     explain: bool = False
+    total: bool = False
     began: float = field(default_factory=time.perf_counter, compare=False)
 
     @property
@@ -386,7 +407,14 @@ class ServedIndex:
         )
         return [
             encode_within(
-                index_data(hits, hits[at], one.columns, explain=one.explain, began=one.began),
+                index_data(
+                    hits,
+                    hits[at],
+                    one.columns,
+                    explain=one.explain,
+                    began=one.began,
+                    total=one.total,
+                ),
                 self._max_reply,
             )
             for at, one in enumerate(queries)

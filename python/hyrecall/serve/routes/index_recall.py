@@ -8,10 +8,11 @@ from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.pages import Buckets
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
-from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
+from hyrecall.serve.bodies import BucketsBody, IndexBatchBody, IndexQueryBody
 from hyrecall.serve.errors import (
     ServiceError,
     check_hits,
@@ -85,7 +86,7 @@ def read_query(
     check_size("depth", body.depth, options.max_limit, "")
     check_lists(
         options, vector=body.vector, scope=body.scope, filter=body.filter, columns=body.columns,
-        min_score=body.min_score,
+        min_score=body.min_score, sort=body.sort, facets=_edges(body),
     )  # fmt: skip
     shared: dict[str, Any] = {"limit": body.limit, "offset": body.offset, "depth": body.depth}
     if body.recipe is not None:
@@ -98,6 +99,7 @@ def read_query(
         shared["now"] = body.now
     if body.group is not None:
         shared["group"] = body.group
+    shared |= _page(body)
     columns = tuple(body.columns)
     if body.surrounding:
         shared["surrounding"] = body.surrounding
@@ -120,7 +122,33 @@ def read_query(
         shared=tuple(shared.items()),
         columns=columns,
         explain=body.explain,
+        total=body.total,
     )
+
+
+def _page(body: IndexQueryBody) -> dict[str, Any]:
+    """Return what orders the rows, and what is counted."""
+    page: dict[str, Any] = {}
+    if body.sort is not None:
+        page["sort"] = _Columns(body.sort)
+    if body.facets is not None:
+        page["facets"] = tuple(
+            Buckets(one.column, one.edges) if isinstance(one, BucketsBody) else one
+            for one in body.facets
+        )
+    return page
+
+
+def _edges(body: IndexQueryBody) -> list[Any]:
+    """Return the lists of ``facets``."""
+    return [one.edges if isinstance(one, BucketsBody) else one for one in body.facets or ()]
+
+
+class _Columns(list[Any]):
+    """Columns that order a page, which can be hashed, as part of a batch's key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
 
 
 class _Floors(dict[str, float]):
