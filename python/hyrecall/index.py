@@ -503,7 +503,7 @@ class Index:
         expansion: Sequence[ask.Expansion] | ask.Expansion = (),
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | list[ask.Recipe] | None = None,
-        group: str | None = None, surrounding: int = 0,
+        group: str | None = None, per_group: int | None = None, surrounding: int = 0,
         sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
@@ -551,8 +551,11 @@ class Index:
         recipe : Recipe or list of Recipe, optional
             Arms, fusion, floors, bm25, normalize, shaping and expansion as plain data; see
             ``hyrecall.recipes``. A list has one entry per query.
-        group : "thread", optional
-            One hit a thread: its best row. ``hit.thread_rows`` has the best rows of the thread.
+        group : str, optional
+            "thread": one hit a thread, its best row. An attribute column: one hit for each of its
+            values; rows without a value are hits of their own.
+        per_group : int, optional
+            How many of the best rows of its group ``hit.thread_rows`` lists; default 5.
         surrounding : int, default 0
             How many rows on either side of a hit in its thread ``hit.surrounding`` has, by place.
             They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
@@ -592,7 +595,7 @@ class Index:
         """
         given = (
             limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
-            expansion, recipe, group, surrounding, columns,
+            expansion, recipe, group, per_group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
         is_usual = is_usual and query_keys is None and sort is None and facets is None
@@ -606,7 +609,8 @@ class Index:
         request = Search(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
-            offset=offset, columns=named, group=group, surrounding=surrounding,
+            offset=offset, columns=named, group=group, per_group=per_group,
+            surrounding=surrounding,
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
             sort=order_of(sort, text, vectors, arms, candidates, recipe),
         )  # fmt: skip
@@ -644,7 +648,7 @@ class Index:
         session: ask.Session | None = None, expansion: Sequence[ask.Expansion] | ask.Expansion = (),
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | None = None,
-        group: str | None = None, surrounding: int = 0,
+        group: str | None = None, per_group: int | None = None, surrounding: int = 0,
         sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (), now: datetime | None = None,
     ) -> QueryHits:  # fmt: skip
@@ -661,12 +665,13 @@ class Index:
             What each :class:`hyrecall.arms.Listed` lists for the query.
         filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
             As in :meth:`recall`, errors too.
-        session, expansion, graphs, recipe, group, surrounding, sort, facets, columns, now
+        session, expansion, graphs, recipe, group, per_group, surrounding, sort, facets,
+        columns, now
             As in :meth:`recall`, errors too.
         """
         given = (
             limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
-            expansion, recipe, group, surrounding, columns,
+            expansion, recipe, group, per_group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
         is_usual = is_usual and sort is None and facets is None
@@ -684,7 +689,8 @@ class Index:
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
-            surrounding=surrounding, sort=order_of(sort, text, vector, arms, candidates, recipe),
+            per_group=per_group, surrounding=surrounding,
+            sort=order_of(sort, text, vector, arms, candidates, recipe),
         )  # fmt: skip
         state = self._state
         options = CallOptions(

@@ -199,7 +199,9 @@ def arguments(shape: Shape, call: Call) -> dict[str, Any]:
     if call.shaping:
         said["now"] = NOW
     if call.by_thread:
-        said["group"] = "thread"
+        said["group"] = call.group or "thread"
+        if call.per_group != 5:
+            said["per_group"] = call.per_group
     if call.n_around:
         said["surrounding"] = call.n_around
     if call.page is not None:

@@ -97,6 +97,8 @@ class Call:
     inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # of those that take any
     shaping: tuple[Any, ...] = ()  # stages, with the names and the options of the public ones
     by_thread: bool = False
+    group: str | None = None  # where it is by thread: by a column instead
+    per_group: int = 5
     n_around: int = 0
     page: Page | None = None
     recipe: str | None = None  # "exact" or "threads": the call goes by such a recipe

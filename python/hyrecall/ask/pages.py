@@ -22,7 +22,7 @@ _DIRECTIONS = {"asc": False, "desc": True}
 
 def read_sort(given: object, types: Types) -> tuple[tuple[int, bool], ...]:
     """Return the columns of ``sort=`` by number, each with whether it descends."""
-    keys = given if isinstance(given, list) else [given]
+    keys: list[Any] = given if isinstance(given, list) else [given]
     named = [one if _is_pair(one) else (one, "asc") for one in keys if one != ()]
     for name, _ in named:
         if not isinstance(name, str):
@@ -37,15 +37,20 @@ def _is_pair(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) == 2 and given[1] in ("asc", "desc")
 
 
-def _attribute(argument: str, name: object, types: Types, *, lists: bool = False) -> int:
-    known = [
+def columns_of_one_value(types: Types, *, lists: bool = False) -> list[str]:
+    """Return the attribute columns with one value a row, or also those with lists."""
+    return [
         one
         for one, arrow in types.items()
         if (kind := attribute_type(arrow)) is not None and (lists or not kind.is_list)
     ]
+
+
+def _attribute(argument: str, name: object, types: Types, *, lists: bool = False) -> int:
+    known = columns_of_one_value(types, lists=lists)
     if not isinstance(name, str) or name not in known:
-        kind = "attribute columns" if lists else "attribute columns without lists"
-        raise error(OptionError, argument, f"{kind} of {known}", repr(name))
+        wish = "attribute columns" if lists else "attribute columns without lists"
+        raise error(OptionError, argument, f"{wish} of {known}", repr(name))
     return list(types).index(name)
 
 

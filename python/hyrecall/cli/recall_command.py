@@ -506,7 +506,7 @@ def recall(
     if as_json:
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
-        data = {"text": text, "arms": list(hits.trace.arms), "hits": found}
+        data: dict[str, Any] = {"text": text, "arms": list(hits.trace.arms), "hits": found}
         if counts:
             data |= {"total": hits[0].total, "facets": facets_data(hits[0].facets)}
         data |= {"degraded": list(hits.trace.degraded)} if hits.degraded else {}
@@ -518,8 +518,8 @@ def recall(
         print_hits(hits[0], text, explain=explain)
     else:
         say("note: no hits")
-    for name, found in hits[0].facets.items():
-        print_facet(name, found)
+    for name, values in hits[0].facets.items():
+        print_facet(name, values)
 
 
 def _order(given: str) -> str | tuple[str, str]:

@@ -326,7 +326,7 @@ class Hit:
 
     @property
     def thread_rows(self) -> tuple[hits.ThreadRow, ...]:
-        """The best rows of its thread, itself first, at most 5: by ``group="thread"``."""
+        """The best rows of its group, itself first, at most ``per_group``: by ``group=``."""
         return self._beside("threads")
 
     def _beside(self, name: str) -> tuple[Any, ...]:

@@ -275,8 +275,8 @@ class Reply(ReplyBase):
     phases: Sequence[Phase] | None
     around: AroundHits | None
     kept_source: ReplySource | None
-    facets: tuple[Facets, ...] | None = None  # of each query; None: none was asked for
     _gathered: dict[str, pa.Array]  # by column()
+    facets: tuple[Facets, ...] | None = None  # of each query; None: none was asked for
 
     def __init__(
         self,
@@ -419,7 +419,7 @@ class Reply(ReplyBase):
     def totals(self, begin: int, end: int) -> list[int]:
         """Count the rows that the queries [begin, end) match."""
         if "totals" in self.arrays:
-            return self.arrays["totals"][begin:end].tolist()
+            return [int(one) for one in self.arrays["totals"][begin:end]]
         return self.source.totals(begin, end)
 
     def facets_of(self, query: int) -> Facets:

@@ -75,10 +75,13 @@ def _counts(rows: _core.MatchedRows, facet: Facet) -> list[tuple[Any, int]]:
 class SortedSource(RecallSource):
     """The data that a reply in the order of columns keeps: its hits have no scores to explain."""
 
-    def _refuse(self, *_: Any) -> NoReturn:
+    def explain(self, reply: Reply, query: int, at: int) -> NoReturn:
+        """Raise an error: columns order the hits."""
         raise error(OptionError, "hits", "hits by score", "hits in the order of columns")
 
-    explain = explain_dropped = _refuse
+    def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
+        """Raise an error: columns order the hits."""
+        self.explain(reply, query, most)
 
 
 def answer_sorted(
@@ -178,7 +181,9 @@ def _check_options(request: Search, options: CallOptions, recipe: object, graphs
         for name, default in CallOptions._field_defaults.items()
     }
     of_call = {"recipe": recipe, "graphs": graphs}
-    of_call |= {name: getattr(request, name) for name in ("candidates", "session", "group")}
+    of_call |= {
+        name: getattr(request, name) for name in ("candidates", "session", "group", "per_group")
+    }
     given |= {name: (value, None) for name, value in of_call.items()}
     given["surrounding"] = request.surrounding, 0
     for name, (value, default) in given.items():

@@ -260,7 +260,11 @@ def make_plan(
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     grouping = read_grouping(
-        request.group, request.surrounding, has_threads=facts.schema.thread is not None
+        request.group,
+        request.per_group,
+        request.surrounding,
+        has_threads=facts.schema.thread is not None,
+        types=facts.attribute_types,
     )
     shaped = is_shaped(stages, how.tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.

@@ -131,7 +131,12 @@ class IndexQueryBody(Body):
     min_score: dict[str, Number] | None = None
     normalize: StrictBool = False
     columns: list[str] = []
-    group: Literal["thread"] | None = Field(None, description="Threads as hits: the best row each.")
+    group: str | None = Field(
+        None, description='"thread", or an attribute column: one hit a group, its best row.'
+    )
+    per_group: Annotated[Whole, Field(ge=1, le=100)] | None = Field(
+        None, description="Rows of its group that are listed with a hit; default 5."
+    )
     surrounding: Annotated[Whole, Field(ge=0, le=100)] = Field(
         0, description="Rows on either side of each hit in its thread."
     )

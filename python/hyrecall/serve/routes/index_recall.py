@@ -97,8 +97,6 @@ def read_query(
         shared["normalize"] = True
     if body.now is not None:
         shared["now"] = body.now
-    if body.group is not None:
-        shared["group"] = body.group
     shared |= _page(body)
     columns = tuple(body.columns)
     if body.surrounding:
@@ -127,8 +125,12 @@ def read_query(
 
 
 def _page(body: IndexQueryBody) -> dict[str, Any]:
-    """Return what orders the rows, and what is counted."""
+    """Return what orders and groups the rows, and what is counted."""
     page: dict[str, Any] = {}
+    if body.group is not None:
+        page["group"] = body.group
+    if body.per_group is not None:
+        page["per_group"] = body.per_group
     if body.sort is not None:
         page["sort"] = _Columns(body.sort)
     if body.facets is not None:
