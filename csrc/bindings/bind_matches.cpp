@@ -82,7 +82,9 @@ class HeldMatches {
         request_(std::move(request)),
         execution_(*snapshot_, *request_),
         groups_(*request_),
-        audiences_(execution_.audiences(groups_)) {}
+        audiences_(execution_.audiences(groups_)) {
+    execution_.read_guests();
+  }
 
   py::array counts() const {
     std::vector<std::int64_t> out(request_->n_queries);

@@ -54,8 +54,10 @@ class Execution {
   // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, DocRef doc) const;
   bool matches(std::size_t arm, std::size_t query, DocRef doc) const;
+  // Reads the queries that lie on a device and that no search has read.
+  void read_guests() const;
   // The rows that a query sees and an arm of it matches, by segment: all that it sees if the
-  // request has no arm.
+  // request has no arm. Its vectors must have been read.
   GroupTiles matched(std::size_t query, Audiences const& audiences) const;
   // groups: of the request, with the whole scopes; they must outlive the audiences.
   Audiences audiences(RequestGroups const& groups) const {
