@@ -13,33 +13,33 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_681, 7),
-    "adapters": (4_550, 15),
+    "": (1_876, 7),
+    "adapters": (4_551, 15),
     "arm": (955, 8),
-    "ask": (3_023, 12),
+    "ask": (3_539, 14),
     "base": (2_657, 16),
-    "cli": (7_242, 23),
-    "distributed": (4_772, 10),
-    "embed": (2_296, 9),
+    "cli": (7_399, 23),
+    "distributed": (4_781, 10),
+    "embed": (2_325, 9),
     "evaluate": (2_446, 7),
     "folders": (1_074, 5),
     "graph": (654, 2),
-    "hits": (2_754, 11),
-    "memory": (21_890, 61),
+    "hits": (3_196, 12),
+    "memory": (21_974, 61),
     "migrate": (1_332, 9),
-    "parts": (1_457, 4),
-    "recall": (4_601, 17),
+    "parts": (1_493, 4),
+    "recall": (4_919, 19),
     "replicas": (1_986, 7),
     "rerank": (436, 2),
-    "segments": (2_878, 10),
-    "serve": (6_994, 31),
+    "segments": (3_124, 11),
+    "serve": (7_133, 31),
     "stages": (3_353, 15),
     "systems": (5_104, 29),
-    "table": (2_564, 10),
-    "text": (738, 3),
+    "table": (2_935, 11),
+    "text": (765, 3),
 }
-TESTS = (116_659, 571)
-CSRC = (39_039, 341)
+TESTS = (120_437, 590)
+CSRC = (40_516, 351)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

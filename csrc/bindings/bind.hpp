@@ -16,6 +16,7 @@ void bind_filter(pybind11::module_& m);
 void bind_frozen(pybind11::module_& m);
 void bind_graph(pybind11::module_& m);
 void bind_guest(pybind11::module_& m);
+void bind_matches(pybind11::module_& m);
 void bind_recall(pybind11::module_& m);
 void bind_request(pybind11::module_& m);
 void bind_rows(pybind11::module_& m);

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_core, m) {
   bind_segment(m);
   bind_request(m);
   bind_recall(m);
+  bind_matches(m);
   bind_frozen(m);
   bind_rows(m);
   bind_shaping(m);

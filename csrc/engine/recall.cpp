@@ -252,17 +252,20 @@ void Execution::begin_lists(Statistics const& statistics, FoundLists& out) const
     out.audiences.emplace(snapshot_, request_, scopes_, out.groups);
 }
 
+void Execution::read_guests() const {
+  for (DenseRequest const& arm : request_.dense) {
+    std::size_t const end = arm.begin + request_.n_queries;
+    if (arm.guest != nullptr && !arm.guest->has(arm.begin, end)) arm.guest->read(arm.begin, end);
+  }
+}
+
 // The lists of all arms; only: of these queries, empty: of all. taker (may be null): gets those of
 // the only arm where a device finds them.
 void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
                            ListTaker* taker) const {
   std::size_t const n_lexical = request_.lexical.size();
   bool const is_on_device = snapshot_.device != nullptr && snapshot_.n_docs() > 0;
-  for (DenseRequest const& arm : request_.dense) {
-    std::size_t const end = arm.begin + request_.n_queries;
-    if (!is_on_device && arm.guest != nullptr && !arm.guest->has(arm.begin, end))
-      arm.guest->read(arm.begin, end);
-  }
+  if (!is_on_device) read_guests();
   auto const is_searched = [&](std::size_t arm, bool on_host) {
     auto const& own = out.on_host[arm];
     return std::find(own.begin(), own.end(), on_host) != own.end();

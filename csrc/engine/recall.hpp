@@ -56,6 +56,15 @@ class Execution {
   bool matches(std::size_t arm, std::size_t query, DocRef doc) const;
   // Whether it would match without the query's kNot parts.
   bool excludes(std::size_t arm, std::size_t query, DocRef doc) const;
+  // Reads the queries that lie on a device and that no search has read.
+  void read_guests() const;
+  // The rows that a query sees and an arm of it matches, by segment: all that it sees if the
+  // request has no arm. Its vectors must have been read.
+  GroupTiles matched(std::size_t query, Audiences const& audiences) const;
+  // groups: of the request, with the whole scopes; they must outlive the audiences.
+  Audiences audiences(RequestGroups const& groups) const {
+    return {snapshot_, request_, scopes_, groups};
+  }
   std::vector<std::optional<LexicalQuery>> const& queries(std::size_t arm) const {
     return queries_.at(arm);
   }

@@ -53,6 +53,7 @@ from hyrecall.text.bm25 import BM25
 if TYPE_CHECKING:
     from hyrecall import arms, recipes
     from hyrecall.ask.expansion import Context, SharedTags
+    from hyrecall.ask.pages import Buckets
     from hyrecall.ask.parsing import parse
     from hyrecall.graph.graph import Graph, GraphSchema
     from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
@@ -87,6 +88,7 @@ __all__ = [
     "Around",
     "Between",
     "Boost",
+    "Buckets",
     "Budget",
     "Composite",
     "Context",
@@ -168,6 +170,7 @@ __all__ = [
 
 _LATER = {
     "ask.expansion": ("Context", "SharedTags"),
+    "ask.pages": ("Buckets",),
     "ask.parsing": ("parse",),
     "graph.graph": ("Graph", "GraphSchema"),
     "hits.around": ("NearRow", "Neighbour", "ThreadRow"),

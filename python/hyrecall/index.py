@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from hyrecall import ask, parts
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.request import CallOptions, Floors, Search, Texts, batch_of_one, read_query_keys
+from hyrecall.ask.request import (
+    CallOptions,
+    Floors,
+    Search,
+    Texts,
+    batch_of_one,
+    order_of,
+    read_query_keys,
+)
 from hyrecall.ask.scope import check_no_list, scope_entries
 from hyrecall.ask.scoring import Above, Fusion
 from hyrecall.base.arguments import as_int, check_keywords, read_path, same_arguments
@@ -39,6 +47,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.embed.choose import Embeds
+    from hyrecall.hits.reply import ReplyBase
     from hyrecall.recall.embedders import Embedders
 
 
@@ -620,7 +629,8 @@ class Index:
         expansion: Sequence[ask.Expansion] | ask.Expansion = (),
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | list[ask.Recipe] | None = None,
-        group: str | None = None, surrounding: int = 0,
+        group: str | None = None, per_group: int | None = None, surrounding: int = 0,
+        sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> Hits:  # fmt: skip
@@ -667,12 +677,22 @@ class Index:
         recipe : Recipe or list of Recipe, optional
             Arms, fusion, floors, bm25, normalize, shaping and expansion as plain data; see
             ``hyrecall.recipes``. A list has one entry per query.
-        group : "thread", optional
-            One hit a thread: its best row. ``hit.thread_rows`` has the best rows of the thread.
+        group : str, optional
+            "thread": one hit a thread, its best row. An attribute column: one hit for each of its
+            values; rows without a value are hits of their own.
+        per_group : int, optional
+            How many of the best rows of its group ``hit.thread_rows`` lists; default 5.
         surrounding : int, default 0
             How many rows on either side of a hit in its thread ``hit.surrounding`` has, by place.
             They need not pass the filter; with a :class:`hyrecall.Budget` they take part of it. A
             row stands there once: one that stands around a better hit is no hit of its own.
+        sort : str, pair or list of those, optional
+            Order all matching rows by attribute columns in place of their scores: a column, or
+            ``(column, "desc")``. Null and NaN come last in either direction, ties by seq. ``score``
+            is then None, and what ranks or shapes is refused. Without text and vectors the rows are
+            all that pass the filter, by ``sort`` or else by seq.
+        facets : str, Buckets or list of those, optional
+            Attribute columns whose values ``hits.facets`` counts, over the rows of ``hits.total``.
         columns : sequence of str, default ()
             Row columns that ``to_arrow()`` adds, or vector arms: their rows as the index has them,
             fixed-size lists (of uint16 with the bits of bfloat16); null where there is no vector.
@@ -685,7 +705,8 @@ class Index:
         Returns
         -------
         Hits
-            Per query at most ``limit``, by score descending, then seq ascending.
+            Per query at most ``limit``, by score descending or as ``sort`` says, then seq
+            ascending.
 
         Raises
         ------
@@ -701,10 +722,10 @@ class Index:
         """
         given = (
             limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
-            expansion, recipe, group, surrounding, columns,
+            expansion, recipe, group, per_group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
-        is_usual = is_usual and query_keys is None
+        is_usual = is_usual and query_keys is None and sort is None and facets is None
         if is_usual:
             asked = (text, vectors, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=False)
@@ -715,8 +736,10 @@ class Index:
         request = Search(
             now=call_time(now), text=text, vectors=vectors, filter=filter, session=session,
             scope=scope_entries(facts.cell_types, scope), candidates=candidates, limit=limit,
-            offset=offset, columns=named, group=group, surrounding=surrounding,
+            offset=offset, columns=named, group=group, per_group=per_group,
+            surrounding=surrounding,
             query_keys=read_query_keys(query_keys, (*facts.schema.cell_columns, *named)),
+            sort=order_of(sort, text, vectors, arms, candidates, recipe),
         )  # fmt: skip
         state = self._state
         options = CallOptions(
@@ -728,6 +751,8 @@ class Index:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if facets is not None:
+            reply = _with_facets(reply, facets)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vectors, scope, given, recipe, reply)
         return Hits(reply)
@@ -750,7 +775,8 @@ class Index:
         session: ask.Session | None = None, expansion: Sequence[ask.Expansion] | ask.Expansion = (),
         graphs: Mapping[str, ask.GraphLike] | None = None,
         recipe: ask.Recipe | None = None,
-        group: str | None = None, surrounding: int = 0,
+        group: str | None = None, per_group: int | None = None, surrounding: int = 0,
+        sort: ask.Sort | None = None, facets: ask.Facets | None = None,
         columns: Sequence[str] = (), now: datetime | None = None,
     ) -> QueryHits:  # fmt: skip
         """Answer one query.
@@ -766,14 +792,16 @@ class Index:
             What each :class:`hyrecall.arms.Listed` lists for the query.
         filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
             As in :meth:`recall`, errors too.
-        session, expansion, graphs, recipe, group, surrounding, columns, now
+        session, expansion, graphs, recipe, group, per_group, surrounding, sort, facets,
+        columns, now
             As in :meth:`recall`, errors too.
         """
         given = (
             limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping,
-            expansion, recipe, group, surrounding, columns,
+            expansion, recipe, group, per_group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
+        is_usual = is_usual and sort is None and facets is None
         if is_usual:
             asked = (text, vector, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=True)
@@ -788,7 +816,8 @@ class Index:
             now=call_time(now), text=batch_of_one(text), vectors=batch_of_one(vector),
             filter=filter, session=session, scope=scope, candidates=candidates, limit=limit,
             offset=offset, columns=read_columns(facts, columns), group=group,
-            surrounding=surrounding,
+            per_group=per_group, surrounding=surrounding,
+            sort=order_of(sort, text, vector, arms, candidates, recipe),
         )  # fmt: skip
         state = self._state
         options = CallOptions(
@@ -800,6 +829,8 @@ class Index:
             request, told = self._embedders.of_queries(facts, state, request, recipe, options)
         with state.reading():
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
+        if facets is not None:
+            reply = _with_facets(reply, facets)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vector, scope, given, recipe, reply)
         return QueryHits(reply.part_of(0), 0)
@@ -997,13 +1028,22 @@ class Index:
         with state.reading():
             return table_of_keys(self._facts, state, keys, scope, columns)
 
-    def count(self, *, scope: object = None, filter: ask.FilterLike | None = None) -> int:  # noqa: A002
-        """Return how many documents a scope holds, or how many of them pass a filter.
+    def count(
+        self,
+        *,
+        text: TextQuery | Mapping[str, TextQuery | None] | None = None,
+        scope: object = None,
+        filter: ask.FilterLike | None = None,  # noqa: A002
+    ) -> int:
+        """Return how many documents a scope holds, or how many of them match.
 
-        Reads a bit per row in scope, and the columns that the filter names.
+        Reads a bit per row in scope, the columns that the filter names, and the postings of the
+        text.
 
         Parameters
         ----------
+        text : str or typed query or mapping of str to those, optional
+            Count what a text arm matches, as ``total`` of the hits does.
         scope
             One scope, as in :meth:`recall`; never a list.
         filter : Filter or pyarrow.compute.Expression, optional
@@ -1015,7 +1055,15 @@ class Index:
         """
         state = self._state
         with state.reading():
-            return count_where(self._facts, state, scope, filter)
+            if text is None:
+                return count_where(self._facts, state, scope, filter)
+            from hyrecall.recall.pages import count_matched
+
+            check_no_list(scope)
+            request = Search(
+                now=call_time(None), text=batch_of_one(text), scope=scope, filter=filter, limit=0
+            )
+            return count_matched(self._facts, state, request)
 
     @property
     def device(self) -> str:
@@ -1108,6 +1156,12 @@ class Index:
 def _with_keys(table: object, schema: Schema, first_seq: int) -> object:
     """Give texts alone a key each; return other rows unchanged."""
     return table_of_texts(table, schema, first_seq) if are_texts(table) else table
+
+
+def _with_facets(reply: ReplyBase, facets: object) -> ReplyBase:
+    from hyrecall.recall.pages import with_facets
+
+    return with_facets(reply, facets)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

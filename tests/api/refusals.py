@@ -423,7 +423,7 @@ ROWS: dict[str, list[Row]] = {
     "BatchRecall DocumentIndex.recall [IS]*ndex.*": [
         dtype("recipe: expected an hr.Recipe, or a list of them", "x", -1),
     ],
-    "BatchRecall DocumentIndex.recall [IS]*ndex.recall": [
+    "BatchRecall DocumentIndex.recall": [
         option("text: expected text= or vectors=, or both", None),
     ],
     "BatchRecall DocumentIndex.recall EdgeLexical Index.* Recipe Recipe.replace "
@@ -645,12 +645,8 @@ ROWS: dict[str, list[Row]] = {
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow arra", "x", LONE, "", of="vector"),
         shape("vectors: expected 3 values in every query", [3], of="vector"),
     ],
-    "DocumentIndex.recall [IS]*ndex.recall": [
-        option("text: expected text= or vectors=, or both", None),
-    ],
     "DocumentIndex.recall [IS]*ndex.recall_one": [
         dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any", -1, 3),
-        option("text: expected text= or vectors=, or both", None),
     ],
     "DocumentIndex.recall Graph.neighbours [IS]*ndex.recall_one": [
         option("text[0]: expected valid Unicode", LONE),
@@ -895,6 +891,7 @@ ROWS: dict[str, list[Row]] = {
     "Index.build_in_parts ServiceOptions": [dtype("join: expected True or False", "x", -1, 1)],
     "Index.candidates": [dtype("statistics: expected a Statistics", "x", -1)],
     "Index.count": [
+        dtype("text[0]: expected a str, hr.Phrase, hr.Prefix, hr.Fuzzy, hr.All, hr.Any", -1, 3),
         option("filter: expected one filter", [KIND_0]),
         option("scope: expected one scope (several cells are hr.Scop", ['ana'], pd.Series(['ana'])),
     ],
@@ -958,7 +955,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("candidates: expected {arm: a list with one entry per query}", "x", -1),
         option("candidates: expected arms of [] (arms.Listed)", {"x": 1}),
         option("first_seq: expected an int in [0, 2^62)", "x", -1),
-        option("group: expected 'thread', or None", "x", -1),
+        option("group: expected 'thread', or an attribute column without lists of", "x", -1),
         dtype("query_keys: expected a sequence of str or of int keys, one per query", "x", -1),
         shape("query_keys: expected 1 keys, one per query", []),
         option("session: expected SessionSignals among the stages", "x", -1),
@@ -1004,7 +1001,25 @@ ROWS: dict[str, list[Row]] = {
         option("vectors: expected arms of ['embedding']", {'near': ONE}, text=None),
         shape("vectors['embedding']: expected 2 queries as text['text'", ONE, text=['tea', 'milk']),
     ],
-    "[IS]*ndex.recall [IS]*ndex.recall_one": [option("bm25: expected arms of ['text']", {"x": 1})],
+    "[IS]*ndex.recall [IS]*ndex.recall_one": [
+        option("bm25: expected arms of ['text']", {"x": 1}),
+        option("text: expected text= or vectors=, or both", {}),
+        option("sort: expected attribute columns without lists of ['kind']", "text", ["kind", "x"]),
+        option("sort: expected a column, (column, ", 3, ("kind", "up"), {"x": 1}, [3]),
+        option("sort: expected each column once", ["kind", ("kind", "desc")]),
+        option("fusion: expected None where columns order the rows", hr.RRF(), sort="kind"),
+        option("facets: expected attribute columns of ['kind']", "text", ["kind", "x"], [3]),
+        option("facets: expected a column, hr.Buckets, or a list of those", 3, {"x": 1}),
+        option("per_group: expected an int in [1, 100], or None", 0, 101, 1.5, group="kind"),
+        option("per_group: expected None without group=", 3),
+        option("surrounding: expected 0 beside group='kind'", 3, group="kind"),
+        option("facets: expected each column once", ["kind", hr.Buckets("kind", [0, 1])]),
+        option("kind: expected an int or float", hr.Buckets("kind", ["a", "b"]), of="facets"),
+    ],
+    "Buckets": [
+        option("column: expected the name of an attribute column", 3, None),
+        option("edges: expected two edges or more, rising", [1], [2, 1], "ab", 3, [NAN, 1]),
+    ],
     "[IS]*ndex.recall_one": [
         option("scope: expected one scope (several cells are hr.Scope([...]))", ['ana']),
         shape("vectors: expected 3 values in every query", None, of="text", vector=[1.0]),
@@ -1588,7 +1603,7 @@ ROWS: dict[str, list[Row]] = {
         ),
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow array", "tea", 7, text=None),
         dtype("vectors: expected a NumPy, torch, DLPack or Arrow", ["a"], [{}], 3.5, text=None),
-        option("group: expected 'thread', or None", 1, "session"),
+        option("group: expected 'thread', or an attribute column without lists of", 1, "session"),
         dtype("query_keys: expected a sequence of str or of int keys, one per query", "abc"),
         dtype("query_keys[0]: expected a sequence of str or of int keys", [None], [True], [1.5]),
         dtype("query_keys[1]: expected a sequence of str or of int", ["a", 2], text=["tea"] * 2),

@@ -276,6 +276,7 @@ ARGUMENTS: dict[str, Any] = {  # those without a default
     "differences": [0.5, -0.25],
     "documents": lambda _: [Document(text="tea")],
     "dim": 1,
+    "edges": [0, 1],
     "embedder": lambda _: embed.HashEmbedder(4),
     "episode": "tea",
     "episodes": ["tea"],

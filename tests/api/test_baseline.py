@@ -63,7 +63,7 @@ def test_a_method_of_the_index_that_loses_its_parameters_is_found(
     before = describe(load(("hyrecall",), {}))
     monkeypatch.setattr(hyrecall.Index, "count", lambda _: 0)
     assert differences(before, describe(load(("hyrecall",), {}))) == [
-        "-[hyrecall] class Index: method count(*, scope=None, filter=None)",
+        "-[hyrecall] class Index: method count(*, text=None, scope=None, filter=None)",
         "+[hyrecall] class Index: method count()",
     ]
 

@@ -230,3 +230,25 @@ def test_a_recall_that_hears_no_threads_says_so(run, chat):
 def test_info_names_the_columns_of_threads(run, chat):
     lines = [line.split(maxsplit=1) for line in run("info", chat).out.splitlines()]
     assert ["threads", "day, by turn"] in lines
+
+
+def test_columns_order_what_is_found_and_values_are_counted(run, folder, index):
+    asked = ["recall", folder, "--scope", "acme", "--limit", 4]
+    page = ["--sort", "stars:desc", "--facet", "stars", "--json"]
+    for text in ([], [QUERY]):
+        reply = run(*asked[:2], *text, *asked[2:], *page)
+        given = {"text": QUERY, "vector": {}} if text else {}
+        found = index.recall_one(
+            **given, scope="acme", sort=("stars", "desc"), facets="stars", limit=4
+        )
+        assert [hit["key"] for hit in reply.data["hits"]] == found.keys
+        assert reply.data["total"] == found.total
+        assert reply.data["facets"]["stars"] == [
+            {"value": value, "count": count} for value, count in found.facets["stars"]
+        ]
+    shown = run(*asked, "--sort", "stars", "--facet", "stars=,3,")
+    assert f"note: {found.total} rows match" not in shown.out
+    assert ["rows", "stars"] in [line.split() for line in shown.out.splitlines()]
+    assert "to 3" in shown.out
+    wrong = run(*asked, "--facet", "stars=3")
+    assert (wrong.code, "edges: expected two edges or more" in wrong.err) == (1, True)

@@ -23,7 +23,16 @@ from conformance.faces import Face, Refused, Row, lack, python_refusals
 from conformance.store_doors import STATUSES, commands_described, invoked
 from conformance.store_python import Shared
 from hyrecall.distributed import ShardedIndex, merge
-from laws.engine import arguments, engine_filter, engine_scope, replies, schema, table
+from laws.engine import (
+    arguments,
+    engine_filter,
+    engine_scope,
+    facets_of,
+    page_of,
+    replies,
+    schema,
+    table,
+)
 from oracle import documents, fusion, scope, words
 from oracle.documents import Call, Hit, Key, Reply, Scope, Shape
 
@@ -135,7 +144,13 @@ class Plain(Index):
             return self.index.recall(**arguments(self.shape, call), **more)
 
     def _recall(self, call: Call, **more: Any) -> list[Reply]:
-        return replies(self.shape, self._hits(call, **more).to_arrow(), len(call.scopes))
+        hits = self._hits(call, **more)
+        found = replies(self.shape, hits.to_arrow(), len(call.scopes))
+        if call.page is None:
+            return found
+        return [
+            with_counts(one, (of.total, facets_of(of))) for one, of in zip(found, hits, strict=True)
+        ]
 
     def _shown(self, call: Call, columns: list[str]) -> list[list[Row]]:
         hits = self._hits(call, columns=columns)
@@ -327,6 +342,8 @@ def plain_filter(predicate: scope.Predicate) -> Row:  # noqa: PLR0911 - a case e
 
 
 def _json(value: object) -> object:
+    if isinstance(value, hr.Buckets):
+        return {"column": value.column, "edges": list(value.edges)}
     return value.isoformat() if isinstance(value, datetime) else value
 
 
@@ -366,6 +383,25 @@ def _said(call: Call, query: int) -> tuple[dict[str, str], dict[str, list[float]
 
 def _is_typed(call: Call, query: int) -> bool:
     return any(not isinstance(own[query], words.Words | None) for own in call.texts.values())
+
+
+def with_counts(reply: Reply, counted: tuple[Any, ...]) -> Reply:
+    """Return hits with what a page counts."""
+    return tuple(hit._replace(counted=counted) for hit in reply)
+
+
+def told_counts(told: Row) -> tuple[Any, ...]:
+    """Return the total and the facets of a reply in JSON."""
+    facets = [
+        (
+            name,
+            tuple(
+                (one.get("value", (one.get("from"), one.get("to"))), one["count"]) for one in counts
+            ),
+        )
+        for name, counts in told["facets"].items()
+    ]
+    return told["total"], tuple(facets)
 
 
 class Saved(Index):
@@ -461,6 +497,14 @@ class Served(Saved):
             body |= {"parse": True} if _is_typed(call, query) else {}
             told = {"text": texts, "vector": vectors, "filter": predicate, "depth": call.depth}
             told["min_score"] = _floors(call)
+            if call.page is not None:
+                given = page_of(call.page)
+                facets = given.get("facets", [])
+                told |= {
+                    "total": True,
+                    "sort": given.get("sort"),
+                    "facets": list(map(_json, facets)),
+                }
             body |= {name: value for name, value in told.items() if value not in (None, {})}
             if self.shape.cell:
                 body["scope"] = {"any_of": [list(cell) for cell in sorted(cells, key=repr)]}
@@ -470,10 +514,14 @@ class Served(Saved):
         if reply.status_code >= 400:
             message = reply.json()["error"]["message"]
             raise Refused(STATUSES.get(reply.status_code, str(reply.status_code)), message)
-        return [one["hits"] for one in reply.json()["replies"]]
+        return list(reply.json()["replies"])
 
     def _recall(self, call: Call, **more: Any) -> list[Reply]:
-        return [tuple(map(self._hit, hits)) for hits in self._batch(call, **more)]
+        found = self._batch(call, **more)
+        out: list[Reply] = [tuple(map(self._hit, one["hits"])) for one in found]
+        if call.page is None:
+            return out
+        return [with_counts(one, told_counts(told)) for one, told in zip(out, found, strict=True)]
 
     def _hit(self, one: Any) -> Hit:
         scores, ranks = one["scores"], one["ranks"]
@@ -484,11 +532,14 @@ class Served(Saved):
         )  # fmt: skip
 
     def _shown(self, call: Call, columns: list[str]) -> list[list[Row]]:
-        return [[one["columns"] for one in hits] for hits in self._batch(call, columns=columns)]
+        found = self._batch(call, columns=columns)
+        return [[hit["columns"] for hit in one["hits"]] for one in found]
 
     def _explained(self, call: Call, **more: Any) -> list[list[tuple[float, float]]]:
         found = self._batch(call, explain=True, **more)
-        return [[(one["score"], one["explanation"]["score"]) for one in hits] for hits in found]
+        return [
+            [(hit["score"], hit["explanation"]["score"]) for hit in one["hits"]] for one in found
+        ]
 
     def _marked(self, call: Call) -> list[list[tuple[list[list[int]], str]]]:
         found = self._batch(call, highlight=True, columns=["text"])
@@ -533,7 +584,7 @@ class CommandLine(Saved):
     def _run(self, *words: object) -> Any:
         return invoked([str(one) for one in words], self.folder)
 
-    def _one(self, call: Call, query: int, *flags: object) -> Any:
+    def _whole(self, call: Call, query: int, *flags: object) -> Any:
         texts, vectors, predicate = _said(call, query)
         if len(set(texts.values())) > 1 or set(texts) not in (set(), set(self.shape.lexical)):
             lack("recall.text of arms", "one text goes to all text arms")
@@ -555,12 +606,19 @@ class CommandLine(Saved):
             given += ["--min-score", f"{arm}={floor!r}"]
         if predicate is not None:
             given += ["--filter", json.dumps(predicate)]
-        return json.loads(self._run("recall", self.path, *given, "--json"))["hits"]
+        given += _page_flags(call)
+        return json.loads(self._run("recall", self.path, *given, "--json"))
+
+    def _one(self, call: Call, query: int, *flags: object) -> Any:
+        return self._whole(call, query, *flags)["hits"]
 
     def _recall(self, call: Call, **more: Any) -> list[Reply]:
-        flags = list(_flags(more))
-        n = len(call.scopes)
-        return [tuple(map(self._hit, self._one(call, query, *flags))) for query in range(n)]
+        flags, out = list(_flags(more)), []
+        for query in range(len(call.scopes)):
+            told = self._whole(call, query, *flags)
+            hits: Reply = tuple(map(self._hit, told["hits"]))
+            out.append(hits if call.page is None else with_counts(hits, told_counts(told)))
+        return out
 
     def _hit(self, one: Any) -> Hit:
         return Hit(
@@ -578,6 +636,19 @@ class CommandLine(Saved):
         flags = ("--explain", *_flags(more))
         found = [self._one(call, query, *flags) for query in range(len(call.scopes))]
         return [[(one["score"], one["explanation"]["score"]) for one in hits] for hits in found]
+
+
+def _page_flags(call: Call) -> Iterator[str]:
+    """Return the columns that order a page, and what it counts, as flags."""
+    if call.page is None:
+        return
+    for name, descends in call.page.sort or ():
+        yield from ("--sort", f"{name}:desc" if descends else name)
+    for name in call.page.facets:
+        yield from ("--facet", name)
+    if call.page.edges:
+        edges = ["" if one is None else repr(one) for one in call.page.edges]
+        yield from ("--facet", f"price={','.join(edges)}")
 
 
 def _flags(options: Mapping[str, Any]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from conformance.index_faces import Index, World
 from oracle.corpus import Draw, Mix, draw_rows
 from oracle.documents import Call, Reply, Row, Scope, Shape
-from oracle.recall import Oracle
+from oracle.recipe import RecipeOracle
 from oracle.words import Words
 
 ONE_ARM = Shape(cell=("tenant",), lexical={"text": ("text",)}, dense={"embedding": 3})
@@ -71,7 +71,7 @@ def ask(
 
 def wanted(world: World, call: Call) -> list[Reply]:
     """Return what the definition replies."""
-    oracle = Oracle(world.shape, world.rows)
+    oracle = RecipeOracle(world.shape, world.rows)
     return [oracle.recall(call, query) for query in range(len(call.scopes))]
 
 

@@ -37,7 +37,9 @@ WORDS = {
     },
     ("command line", "search"): {
         "dir": "the folder of the store or of an index",
-        **dict.fromkeys(("embed", "by_thread", "parse", "threads"), "of an index"),
+        **dict.fromkeys(
+            ("embed", "by_thread", "parse", "threads", "sort", "facet"), "of an index"
+        ),
         "force_regex": "recipe=recipes.hypergraph_regex",
         **dict.fromkeys(inspect.signature(Index.recall).parameters, "of Index.recall"),
         "explain": "match.explain() in Python",

@@ -68,6 +68,10 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
         {"recipe": hr.recipes.default.replace(on_no_match=(Tags("tags"),))},
         ARMS + "Tags of the recipe 'default';",
     ),
+    "groups of a column": (
+        {"group": "importance"},
+        "group: expected 'thread', or None, in a recall",
+    ),
     "a list": ({"recipe": [hr.recipes.hypergraph_regex]}, ARMS + "Regex in Edges of the recipe"),
 }
 """What no request may hold, and what is said of it."""
@@ -77,6 +81,9 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "context": ({"expansion": hr.Context(GRAPH)}, "expansion: expected () in a recall over sh"),
     "beside": ({"expansion": [hr.SharedTags("tags")]}, "expansion: expected () in a recall over"),
     "around": ({"surrounding": 2}, "surrounding: expected 0 in a recall over shards"),
+    "columns as the order": ({"sort": "importance"}, "sort: expected None in a recall over shards"),
+    "facets": ({"facets": ["tags"]}, "facets: expected None in a recall over shards"),
+    "rows of a group": ({"per_group": 2}, "per_group: expected None in a recall over shards"),
 }
 """What only a recall has: a request has no such argument."""
 
@@ -133,6 +140,7 @@ def test_a_planted_silent_answer_is_seen(
         {"graphs": {}},
         {"graphs": None},
         {"surrounding": 0},
+        {"sort": None, "facets": []},
     ],
 )
 def test_what_asks_for_nothing_is_answered(nothing: dict[str, Any]) -> None:
@@ -156,3 +164,8 @@ def test_a_recipe_without_its_graphs_is_answered_as_by_one_index() -> None:
     got = apart(given)
     assert isinstance(got, hr.Hits)
     assert ipc_bytes(got.to_arrow()) == ipc_bytes(ONE.recall(**given).to_arrow())
+
+
+def test_totals_stay_with_the_postings_of_shards_apart() -> None:
+    with pytest.raises(OptionError, match=r"^hits: expected hits of one index, got hits of"):
+        _ = apart(ASKED).total  # type: ignore[attr-defined]

@@ -76,7 +76,7 @@ def compare_with(
 
 def signs(reply: Reply) -> list[float]:
     """The signs of the scores, which tell 0 from -0."""
-    return [math.copysign(1.0, hit.score) for hit in reply]
+    return [1.0 if hit.score is None else math.copysign(1.0, hit.score) for hit in reply]
 
 
 def report(where: str, call: Call, query: int, expected: Reply, got: Reply) -> str:

@@ -17,7 +17,7 @@ from hyrecall.recipe import Dense, Lexical, Recipe, WithThreads
 from laws.planes import check_forced
 from oracle import fusion, scope, words
 from oracle.bm25 import Bm25
-from oracle.documents import Above, Call, Hit, Key, Reply, Row, Scope, Shape
+from oracle.documents import Above, Call, Hit, Key, Page, Reply, Row, Scope, Shape
 from oracle.staged import NOW
 
 
@@ -103,6 +103,11 @@ class EngineSubject:
         table, signed = hits.to_arrow(), bool(call.shaping)
         more = [arm.name for arm in call.more]
         plain = replies(self.shape, table, len(call.scopes), more=more, signed=signed)
+        if call.page is not None:
+            plain = [
+                tuple(hit._replace(counted=(shown.total, facets_of(shown))) for hit in own)
+                for own, shown in zip(plain, hits, strict=True)
+            ]
         if not call.is_grouped:
             return plain
         return [
@@ -118,8 +123,14 @@ class EngineSubject:
 
     def recall_bytes(self, call: Call) -> bytes:
         hits = self.hits(call)
-        shown = repr(self.replies(call, hits)).encode() if call.is_grouped else b""
+        is_more = call.is_grouped or call.page is not None
+        shown = repr(self.replies(call, hits)).encode() if is_more else b""
         return ipc_bytes(hits.to_arrow()) + shown
+
+
+def facets_of(shown: "hr.QueryHits") -> tuple[object, ...]:
+    """The facets of a query as plain data."""
+    return tuple((name, tuple(counts)) for name, counts in shown.facets.items())
 
 
 # Rows -> table
@@ -203,10 +214,27 @@ def arguments(shape: Shape, call: Call) -> dict[str, Any]:
     if call.shaping:
         said["now"] = NOW
     if call.by_thread:
-        said["group"] = "thread"
+        said["group"] = call.group or "thread"
+        if call.per_group != 5:
+            said["per_group"] = call.per_group
     if call.n_around:
         said["surrounding"] = call.n_around
+    if call.page is not None:
+        said |= page_of(call.page)
+        if call.page.sort is not None:
+            call = replace(call, depth=None)  # no arm hands anything on
     return said | (options(call) if call.recipe is None else {"recipe": recipe_of(call, shape)})
+
+
+def page_of(page: Page) -> dict[str, object]:
+    """The columns that order a page, and what it counts."""
+    said: dict[str, object] = {}
+    if page.sort:
+        said["sort"] = [(name, "desc") if descends else name for name, descends in page.sort]
+    if page.facets or page.edges:
+        buckets = [hr.Buckets("price", page.edges)] if page.edges else []
+        said["facets"] = [*page.facets, *buckets]
+    return said
 
 
 def options(call: Call) -> dict[str, object]:

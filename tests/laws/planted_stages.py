@@ -265,6 +265,11 @@ GROUPING = {
         "thread": lambda self, was, doc: was(doc) or (self.rows[doc].cell, None)
     },
     "the place is ignored": BY_INSERTION,
+    "a group of a column lies within a cell": {
+        "group": lambda self, was, call, doc: (
+            None if (found := was(call, doc)) is None else (self.rows[doc].cell, found)
+        )
+    },
     "only rows before a hit stand there": {
         "beside": lambda self, was, *given: [one for one in was(*given) if one[0] < 0]
     },

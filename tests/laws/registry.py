@@ -209,6 +209,9 @@ def grouping(draw: Draw, shape: Shape, call: Call) -> Any:
     if call.stage("Budget"):
         return None
     by_thread, n_around = draw.choice(((True, 0), (False, 1), (True, 2), (False, 2), (False, 3)))
+    if by_thread and not n_around:
+        column = draw.choice((None, "kind", "number", "price", "at"))
+        call = replace(call, group=column, per_group=draw.choice((1, 5, 5, 7)))
     return replace(call, by_thread=by_thread, n_around=n_around)
 
 

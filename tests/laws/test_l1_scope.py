@@ -47,6 +47,8 @@ NATIVE_DOORS = {
         "excludes",
         "leaf_freqs",
     },
+    "Matches": {"counts", "rows", "empty_queries", "refused_queries"},
+    "MatchedRows": {"count", "ordered", "values", "between"},
 }
 
 # The same among the submodules. Functions of numbers alone meet no document.

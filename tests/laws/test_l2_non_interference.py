@@ -54,7 +54,8 @@ MISTAKES: tuple[dict[str, object], ...] = (
     {"text": ["ash"], "scope": "ana", "limit": -1},
     {"text": ["ash"], "scope": "ana", "min_score": {"nowhere": 1.0}},
     {"vectors": [[1.0, 2.0]], "scope": "ana"},
-    {"scope": "ana"},
+    {"scope": "ana", "depth": 5},
+    {"scope": "ana", "sort": "nowhere"},
 )
 
 

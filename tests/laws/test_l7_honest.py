@@ -107,7 +107,11 @@ def test_normalised_scores_keep_the_order_and_stay_within_one(index: hr.Index) -
 
 
 REFUSED: dict[str, Callable[[], dict[str, object]]] = {
-    "nothing to ask": dict,
+    "a depth without an arm": lambda: {"depth": 5},
+    "no arm at all": lambda: {"vectors": {}},
+    "a fusion where columns order": lambda: {
+        "text": ["ash"], "sort": "number", "fusion": hr.RRF(),
+    },
     "a weight of no arm": lambda: {
         "text": ["ash"], "vectors": QUERY, "fusion": hr.RRF(weights={"text": 1, "nowhere": 1}),
     },

@@ -76,6 +76,15 @@ class Above:
 
 
 @dataclass(frozen=True)
+class Page:
+    """What a call counts beside its hits, and the columns that order them; None: scores do."""
+
+    sort: tuple[tuple[str, bool], ...] | None = None  # columns, each with whether it descends
+    facets: tuple[str, ...] = ()
+    edges: tuple[float | None, ...] = ()  # of ranges of ``price``
+
+
+@dataclass(frozen=True)
 class Call:
     """One recall call: a batch of queries, each with its scope and filter, and options that hold
     for all of them.
@@ -96,7 +105,10 @@ class Call:
     inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # of those that take any
     shaping: tuple[Any, ...] = ()  # stages, with the names and the options of the public ones
     by_thread: bool = False
+    group: str | None = None  # where it is by thread: by a column instead
+    per_group: int = 5
     n_around: int = 0
+    page: Page | None = None
     recipe: str | None = None  # "exact" or "threads": the call goes by such a recipe
 
     @property
@@ -141,11 +153,12 @@ class Hit(NamedTuple):
     rank: int
     key: Key
     cell: Cell
-    score: float
+    score: float | None
     arm_scores: tuple[float | None, ...]
     arm_ranks: tuple[int | None, ...]
     around: tuple[tuple[int, Key], ...] = ()  # rows beside it in its thread, by steps
     thread: tuple[tuple[Key, float], ...] = ()  # the best rows of its thread, with their scores
+    counted: tuple[Any, ...] = ()  # how many rows the query matches, and its facets
 
 
 Reply = tuple[Hit, ...]

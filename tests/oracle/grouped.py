@@ -1,13 +1,12 @@
 """Threads as hits, and rows around hits, by definition: a list is walked from its best row on."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from oracle.around import AroundPart, Thread, Threads
-from oracle.documents import Hit, Key, Reply
+from oracle.around import AroundPart, Threads
+from oracle.documents import Call, Hit, Key, Reply
 from oracle.recall import Ranked, Search
 from oracle.words import Mask
-
-MOST_IN_THREAD = 5
 
 
 class GroupedPart(AroundPart):
@@ -27,6 +26,13 @@ class GroupedPart(AroundPart):
         steps = (step for step in range(-n, n + 1) if step and 0 <= at + step < len(rows))
         return [(step, rows[at + step]) for step in steps]
 
+    def group(self, call: Call, doc: int) -> Any:
+        """What has one hit: a thread, or a value in any cell; None: the row is of no group."""
+        if call.group is None:
+            return self.thread(doc)
+        value = self.rows[doc].attributes[call.group]
+        return None if value is None or value != value else (value,)  # noqa: PLR0124 - NaN
+
     def is_new(self, shown: set[int], doc: int) -> bool:
         """Whether a row did not stand in the reply before."""
         return doc not in shown
@@ -42,9 +48,9 @@ class GroupedPart(AroundPart):
         around: list[tuple[tuple[int, Key], ...]] = []
         members: list[list[tuple[Key, float]]] = []
         shown: set[int] = set()
-        seen: dict[Thread, int] = {}
+        seen: dict[Any, int] = {}
         for doc, score in ranked:
-            thread, key = self.thread(doc), self.rows[doc].key
+            thread, key = self.group(call, doc), self.rows[doc].key
             if call.by_thread and thread in seen:
                 members[seen[thread]].append((key, score))
                 continue
@@ -59,7 +65,7 @@ class GroupedPart(AroundPart):
             new = [(step, row) for step, row in near if self.is_new(shown, row)]
             shown.update(row for _, row in new)
             around.append(tuple((step, self.rows[row].key) for step, row in new))
-        listed = [tuple(one[:MOST_IN_THREAD]) if call.by_thread else () for one in members]
+        listed = [tuple(one[: call.per_group]) if call.by_thread else () for one in members]
         whole = zip(hits, around, listed, strict=True)
         made = [hit._replace(around=near, thread=rows) for hit, near, rows in whole]
         return tuple(made[call.offset :])

@@ -9,6 +9,7 @@ from oracle.documents import Call, Reply, Scope
 from oracle.exact import ExactPart
 from oracle.feedback import FeedbackPart
 from oracle.grouped import GroupedPart
+from oracle.pages import PagePart
 from oracle.recall import Oracle
 from oracle.staged import StagedPart
 from oracle.words import Query, Words
@@ -48,6 +49,14 @@ def is_blank(query: Query | None) -> bool:
 
 
 class RecipeOracle(
-    ThreadsPart, FeedbackPart, ExactPart, GroupedPart, StagedPart, AroundPart, ArmsPart, Oracle
+    PagePart,
+    ThreadsPart,
+    FeedbackPart,
+    ExactPart,
+    GroupedPart,
+    StagedPart,
+    AroundPart,
+    ArmsPart,
+    Oracle,
 ):
     """The documents of one index, and the definition of every reply."""

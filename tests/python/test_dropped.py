@@ -463,7 +463,7 @@ def test_a_line_names_the_hit() -> None:
     index = hr.Index.build(pa.table(texts), schema)
     found = index.recall_one(text="tea", group="thread", surrounding=1)
     assert [row.why.partition(",")[0] for row in found.explain_dropped().stages[0].rows] == [
-        "shown around a1", "in the thread of a1",
+        "shown around a1", "in the group of a1",
     ]  # fmt: skip
     assert found.explain_dropped().to_list()[0]["rows"][1]["kept"] == {"key": "a1", "cell": []}
     assert str(found.explain_dropped()).startswith("group: 2 of 3 dropped\n  2  a2: shown around")

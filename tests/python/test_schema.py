@@ -185,6 +185,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.WeightedSum(balance=0.85),
     hr.Max(complete=False),
     hr.DBSF(),
+    hr.Buckets("price", [0, 10, None]),
     hr.Feedback(terms=5),
     hr.Around([0.5]),
     hr.Prior("kind", {"note": 1}),

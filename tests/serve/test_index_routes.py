@@ -314,7 +314,8 @@ def test_threads_are_hits_and_rows_around_them_are_shown(tmp_path: Path) -> None
             IndexReply.model_validate(alone)
             assert alone["hits"] == reply["hits"]
         parsed = {"parse": True, "text": None, "vector": [1.0, 0.0]}
-        for bad in ({"group": "session"}, {"surrounding": -1}, {"surrounding": 101}, parsed):
+        outside = ({"surrounding": -1}, {"surrounding": 101})
+        for bad in ({"group": "text"}, {"per_group": 2}, *outside, parsed):
             assert (await client.post("/v1/recall", json=asked | bad)).status_code == 422
         return batch
 
@@ -371,3 +372,32 @@ def test_an_index_without_stored_texts_refuses_to_mark_words() -> None:
     assert info.json()["highlights"] is False
     assert reply.status_code == 422
     assert "highlight: expected false" in reply.text
+
+
+def test_a_page_counts_and_orders_what_the_caller_may_see(
+    folder: Path, token_of: Callable[..., str], tmp_path: Path
+) -> None:
+    token = token_of(Caller(cells=(("ann",),)))
+    page = {"sort": [["kind", "desc"]], "facets": ["kind"], "total": True, "limit": 3}
+    bodies = [page, {"text": "oak", **page}, {"text": "oak", "total": True}, {"text": "oak"}]
+
+    async def work(client: Any) -> list[Any]:
+        replies = [(await client.post("/v1/recall", json=one)).json() for one in bodies]
+        for reply in replies:
+            IndexReply.model_validate(reply)
+        for bad in (["text"], [["kind", "up"]], "kind"):
+            reply = await client.post("/v1/recall", json={"sort": bad})
+            assert reply.status_code == 422
+        return replies
+
+    with hr.Index.open(folder) as index:
+        replies = served(index, work, ServiceOptions(tokens=tmp_path / "tokens.json"), token)
+        browsed = index.recall_one(scope="ann", sort=("kind", "desc"), facets="kind", limit=3)
+        total = index.recall_one(text="oak", scope="ann").total
+    assert [hit["key"] for hit in replies[0]["hits"]] == browsed.keys
+    assert {hit["score"] for hit in replies[0]["hits"]} == {None}
+    assert replies[0]["facets"] == {
+        "kind": [{"value": value, "count": count} for value, count in browsed.facets["kind"]]
+    }
+    assert [one.get("total") for one in replies] == [browsed.total, total, total, None]
+    assert [one.get("facets") is None for one in replies] == [False, False, True, True]

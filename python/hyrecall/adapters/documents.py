@@ -827,8 +827,9 @@ class DocumentIndex:
         index = self._index
         if vector is not None and dim_of_index(index) is None:
             vector = [0.0] * UNKNOWN_DIM  # a vector that an index takes, and that finds nothing
+        asked: Any = {} if text is None and vector is None else text  # {} is refused
         hits = index.recall_one(
-            text=text, vector=vector, scope=scope, limit=limit, offset=offset, depth=depth,
+            text=asked, vector=vector, scope=scope, limit=limit, offset=offset, depth=depth,
             filter=read_filter(filter, self._attributes), fusion=fusion, min_score=min_score,
             min_fused=min_fused, normalize=normalize, shaping=shaping, recipe=recipe,
             columns=self._columns(index),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from hyrecall.arm.kinds import Arm as Arm
     from hyrecall.ask.expansion import Expansion as Expansion
     from hyrecall.ask.filter_json import FilterLike as FilterLike
+    from hyrecall.ask.pages import Facets as Facets
+    from hyrecall.ask.pages import Sort as Sort
     from hyrecall.ask.recipe import Recipe as Recipe
     from hyrecall.base.options import GraphLike as GraphLike
     from hyrecall.stages.session import Session as Session
@@ -26,6 +28,7 @@ else:
             "hyrecall.arm.kinds": ("Arm",),
             "expansion": ("Expansion",),
             "filter_json": ("FilterLike",),
+            "pages": ("Facets", "Sort"),
             "hyrecall.base.options": ("GraphLike",),
             "recipe": ("Recipe",),
             "hyrecall.stages.session": ("Session",),

@@ -114,7 +114,7 @@ def value_codes(
     index = list(types).index(name)
     if kind.place is None:
         return index, [[_utf8(name, kind, value)] for value in values]
-    places = [_place(name, kind, value) for value in values]
+    places = [place_of(name, kind, value) for value in values]
     return index, [
         [low] if low == high and MIN_CODE <= low <= MAX_CODE else [] for low, high in places
     ]
@@ -125,7 +125,7 @@ def _compile_any_of(
 ) -> FilterProgram:
     if kind.place is None:
         return FilterProgram.text_any_of(index, [_utf8(name, kind, value) for value in values])
-    places = [_place(name, kind, value) for value in values]
+    places = [place_of(name, kind, value) for value in values]
     codes = [low for low, high in places if low == high and MIN_CODE <= low <= MAX_CODE]
     days = [_between(index, low, high) for low, high in places if low < high]
     one_of = FilterProgram.codes_any_of(index, codes)
@@ -149,14 +149,15 @@ def _compile_range(
         first = None if start is None else _utf8(name, kind, start)
         last = None if end is None else _utf8(name, kind, end)
         return FilterProgram.text_between(index, first, last)
-    low = MIN_CODE if start is None else _place(name, kind, start)[0]
+    low = MIN_CODE if start is None else place_of(name, kind, start)[0]
     # A range without ends includes NaN, whose code is above all other floats.
     open_top = MAX_CODE if start is None else kind.top_code
-    high = open_top if end is None else _place(name, kind, end)[1]
+    high = open_top if end is None else place_of(name, kind, end)[1]
     return _between(index, low, high)
 
 
-def _place(name: str, kind: AttributeType, value: Any) -> Place:
+def place_of(name: str, kind: AttributeType, value: Any) -> Place:
+    """Return the place of a constant among the codes of a column."""
     place = None if kind.place is None else kind.place(value)
     if place is None:
         raise _refused(name, kind, value)

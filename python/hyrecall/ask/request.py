@@ -35,6 +35,8 @@ class Search(NamedTuple):
     query_keys: pa.Array | None = None
     group: object = None
     surrounding: object = 0
+    per_group: object = None
+    sort: object = None  # None: by score
 
     def with_own_scope(self) -> Search:
         """Return the request with a copy of a list of scopes: the caller may change its own."""
@@ -87,6 +89,13 @@ def is_empty(parts: object) -> bool:
     return parts is None or (isinstance(parts, tuple) and not parts)
 
 
+def order_of(sort: object, *asked: object) -> object:
+    """Return ``sort=``; () for rows by insertion: a call that asks nothing sees all rows."""
+    if sort is not None and not (isinstance(sort, list | tuple) and not sort):
+        return sort
+    return () if all(map(is_empty, asked)) else None
+
+
 def batch_of_one(one: Any) -> Any:
     """Convert the input of one query to that of a batch: a list of one, or such lists by name."""
     if one is None:
@@ -103,28 +112,62 @@ MOST_AROUND = 100
 """Rows on either side of a hit."""
 
 
-MOST_IN_THREAD = 5
-"""Rows of a thread that are listed with its hit."""
+MOST_IN_GROUP = 5
+"""Rows of a group that are listed with its hit, if the call does not say."""
+
+MOST_PER_GROUP = 100
+"""As many as a call may ask for."""
 
 
 class Grouping(NamedTuple):
-    """How hits are shown: one a thread or one a row, and how many rows on either side of each."""
+    """How hits are shown: one a group or one a row, and how many rows on either side of each."""
 
-    by_thread: bool
+    is_grouped: bool
+    column: str | None  # whose values are groups; None: threads
+    per_group: int  # rows of a group that are listed with its hit
     n_around: int
 
 
-def read_grouping(group: object, surrounding: object, *, has_threads: bool) -> Grouping | None:
-    """Read ``group=`` and ``surrounding=``; None: neither is asked for."""
+def read_grouping(
+    group: object, per_group: object, surrounding: object, *, has_threads: bool, types: Any
+) -> Grouping | None:
+    """Read ``group=``, ``per_group=`` and ``surrounding=``; None: no group and no rows around."""
+    # ``types`` are those of the attribute columns.
+    column = None
     if group is not None and not (isinstance(group, str) and group == "thread"):
-        raise error(OptionError, "group", "'thread', or None", repr(group))
+        column = _group_column(group, types)
+    n_listed = _per_group(group, per_group)
     n_around = read_surrounding("surrounding", surrounding)
     if group is None and not n_around:
         return None
-    if not has_threads:
+    if column is not None and n_around:
+        raise error(OptionError, "surrounding", f"0 beside group={group!r}", n_around)
+    if column is None and not has_threads:
         argument = "surrounding" if group is None else "group"
         raise error(OptionError, argument, "a schema with thread=", "one without")
-    return Grouping(group is not None, n_around)
+    return Grouping(group is not None, column, n_listed, n_around)
+
+
+def _group_column(group: object, types: Any) -> str:
+    from hyrecall.ask.pages import columns_of_one_value
+
+    known = columns_of_one_value(types)
+    if not isinstance(group, str) or group not in known:
+        wish = f"'thread', or an attribute column without lists of {known}, or None"
+        raise error(OptionError, "group", wish, repr(group))
+    return group
+
+
+def _per_group(group: object, given: object) -> int:
+    if given is None:
+        return MOST_IN_GROUP
+    if group is None:
+        raise error(OptionError, "per_group", "None without group=", repr(given))
+    number = as_int(given)
+    if number is None or not 1 <= number <= MOST_PER_GROUP:
+        wish = f"an int in [1, {MOST_PER_GROUP}], or None"
+        raise error(OptionError, "per_group", wish, repr(given))
+    return number
 
 
 def read_surrounding(argument: str, given: object) -> int:

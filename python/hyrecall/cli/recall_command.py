@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hyrecall import recipes
+from hyrecall.ask.pages import Buckets
 from hyrecall.ask.parsing import parse
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
@@ -53,6 +54,7 @@ from hyrecall.cli.show import (
     hits_to_dict,
     print_dropped,
     print_explanation,
+    print_facet,
     print_hits,
     print_json,
     print_table,
@@ -64,10 +66,12 @@ from hyrecall.embed import EmbedBy
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, WriterBusyError, error
 from hyrecall.hits.hit_tables import EXACT
+from hyrecall.hits.reply import facets_data
 from hyrecall.index import Index
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
+    from hyrecall.ask.queries import TextQuery
     from hyrecall.distributed import ShardedIndex
     from hyrecall.memory import Episode, Matches, MemorySync
     from hyrecall.memory.recall.call import Floors
@@ -252,7 +256,7 @@ _SECONDS = 60.0  # for the query's vector: a command has no caller who waits for
 # Options for only an index or only a store; they are refused for the other.
 _OF_AN_INDEX = {
     "scope", "vector", "embed", "depth", "fusion", "bm25", "min_fused", "columns", "threads",
-    "by_thread", "parsed",
+    "by_thread", "parsed", "sort", "facets",
 }  # fmt: skip
 _OF_A_STORE = {
     "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha",
@@ -433,6 +437,25 @@ def recall(
             help="Columns that --json adds; repeat the option or use commas for several.",
         ),
     ] = None,
+    sort: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sort",
+            metavar="COLUMN[:desc]",
+            show_default="by score",
+            help="Order all matching rows by columns; without TEXT and --vector those that pass "
+            "the filter. Repeat the option or use commas for several.",
+        ),
+    ] = None,
+    facets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--facet",
+            metavar="COLUMN[=EDGE,...]",
+            help="Count the matching rows by the values of a column, or by ranges from each edge "
+            "to the next; an empty edge first or last is an open end.",
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         typer.Option(
@@ -473,11 +496,9 @@ def recall(
         recipe=recipe,
     )  # fmt: skip
     types = {name: index._facts.row_types[name] for name in index.schema.cell_columns}
-    if parsed and text is None:
-        raise error(OptionError, "--parse", "TEXT with it", "no TEXT")
-    asked = _query(index, text, by_arm("--vector", vector, read_vector))
-    if parsed:
-        asked["text"] = [parse(text or "")]
+    is_browsed = text is None and vector is None
+    query = _parsed(text) if parsed else text
+    asked = {} if is_browsed else _query(index, query, by_arm("--vector", vector, read_vector))
     added = list(shown_texts(index.schema)) if columns is None else names(columns)
     hits = index.recall(
         **asked,
@@ -485,23 +506,55 @@ def recall(
         columns=added,
         surrounding=around,
         group="thread" if by_thread else None,
+        sort=None if sort is None else [_order(one) for one in names(sort)],
+        facets=None if facets is None else [_facet(one) for one in facets],
         **options,
     )
+    counts = sort is not None or facets is not None or is_browsed
     for note in (*hits.trace.degraded, *hits.trace.notes):
         say(f"note: {note}")
-    if index.schema.thread is not None and recipe is None:
+    if index.schema.thread is not None and recipe is None and hits.trace.depth:
         say("note: threads are not heard without a recipe (--recipe default hears them)")
     if as_json:
         rows = hits.to_list()[0]
         found = hits_to_dict(hits[0], rows, explain=explain)
-        data = {"text": text, "arms": list(hits.trace.arms), "hits": found}
+        data: dict[str, Any] = {"text": text, "arms": list(hits.trace.arms), "hits": found}
+        if counts:
+            data |= {"total": hits[0].total, "facets": facets_data(hits[0].facets)}
         data |= {"degraded": list(hits.trace.degraded)} if hits.degraded else {}
         print_json(data | ({"dropped": hits[0].explain_dropped().to_list()} if explain else {}))
         return
-    if not len(hits[0]):
+    if counts:
+        say(f"note: {hits[0].total} rows match")
+    if len(hits[0]):
+        print_hits(hits[0], text, explain=explain)
+    else:
         say("note: no hits")
-        return
-    print_hits(hits[0], text, explain=explain)
+    for name, values in hits[0].facets.items():
+        print_facet(name, values)
+
+
+def _order(given: str) -> str | tuple[str, str]:
+    """Read ``COLUMN`` or ``COLUMN:desc``."""
+    name, _, way = given.rpartition(":")
+    return (name, way) if name and way in ("asc", "desc") else given
+
+
+def _facet(given: str) -> str | Buckets:
+    """Read ``COLUMN`` or ``COLUMN=EDGE,EDGE,...``; edges are numbers, or times as ISO 8601."""
+    name, is_ranged, edges = given.partition("=")
+    if not is_ranged:
+        return given
+    return Buckets(name, [_edge(one.strip()) for one in edges.split(",")])
+
+
+def _edge(given: str) -> int | float | str | None:
+    for read in (int, float):
+        try:
+            return read(given)
+        except ValueError:
+            continue
+    return given or None
 
 
 def _target(
@@ -544,7 +597,13 @@ def _opened(folder: Path, threads: int | None, by: EmbedBy | None) -> Index | Sh
         raise error(OptionError, "--embed", wish, got) from None
 
 
-def _query(index: Index | ShardedIndex, text: str | None, vector: Any) -> dict[str, Any]:
+def _parsed(text: str | None) -> TextQuery:
+    if text is None:
+        raise error(OptionError, "--parse", "TEXT with it", "no TEXT")
+    return parse(text)
+
+
+def _query(index: Index | ShardedIndex, text: TextQuery | None, vector: Any) -> dict[str, Any]:
     """Return the text and the vectors of the query, as a batch of one."""
     asked: dict[str, Any] = {}
     embeds = [] if index._embedders is None else list(index._embedders.embedded)

@@ -125,6 +125,27 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
         print_dropped(hits.explain_dropped())
 
 
+MOST_VALUES = 20
+"""Values of a facet in a table; JSON has all."""
+
+
+def print_facet(name: str, counts: Sequence[tuple[Any, int]]) -> None:
+    """Write the values of a column to stdout, each with the number of rows that have it."""
+    print_lines([TextLine("")])
+    rows = [Row([str(count), clean(_value(one))]) for one, count in counts[:MOST_VALUES]]
+    print_table((Column("rows", "right"), Column(clean(name), style="key")), rows)
+    if len(counts) > MOST_VALUES:
+        say(f"note: {name} has {len(counts) - MOST_VALUES} more values: --json has all")
+
+
+def _value(one: Any) -> str:
+    """Show a value, or a range without its end."""
+    if not isinstance(one, tuple):
+        return str(one)
+    low, high = ("" if end is None else str(end) for end in one)
+    return f"{low} to {high}".strip()
+
+
 def print_explanation(rank: int, key: str, made: Explanation) -> None:
     """Write the parts of a score to stdout, under the rank and key of its hit."""
     title = f"{rank}  {clean(key)}"

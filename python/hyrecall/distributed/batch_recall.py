@@ -207,6 +207,8 @@ class QueryColumns:
             made["vectors"] = {arm: queries.column(column) for arm, column in vectors.items()}
         elif vectors is not None:
             made["vectors"] = queries.column(vectors)
+        elif text is None:
+            made["text"] = {}  # which is refused: a query asks something
         return made
 
     def filters(

@@ -60,7 +60,8 @@ MOST_TRIES = 5
 """Number of tries of a call when documents change while it is answered."""
 
 _REFUSED: Mapping[str, tuple[object, ...]] = {
-    "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}),
+    "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}), "sort": (None, (), []),
+    "facets": (None, (), []), "per_group": (None,),
 }  # fmt: skip
 """Options that shards which are asked apart do not support, with the values that ask for nothing,
 the default first."""

@@ -32,7 +32,7 @@ class DroppedRow:
     reason : {"floor", "duplicate", "budget", "surrounding", "group", "limit", "offset"}
         "floor": its score is too low. "duplicate": a document of its cluster stays instead.
         "budget": its tokens did not fit when it was its turn, or, with ``MMR``, before the last
-        document was chosen. "surrounding": it is shown around a hit. "group": its thread has a hit
+        document was chosen. "surrounding": it is shown around a hit. "group": its group has a hit
         already. "limit": enough others came before it. "offset": it is on an earlier page. A
         stage of your own may have a word of its own; "dropped" if it tells nothing.
     value : float
@@ -222,7 +222,7 @@ def _surrounding(row: DroppedRow) -> str:
 
 def _group(row: DroppedRow) -> str:
     assert row.kept is not None
-    return f"in the thread of {clean(str(row.kept.key))}, score {row.value:.6g}"
+    return f"in the group of {clean(str(row.kept.key))}, score {row.value:.6g}"
 
 
 def _limit(row: DroppedRow) -> str:

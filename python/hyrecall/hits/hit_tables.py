@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -229,7 +230,8 @@ def _laid_out(
     for hit in hits:
         cells = [str(hit.query)] if with_query else []
         arrays = hit.reply.arrays
-        score = "fill" if hit.reply.is_fill(hit.at) else f"{float(arrays['score'][hit.at]):.6f}"
+        value = float(arrays["score"][hit.at])
+        score = "fill" if hit.reply.is_fill(hit.at) else "-" if isnan(value) else f"{value:.6f}"
         cells += [str(arrays["rank"][hit.at]), clean(str(hit.key)), score]
         cells += [_part(hit, arm, digits) for arm in arms]
         cells += [clean(str(value)) for value in hit.reply.cell(hit.at)]

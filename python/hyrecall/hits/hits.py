@@ -120,6 +120,26 @@ class QueryHits(Sequence["Hit"]):
         return self._reply.n_candidates(self.query)
 
     @property
+    def total(self) -> int:
+        """How many rows match, whatever ``limit``, ``depth``, floors and stages leave out.
+
+        Rows of the scope that pass the filter and that an arm of the call matches: a text arm those
+        that its query matches, a vector arm those that have a vector, an arm of ``arms=`` those
+        that it listed. Without an arm all that pass. Counted when it is read, on the snapshot of
+        the call; OptionError: the hits were unpickled, or are those of shards apart.
+        """
+        return self._reply.totals(self.query, self.query + 1)[0]
+
+    @property
+    def facets(self) -> dict[str, list[tuple[Any, int]]]:
+        """What ``facets=`` asked for: by column, (value, rows) of those that :attr:`total` counts.
+
+        Values stand most frequent first, equal counts by rising value; null and NaN are no value,
+        and a row counts once for each distinct value of a list. Ranges stand in their order.
+        """
+        return dict(self._reply.facets_of(self.query))
+
+    @property
     def phase(self) -> ask.Phase | None:
         """The weights that ``SessionSignals`` took; None: the stage did not run."""
         phases = self._reply.phases
@@ -224,8 +244,8 @@ class Hit:
     ----------
     rank : int
         Place in the whole list, from 1.
-    score : float
-        What the list is ordered by: the fused score, or the only arm's.
+    score : float or None
+        What the list is ordered by: the fused score, or the only arm's; None: columns order it.
     is_exact : bool
         Whether it comes first because it holds the query whole, by ``Recipe(exact=)``.
     key, cell, text : object
@@ -245,9 +265,10 @@ class Hit:
         return int(self._reply.arrays["rank"][self._at])
 
     @property
-    def score(self) -> float:
-        """What the list is ordered by."""
-        return float(self._reply.arrays["score"][self._at])
+    def score(self) -> Any:
+        """What the list is ordered by; None: columns order it."""
+        value = float(self._reply.arrays["score"][self._at])
+        return value if value == value else None  # noqa: PLR0124 - NaN
 
     @property
     def is_exact(self) -> bool:
@@ -305,7 +326,7 @@ class Hit:
 
     @property
     def thread_rows(self) -> tuple[hits.ThreadRow, ...]:
-        """The best rows of its thread, itself first, at most 5: by ``group="thread"``."""
+        """The best rows of its group, itself first, at most ``per_group``: by ``group=``."""
         return self._beside("threads")
 
     def _beside(self, name: str) -> tuple[Any, ...]:
@@ -585,6 +606,21 @@ class Hits:
         """Hits of all queries together."""
         return self._reply.n_hits
 
+    @property
+    def total(self) -> list[int]:
+        """How many rows match each query, as :attr:`QueryHits.total` says."""
+        parts = self._reply.parts
+        counts = [one.totals(0, len(self)) for one in parts]
+        if len(parts) == 1:
+            return counts[0]
+        of = [parts.index(self._reply.part_of(query)) for query in range(len(self))]
+        return [counts[part][query] for query, part in enumerate(of)]
+
+    @property
+    def facets(self) -> list[dict[str, list[tuple[Any, int]]]]:
+        """What ``facets=`` asked for, of each query; see :attr:`QueryHits.facets`."""
+        return [self._query(query).facets for query in range(len(self))]
+
     def column(self, name: str) -> pa.Array:
         """Return a row column (key, cell, attribute or stored) of every hit, in order."""
         return self._reply.column(name)
@@ -608,9 +644,9 @@ class Hits:
         -------
         pyarrow.Table
             query int32, query_key if the call named its queries, rank int32, key, the cell columns,
-            score float64, and per arm ``<arm>_score`` float32 and ``<arm>_rank`` int32 (null where
-            not computed or outside the arm's list), then the columns asked for; ordered by (query,
-            rank).
+            score float64 (null where columns order the rows), and per arm ``<arm>_score`` float32
+            and ``<arm>_rank`` int32 (null where not computed or outside the arm's list), then the
+            columns asked for; ordered by (query, rank).
         """
         return self._reply.table()
 
@@ -762,6 +798,7 @@ def single_query(hits: QueryHits) -> QueryHits:
         query_keys=None,
         arrays=arrays,
         phases=None if reply.phases is None else [reply.phases[at]],
+        facets=None if reply.facets is None else (reply.facets[at],),
         kept_source=None,
         _gathered=reply.values(),
         _values={},

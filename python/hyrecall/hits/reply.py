@@ -32,8 +32,24 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-QUERY_ARRAYS = ("offsets", "scales", "list_sizes")
+QUERY_ARRAYS = ("offsets", "scales", "list_sizes", "totals")
 """What the native reply says of queries; the rest is an entry a hit."""
+
+Facets = dict[str, list[tuple[Any, int]]]
+"""By column, its values or ranges with the number of rows that have them."""
+
+
+def facets_data(facets: Facets) -> dict[str, list[dict[str, Any]]]:
+    """Return facets as JSON has them: a value or the ends of a range, with the number of rows."""
+    return {
+        name: [
+            ({"from": one[0], "to": one[1]} if isinstance(one, tuple) else {"value": one})
+            | {"count": count}
+            for one, count in counts
+        ]
+        for name, counts in facets.items()
+    }
+
 
 # What stands for no score and no rank of an arm, and the types of columns of them.
 _MISSING: Final[dict[str, float]] = {"score": -np.inf, "rank": 0}
@@ -132,6 +148,10 @@ class ReplySource(Protocol):
 
     def evidence(self, arm: str, query: int, segment: int, row: int) -> Any:
         """Return why an arm of ``arms=`` found a document; None if it did not find it."""
+        ...
+
+    def totals(self, begin: int, end: int) -> list[int]:
+        """Count the rows that the queries [begin, end) match."""
         ...
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
@@ -260,6 +280,7 @@ class Reply(ReplyBase):
     around: AroundHits | None
     kept_source: ReplySource | None
     _gathered: dict[str, pa.Array]  # by column()
+    facets: tuple[Facets, ...] | None = None  # of each query; None: none was asked for
 
     def __init__(
         self,
@@ -278,6 +299,7 @@ class Reply(ReplyBase):
         query_keys: pa.Array | None = None,
         phases: Sequence[Phase] | None = None,
         around: AroundHits | None = None,
+        facets: tuple[Facets, ...] | None = None,
         _values: dict[tuple[str, str], list[Any]] | None = None,
         _gathered: dict[str, pa.Array] | None = None,
     ) -> None:
@@ -285,7 +307,7 @@ class Reply(ReplyBase):
         vars(self).update(
             facts=facts, arms=arms, columns=columns, now=now, trace=trace, query_keys=query_keys,
             arrays=arrays, ran=ran, bases=bases, fusion=fusion, normalize=normalize, phases=phases,
-            around=around, kept_source=kept_source,
+            around=around, kept_source=kept_source, facets=facets,
             _values={} if _values is None else _values,
             _gathered={} if _gathered is None else _gathered,
         )  # fmt: skip
@@ -339,6 +361,9 @@ class Reply(ReplyBase):
             arrays=only_queries(self.arrays, asked),
             query_keys=None if self.query_keys is None else keys_of(self.query_keys, asked),
             around=None if self.around is None else self.around.only(asked),
+            facets=None
+            if self.facets is None
+            else tuple(own if one else {} for own, one in zip(self.facets, asked, strict=True)),
             _gathered=gathered,
             _values={},
         )
@@ -390,6 +415,8 @@ class Reply(ReplyBase):
                 {arm: tuple(self.cached(kind, arm)) for arm in names} for kind in ("score", "rank")
             )
             return scores, ranks
+        if not self.ran:
+            return {}, {}
         n, scores, ranks = len(self.ran), {}, {}
         for kind, found in (("score", scores), ("rank", ranks)):
             rows, missing = self.arrays[f"arm_{kind}s"].reshape(-1, n), _MISSING[kind]
@@ -398,8 +425,20 @@ class Reply(ReplyBase):
                 found[arm] = tuple([None if one == missing else one for one in values])
         return scores, ranks
 
+    def totals(self, begin: int, end: int) -> list[int]:
+        """Count the rows that the queries [begin, end) match."""
+        if "totals" in self.arrays:
+            return [int(one) for one in self.arrays["totals"][begin:end]]
+        return self.source.totals(begin, end)
+
+    def facets_of(self, query: int) -> Facets:
+        """Return the facets of a query."""
+        return {} if self.facets is None else self.facets[query]
+
     def n_candidates(self, query: int) -> dict[str, int]:
         """Return how many documents each arm that ran put into its list."""
+        if not self.ran:
+            return {}
         sizes = self.arrays["list_sizes"].reshape(-1, len(self.ran))[query]
         return dict(zip(self.ran, sizes.tolist(), strict=True))
 
@@ -428,7 +467,7 @@ class Reply(ReplyBase):
             names.append(name)
             columns.append(self.column(name))
         names.append("score")
-        columns.append(pa.array(self.arrays["score"]))
+        columns.append(pa.array(self.arrays["score"], from_pandas=True))  # NaN is null
         for arm in self.arms:
             names += [f"{arm}_score", f"{arm}_rank"]
             columns += [self.arm_scores(arm), self.arm_ranks(arm)]

@@ -147,6 +147,9 @@ _REMEDY = "recall from one index: hr.Index.build, hr.Index.open"
 
 def _check_parts(given: Mapping[str, Any]) -> None:
     """Refuse arms, stages and expansions that read more of an index than candidates."""
+    if isinstance(group := given["group"], str) and group != "thread":
+        wish = "'thread', or None, in a recall over shards (a thread lies in one of them)"
+        raise error(OptionError, "group", wish, repr(group)[:80])
     recipe, arms = given["recipe"], given["arms"]
     recipes = recipe if isinstance(recipe, list) else [recipe]
     hows: list[CallOptions | Recipe] = [one for one in recipes if isinstance(one, Recipe)]

@@ -30,7 +30,12 @@ def answer(
     began = time.time_ns()
     with span(RECALL) as made:
         reply: ReplyBase
-        if recipe is None:
+        if request.sort is not None:
+            from hyrecall.recall.pages import answer_sorted
+
+            ways = (options, recipe, graphs, told)
+            reply = answer_sorted(facts, state, device, request, *ways)
+        elif recipe is None:
             reply = answer_by_options(facts, state, device, request, options, graphs, told, steps)
         else:
             from hyrecall.recall.recipe_answer import answer_by_recipes

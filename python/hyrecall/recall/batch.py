@@ -65,6 +65,12 @@ class RecallSource(NamedTuple):
         found = self.plan.listed.get(arm)
         return None if found is None else found.evidence_of(query, segment, row)
 
+    def totals(self, begin: int, end: int) -> list[int]:
+        """Count the rows that the queries [begin, end) match."""
+        from hyrecall.recall.matched import totals
+
+        return totals(self.plan, self.state, begin, end, BATCH_QUERIES)
+
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
         from hyrecall.recall.explain import CallAndReply, explain
@@ -412,11 +418,16 @@ def _parts(n_queries: int, device: str, *, is_shaped: bool) -> list[tuple[int, i
     return [(begin, min(begin + most, n_queries)) for begin in range(0, n_queries, most)]
 
 
-_Texts: TypeAlias = _core.Execution | _core.Answer
+_Texts: TypeAlias = _core.Execution | _core.Answer | _core.Matches
 """What tells about the texts of queries."""
 
 
-def _host_queries(execution: _Texts, plan: Plan, first_query: int) -> Notes:
+def text_notes(reads: _Texts, plan: Plan, first_query: int) -> tuple[Notes, Notes]:
+    """Return what is said of the texts of a part: of those refused, and of others."""
+    return _refused_queries(reads, plan, first_query), _noted_queries(reads, plan, first_query)
+
+
+def _host_queries(execution: _core.Execution | _core.Answer, plan: Plan, first_query: int) -> Notes:
     """Say which queries of a part the CPU searched although the index is on a device."""
     notes: dict[str, Mapping[int, str] | None] = {}
     for excludes, why in enumerate(("more than 32 terms in a tree of All and Any", "hr.Not")):

@@ -13,7 +13,7 @@ from hyrecall.ask.scope import Scope
 from hyrecall.hits.around import NearRow
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.reply import Arrays, Reply
-from hyrecall.recall.grouping import make_grouper
+from hyrecall.recall.grouping import Groups, make_grouper
 from hyrecall.recall.plan import Plan
 from hyrecall.recall.reach import Reaches
 from hyrecall.recall.shaper import Shaper
@@ -81,7 +81,7 @@ class _Again:
         if (how := self._plan.grouping) is not None:
             before = pool.with_arrays(entry=np.arange(len(pool)))
             pool, why = self._ungrouped(before)
-            name = "group" if how.by_thread else "surrounding"
+            name = "group" if how.is_grouped else "surrounding"
             add(name, before, pool.arrays["entry"], why)
         add("limit", pool, *self._page(pool))
         return out
@@ -157,25 +157,23 @@ class _Again:
         self, pool: FusedLists, hits: list[int], around: Sequence[Sequence[NearRow]]
     ) -> dict[int, tuple[str, int]]:
         """Say of entries which hit before them they are shown around, or folded into its thread."""
-        schema, how = self._facts.schema, self._plan.grouping
-        assert schema.thread is not None
+        how = self._plan.grouping
         assert how is not None
         peers = self._peers(pool, list(range(len(pool))))
-        segment, row = pool.arrays["segment"], pool.arrays["row"]
-        threads = python_values(gather_column(self._state.segments, segment, row, schema.thread))
+        groups = Groups.of(self._facts, self._state, pool, how).numbers.tolist()
         near = {
             (peers[hit].cell, one.key): hit
             for hit, rows in zip(hits, around, strict=True)
             for one in rows
         }
-        heads = {(peers[hit].cell, threads[hit]): hit for hit in reversed(hits)}
+        heads = {groups[hit]: hit for hit in reversed(hits)}
         out = {}
-        for at, (peer, thread) in enumerate(zip(peers, threads, strict=True)):
+        for at, (peer, group) in enumerate(zip(peers, groups, strict=True)):
             hit = near.get((peer.cell, peer.key))
             if hit is not None and hit < at:
                 out[at] = ("surrounding", hit)
-            elif how.by_thread and thread is not None:
-                hit = heads.get((peer.cell, thread))
+            elif how.is_grouped and group >= 0:
+                hit = heads.get(group)
                 if hit is not None and hit < at:
                     out[at] = ("group", hit)
         return out

@@ -1,4 +1,4 @@
-"""Groups a list by thread and adds the rows around hits, before the list is cut.
+"""Groups a list by thread, or by a column, and adds the rows around hits, before the list is cut.
 
 A list is walked from its best row on, and what is taken depends on the rows before it alone. So a
 shorter limit gives a prefix of the longer one's reply (law L6).
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.request import MOST_IN_THREAD, Grouping
+from hyrecall.ask.request import Grouping
 from hyrecall.ask.scope import Scope
 from hyrecall.hits.around import AroundHits, NearRow, ThreadRow
 from hyrecall.hits.reply import Reply
@@ -27,6 +27,7 @@ from hyrecall.stages.choice import Budget, token_counts
 from hyrecall.stages.lists import FusedLists, order_codes
 from hyrecall.stages.stage import Stage, text_columns
 from hyrecall.table.arrow_values import join_texts, python_values
+from hyrecall.table.attributes import attribute_column
 
 if TYPE_CHECKING:
     from hyrecall.segments.segments import IndexFacts
@@ -96,14 +97,14 @@ class Grouper:
 
     def run(self, pool: FusedLists) -> FusedLists:
         """Return the rows that are hits, in their order; no list is cut before its page ends."""
-        found = _Threads.of(self._facts, self._state, pool)
+        found = Groups.of(self._facts, self._state, pool, self._how)
         tokens = pool.arrays["token_estimate"] if self._budget else None
         walks = [
             _Walk(self, pool, found, tokens).run(int(begin), int(end), self._offset + self._limit)
             for begin, end in pairwise(pool.offsets)
         ]
         self._show_around(walks)
-        if self._how.by_thread:
+        if self._how.is_grouped:
             self._show_threads(pool, found, walks)
         else:
             self.threads += [()] * len(walks)
@@ -137,9 +138,9 @@ class Grouper:
         return self._how.n_around
 
     @property
-    def by_thread(self) -> bool:
-        """Whether a thread has one hit."""
-        return self._how.by_thread
+    def is_grouped(self) -> bool:
+        """Whether a group has one hit."""
+        return self._how.is_grouped
 
     @property
     def n_tokens(self) -> int | None:
@@ -212,10 +213,11 @@ class Grouper:
         for of_query in shown:
             self.around.append(tuple(tuple(row(step) for step, _ in near) for near in of_query))
 
-    def _show_threads(self, pool: FusedLists, found: _Threads, walks: Sequence[_Walk]) -> None:
-        """Keep the best rows of the threads of the hits on the page."""
+    def _show_threads(self, pool: FusedLists, found: Groups, walks: Sequence[_Walk]) -> None:
+        """Keep the best rows of the groups of the hits on the page."""
+        most = self._how.per_group
         members = [
-            [found.like(hit, walk.end)[:MOST_IN_THREAD] for hit in walk.hits[self._offset :]]
+            [found.like(hit, walk.end)[:most] for hit in walk.hits[self._offset :]]
             for walk in walks
         ]
         entries = [at for of_query in members for like in of_query for at in like]
@@ -237,18 +239,23 @@ class Grouper:
         return gather_values(self._facts, self._state.segments, segments, rows, name)
 
 
-class _Threads(NamedTuple):
-    """The threads of the entries of a pool."""
+class Groups(NamedTuple):
+    """The threads of the entries of a pool, or their values in a column."""
 
-    numbers: npt.NDArray[np.int64]
-    values: list[Thread]
+    numbers: npt.NDArray[np.int64]  # -1: in no group
+    values: list[Thread]  # of threads
 
     @classmethod
-    def of(cls, facts: IndexFacts, state: State, pool: FusedLists) -> _Threads:
-        """Number the threads of a pool; equal values in different cells are different threads."""
+    def of(cls, facts: IndexFacts, state: State, pool: FusedLists, how: Grouping) -> Groups:
+        """Number the groups of a pool; equal values in different cells are different threads."""
         schema = facts.schema
-        assert schema.thread is not None
         segments, rows = pool.arrays["segment"], pool.arrays["row"]
+        if how.column is not None:
+            values = gather_column(state.segments, segments, rows, how.column)
+            codes = np.unique(attribute_column(values).sort_codes, return_inverse=True)[1]
+            is_none = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+            return cls(np.where(is_none, -1, codes), [])
+        assert schema.thread is not None
         names = (*schema.cell_columns, schema.thread)
         columns = [gather_column(state.segments, segments, rows, name) for name in names]
         numbers = np.zeros(len(rows), np.int64)
@@ -262,7 +269,7 @@ class _Threads(NamedTuple):
         return cls(np.where(is_none, -1, numbers), values)
 
     def like(self, at: int, end: int) -> list[int]:
-        """Return an entry and those behind it in its list that are of its thread."""
+        """Return an entry and those behind it in its list that are of its group."""
         if self.numbers[at] < 0:
             return [at]
         return (at + np.flatnonzero(self.numbers[at:end] == self.numbers[at])).tolist()
@@ -275,7 +282,7 @@ class _Walk:
         self,
         grouper: Grouper,
         pool: FusedLists,
-        threads: _Threads,
+        threads: Groups,
         tokens: npt.NDArray[np.int64] | None,
     ) -> None:
         self._grouper, self._threads, self._tokens = grouper, threads, tokens
@@ -298,7 +305,7 @@ class _Walk:
     def _meet(self, at: int) -> None:
         """Take the next entry as a hit, unless its thread has one, it was shown or has no room."""
         thread = int(self._threads.numbers[at])
-        if self._grouper.by_thread and thread in self._seen:
+        if self._grouper.is_grouped and thread in self._seen:
             return
         place = int(self._segments[at]), int(self._rows[at])
         cost = 0 if self._tokens is None else int(self._tokens[at])

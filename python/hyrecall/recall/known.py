@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
-from hyrecall.ask.request import MOST_IN_THREAD
 from hyrecall.ask.scope import Scope, key_of
 from hyrecall.base.times import call_time
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
@@ -283,7 +282,7 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
     facts = reply.facts
     if (
         plan.fill is not None
-        or (plan.grouping is not None and not _is_grouped(plan))
+        or (plan.grouping is not None and not _is_by_thread(plan))
         or plan.exact is not None
         or plan.feedback is not None
         or plan.searches is not None
@@ -313,11 +312,12 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
     )
 
 
-def _is_grouped(plan: Plan) -> bool:
+def _is_by_thread(plan: Plan) -> bool:
     """Say whether all that happens to a fused list is that its threads have one hit each."""
     how = plan.grouping
     is_alone = not (plan.stages or plan.tie_break)
-    return is_alone and how is not None and how.by_thread and not how.n_around
+    is_by_thread = how is not None and how.is_grouped and how.column is None
+    return is_alone and how is not None and is_by_thread and not how.n_around
 
 
 def _is_read(plan: Plan, facts: IndexFacts, text: object, vectors: object) -> bool:
@@ -350,6 +350,7 @@ def _freeze(
 
         linear = native_terms(plan.stages, plan.bases, plan.evidence)
     is_paged = plan.grouping is not None or bool(linear)
+    n_listed = 0 if plan.grouping is None else plan.grouping.per_group
     native = _core.FrozenRequest(
         like=plan.request,
         host_postings=facts.host_postings,
@@ -358,7 +359,7 @@ def _freeze(
         dims=[facts.dims[arm] for arm in plan.bases if arm in facts.vector_arms],
         blank=recipe is not None,
         exact=recipe is not None and bool(recipe.exact),
-        group=(plan.offset, plan.limit, MOST_IN_THREAD) if is_paged else None,
+        group=(plan.offset, plan.limit, n_listed) if is_paged else None,
         linear=linear,
     )
     kept: Any = None

@@ -222,6 +222,11 @@ def _depth(depth: int, limit: int, offset: int, *, is_free: bool) -> int:
     return depth
 
 
+def read_page(request: Search) -> tuple[int, int]:
+    """Return the limit and the offset of a call."""
+    return _count("limit", request.limit, 0), _count("offset", request.offset, 0)
+
+
 def make_plan(
     facts: IndexFacts, state: State, request: Search, ranking: Ranking, graphs: BoundGraphs,
     look_up: Callable[..., Exact | None],
@@ -241,7 +246,7 @@ def make_plan(
     # Else it must be known before which queries an arm gets, or several arms read them.
     may_stay = selected is None and ranking.fill is None and tables is None and feedback is None
     guests, vectors = read_vectors(facts, snapshot, given, may_stay=may_stay)
-    limit, offset = _count("limit", request.limit, 0), _count("offset", request.offset, 0)
+    limit, offset = read_page(request)
     given_depth = _count("depth", ranking.depth, 1)
     texts, vectors = _only(selected, n_queries, texts, vectors)
     own = [arm for arm in facts.arms if arm in texts or arm in given]
@@ -255,7 +260,11 @@ def make_plan(
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     grouping = read_grouping(
-        request.group, request.surrounding, has_threads=facts.schema.thread is not None
+        request.group,
+        request.per_group,
+        request.surrounding,
+        has_threads=facts.schema.thread is not None,
+        types=facts.attribute_types,
     )
     shaped = is_shaped(stages, how.tie_break, ranking.fill, grouping)
     # Ranks that a fusion weighs end at the depth, which then must not follow the limit.
@@ -507,6 +516,9 @@ def _query_count(
         for arm, lists in candidates.items():
             counts["candidates", arm] = len(lists)
     if not counts:
+        if request.sort is not None:  # all rows that a scope holds
+            columns = [one for one in (request.scope, request.filter) if isinstance(one, list)]
+            return len(columns[0]) if columns else 1
         if others is not None and others.ask_by_themselves:
             if ranking.n_queries is not None:
                 return ranking.n_queries

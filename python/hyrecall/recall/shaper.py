@@ -337,7 +337,7 @@ class Shaper:
         pool = pool.with_arrays(rank=rank.astype(np.int32))
         pool = pool.keep((rank > plan.offset) & (rank <= plan.offset + plan.limit))
         flat = {name: pool.arrays[name].reshape(-1) for name in ("arm_scores", "arm_ranks")}
-        kept = {name: arrays[name] for name in QUERY_ARRAYS}
+        kept = {name: arrays[name] for name in QUERY_ARRAYS if name in arrays}
         return {**kept, **pool.arrays, **flat, "offsets": pool.offsets}
 
     def begin(

@@ -110,6 +110,13 @@ class BatchBody(Body):
     queries: list[RecallBody]
 
 
+class BucketsBody(Body):
+    """Ranges of a column whose rows are counted; null first or last is an open end."""
+
+    column: str
+    edges: list[Number | str | None]
+
+
 class IndexQueryBody(Body):
     """A recall of an index."""
 
@@ -135,10 +142,24 @@ class IndexQueryBody(Body):
     min_score: dict[str, Number] | None = None
     normalize: StrictBool = False
     columns: list[str] = []
-    group: Literal["thread"] | None = Field(None, description="Threads as hits: the best row each.")
+    group: str | None = Field(
+        None, description='"thread", or an attribute column: one hit a group, its best row.'
+    )
+    per_group: Annotated[Whole, Field(ge=1, le=100)] | None = Field(
+        None, description="Rows of its group that are listed with a hit; default 5."
+    )
     surrounding: Annotated[Whole, Field(ge=0, le=100)] = Field(
         0, description="Rows on either side of each hit in its thread."
     )
+    sort: list[str | tuple[str, Literal["asc", "desc"]]] | None = Field(
+        None,
+        description="Columns that order all matching rows in place of their scores; without text "
+        "and vector the rows that pass the filter.",
+    )
+    facets: list[str | BucketsBody] | None = Field(
+        None, description="Columns whose values are counted over the matching rows."
+    )
+    total: StrictBool = Field(False, description="Also how many rows match.")
     now: Time | None = None
     explain: StrictBool = False
     highlight: StrictBool = Field(

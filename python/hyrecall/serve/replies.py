@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticSerializationError, to_json
 from starlette.responses import JSONResponse
 
@@ -31,6 +31,7 @@ from hyrecall.distributed.sharded import NewerVersions
 from hyrecall.errors import OptionError, ShardLostError, error
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.hits import Hit, Hits, QueryHits
+from hyrecall.hits.reply import facets_data
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
 from hyrecall.memory import Edge, Episode, Matches, MatchParts
@@ -120,7 +121,7 @@ class HitReply(_Reply):
     key: str | int
     cell: list[Any]
     rank: int
-    score: float
+    score: float | None
     scores: dict[str, float | None]
     ranks: dict[str, int | None]
     columns: dict[str, Any]
@@ -131,10 +132,21 @@ class HitReply(_Reply):
     snippet: str | None = None
 
 
+class FacetReply(_Reply):
+    """How many of the matching rows have a value, or one in a range; which, its ends say."""
+
+    value: Any = None
+    from_: Any = Field(None, alias="from")
+    to: Any = None
+    count: int
+
+
 class IndexReply(_Reply):
     """The reply to a recall of an index."""
 
     hits: list[HitReply]
+    total: int | None = None
+    facets: dict[str, list[FacetReply]] | None = None
     degraded: bool
     reasons: list[Reason]
     trace: dict[str, Any]
@@ -259,6 +271,7 @@ def index_data(
     explain: bool,
     began: float,
     highlight: bool = False,
+    total: bool = False,
 ) -> dict[str, Any]:
     """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
@@ -266,6 +279,8 @@ def index_data(
         "hits": (
             _hit(hit, trace.arms, columns, explain=explain, highlight=highlight) for hit in query
         ),
+        **({"total": query.total} if total else {}),
+        **({"facets": facets_data(query.facets)} if query.facets else {}),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
         "trace": _trace(trace, query.explain_dropped() if explain else None),
@@ -326,6 +341,7 @@ class IndexQuery:
     columns: tuple[str, ...] = ()
     explain: bool = False
     highlight: bool = False
+    total: bool = False
     began: float = field(default_factory=time.perf_counter, compare=False)
 
     @property
@@ -420,6 +436,7 @@ class ServedIndex:
                     explain=one.explain,
                     began=one.began,
                     highlight=one.highlight,
+                    total=one.total,
                 ),
                 self._max_reply,
             )

@@ -183,6 +183,19 @@ def float_code(value: float) -> int:
     return bits ^ MAX_CODE if bits < 0 else bits
 
 
+def values_of_codes(arrow: pa.DataType, codes: np.ndarray[Any, Any]) -> pa.Array:
+    """Return the values that codes of a column without texts stand for; no code is NaN's."""
+    if pa.types.is_boolean(arrow):
+        return pa.array(codes != 0)
+    if pa.types.is_floating(arrow):
+        bits = np.where(codes < 0, codes ^ MAX_CODE, codes)
+        return pa.array(bits.view(np.float64).astype(arrow.to_pandas_dtype()))
+    kind = _NUMPY_TYPES[arrow.id]
+    if kind is np.uint64:
+        return pa.array(codes.view(np.uint64) ^ np.uint64(2**63))
+    return pa.array(codes.astype(kind)).view(arrow)
+
+
 # Times are integers of attoseconds, NumPy's finest unit; ticks are attoseconds per unit.
 _TICKS = {"W": 604_800 * 10**18, "D": 86_400 * 10**18, "h": 3_600 * 10**18, "m": 60 * 10**18}
 _TICKS |= {

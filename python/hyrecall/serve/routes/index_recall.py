@@ -8,12 +8,13 @@ from fastapi import Request
 from starlette.responses import Response
 
 from hyrecall.ask.filter_json import filter_from_json
+from hyrecall.ask.pages import Buckets
 from hyrecall.ask.parsing import parse
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.marks import are_marked
-from hyrecall.serve.bodies import IndexBatchBody, IndexQueryBody
+from hyrecall.serve.bodies import BucketsBody, IndexBatchBody, IndexQueryBody
 from hyrecall.serve.errors import (
     ServiceError,
     check_hits,
@@ -89,7 +90,7 @@ def read_query(
     check_size("depth", body.depth, options.max_limit, "")
     check_lists(
         options, vector=body.vector, scope=body.scope, filter=body.filter, columns=body.columns,
-        min_score=body.min_score,
+        min_score=body.min_score, sort=body.sort, facets=_edges(body),
     )  # fmt: skip
     shared: dict[str, Any] = {"limit": body.limit, "offset": body.offset, "depth": body.depth}
     if body.recipe is not None:
@@ -100,8 +101,7 @@ def read_query(
         shared["normalize"] = True
     if body.now is not None:
         shared["now"] = body.now
-    if body.group is not None:
-        shared["group"] = body.group
+    shared |= _page(body)
     columns = tuple(body.columns)
     if body.surrounding:
         shared["surrounding"] = body.surrounding
@@ -129,7 +129,37 @@ def read_query(
         columns=columns,
         explain=body.explain,
         highlight=body.highlight,
+        total=body.total,
     )
+
+
+def _page(body: IndexQueryBody) -> dict[str, Any]:
+    """Return what orders and groups the rows, and what is counted."""
+    page: dict[str, Any] = {}
+    if body.group is not None:
+        page["group"] = body.group
+    if body.per_group is not None:
+        page["per_group"] = body.per_group
+    if body.sort is not None:
+        page["sort"] = _Columns(body.sort)
+    if body.facets is not None:
+        page["facets"] = tuple(
+            Buckets(one.column, one.edges) if isinstance(one, BucketsBody) else one
+            for one in body.facets
+        )
+    return page
+
+
+def _edges(body: IndexQueryBody) -> list[Any]:
+    """Return the lists of ``facets``."""
+    return [one.edges if isinstance(one, BucketsBody) else one for one in body.facets or ()]
+
+
+class _Columns(list[Any]):
+    """Columns that order a page, which can be hashed, as part of a batch's key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
 
 
 class _Floors(dict[str, float]):
