@@ -73,8 +73,10 @@ def test_the_first_block_is_at_most_twelve_lines():
 
 def test_the_commands_of_the_readme_run(tmp_path, monkeypatch):
     (block,) = blocks("console")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "disk.md").write_text("# Disks\n\nHow to replace one.\n")
     assert [words[1] for words, _ in run_commands(block, tmp_path, monkeypatch)] == [
-        "index", "recall", "batch",
+        "index", "index", "recall", "batch",
     ]  # fmt: skip
     assert pq.read_table(tmp_path / "hits.parquet").num_rows
 
