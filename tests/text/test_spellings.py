@@ -62,6 +62,13 @@ def test_a_dotted_capital_i_is_an_i_for_every_stemmer(language: str) -> None:
     assert terms(f"snowball:{language}", "İZMİR") == terms(f"snowball:{language}", "izmir")
 
 
+def test_word_folds_neither_accents_nor_a_dotted_i() -> None:
+    assert terms("word", "istanbul ISTANBUL") == ["istanbul"] * 2
+    assert terms("word", "İstanbul") == ["i", "stanbul"]  # as Python has it
+    assert terms("word", "Café") == ["café"]
+    assert terms("unicode", "İstanbul Café") == ["istanbul", "cafe"]
+
+
 @pytest.mark.parametrize(
     ("language", "one", "other"),
     [
