@@ -130,7 +130,7 @@ def test_wrong_places_are_noticed(planted: Locate) -> None:
 ODD = st.text(
     st.sampled_from(
         "aAiIıİßΣσ1_-.@+#'ﾞｶか゛東ก้ำ㌀각\u1100\u1161\u11a8ﬀ😀𝒜क़\u0930 \n"
-        "\u0307\u0301\u0328\u200d\u00ad\ufe0f"
+        "\u0307\u0301\u0328\u200d\u00ad\ufe0f\u20e3🇩🏽❤한ﾡא\u05b8اآ\u0640\u064e\u0654"
     )
 )
 
