@@ -14,7 +14,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# The generator's own version: raise it when a rule below changes what a table says.
+# The generator's own version: raise it when a rule below changes what a table says to every preset.
+# For one preset alone, raise its rules_version (csrc/text/analyzer.cpp).
 TABLE_VERSION = 1
 LIMIT = 0x110000
 # Bits of a character; csrc/text/unicode.hpp has the same list.
@@ -25,7 +26,7 @@ UPPER, LOWER, DIGIT, FOLD_MARKS = (1 << i for i in range(8, 12))
 DENSE_SHIFT = 12
 MAY_COMPOSE = 1 << 15
 DOTTED_I = 0x130
-# Scripts written without spaces, by the names of their letters. One group = one kind of run.
+# Scripts cut into pairs of characters, by the names of their letters. One group = one kind of run.
 DENSE_NAMES = (
     re.compile(
         r"CJK UNIFIED|CJK COMPATIBILITY IDEOGRAPH|^IDEOGRAPHIC|"
@@ -35,10 +36,34 @@ DENSE_NAMES = (
     re.compile(r"^LAO "),
     re.compile(r"^KHMER "),
     re.compile(r"^MYANMAR "),
+    re.compile(r"^(HALFWIDTH )?HANGUL "),
 )
-FOLDING_SCRIPTS = re.compile(r"^(LATIN|GREEK|CYRILLIC) ")
+EMOJI_GROUP = 7
+# Emoji of Unicode 14, and what it keeps for later ones (emoji-data.txt: Emoji, and above U+FFFF
+# Extended_Pictographic too), as Lucene's ICU tokenizer has them: not ASCII, (c), (r), TM, U+3030
+# and U+303D. Letters and numbers (U+2139, U+3297, U+3299) stay what they are, and U+2194 to U+21AA
+# are signs, as all arrows of their block.
+EMOJI_RANGES = """
+203C 2049 231A-231B 2328 23CF 23E9-23F3 23F8-23FA 24C2 25AA-25AB 25B6 25C0
+25FB-25FE 2600-2604 260E 2611 2614-2615 2618 261D 2620 2622-2623 2626 262A 262E-262F 2638-263A
+2640 2642 2648-2653 265F-2660 2663 2665-2666 2668 267B 267E-267F 2692-2697 2699 269B-269C
+26A0-26A1 26A7 26AA-26AB 26B0-26B1 26BD-26BE 26C4-26C5 26C8 26CE-26CF 26D1 26D3-26D4 26E9-26EA
+26F0-26F5 26F7-26FA 26FD 2702 2705 2708-270D 270F 2712 2714 2716 271D 2721 2728 2733-2734 2744
+2747 274C 274E 2753-2755 2757 2763-2764 2795-2797 27A1 27B0 27BF 2934-2935 2B05-2B07 2B1B-2B1C
+2B50 2B55 1F000-1F0FF 1F10D-1F10F 1F12F 1F16C-1F171 1F17E-1F17F 1F18E 1F191-1F19A 1F1AD-1F1FF
+1F201-1F20F 1F21A 1F22F 1F232-1F23A 1F23C-1F23F 1F249-1F53D 1F546-1F64F 1F680-1F6FF 1F774-1F77F
+1F7D5-1F7FF 1F80C-1F80F 1F848-1F84F 1F85A-1F85F 1F888-1F88F 1F8AE-1F8FF 1F90C-1F93A 1F93C-1F945
+1F947-1FAFF 1FC00-1FFFD
+"""
+EMOJI = {
+    c
+    for one in EMOJI_RANGES.split()
+    for c in range(int(one[:5].rstrip("-"), 16), int(one.rpartition("-")[2], 16) + 1)
+}
+FOLDING_SCRIPTS = re.compile(r"^(LATIN|GREEK|CYRILLIC|HEBREW|ARABIC) ")
 STROKED = re.compile(r"^LATIN SMALL LETTER ([A-Z]) WITH STROKE$")
-PLAIN = {"\u0131": "i", "\u00e6": "ae", "\u0153": "oe"}
+PLAIN = {"\u0131": "i", "\u00e6": "ae", "\u0153": "oe", "\u0671": "\u0627"}  # alef wasla: alef
+TATWEEL = 0x0640
 IOTA_SUBSCRIPT = "\u0345"
 ZERO_WIDTH_SPACE = 0x200B
 # Invisible letters and marks (Unicode's Default_Ignorable_Code_Point, less the format characters).
@@ -81,11 +106,21 @@ def dense_group(c: int, category: str, name: str) -> int:
     return next((i for i, rule in enumerate(DENSE_NAMES, 1) if rule.search(name)), 0)
 
 
+def is_drawn_out(char: str, name: str) -> bool:
+    """Whether it is Arabic without a letter: a tatweel, or a vowel sign that stands alone."""
+    if not name.startswith("ARABIC ") or unicodedata.category(char)[0] != "L":
+        return False
+    spread = unicodedata.normalize("NFKD", char)
+    return all(x in (" ", chr(TATWEEL)) or unicodedata.combining(x) for x in spread)
+
+
 def unicode_flags(c: int) -> int:
     """The classes of the `unicode` preset."""
     char = chr(c)
     category, name = unicodedata.category(char), unicodedata.name(char, "")
     if c in INVISIBLE or category == "Me" or (category == "Cf" and c != ZERO_WIDTH_SPACE):
+        return IGNORABLE
+    if is_drawn_out(char, name):
         return IGNORABLE
     flags = 0
     if category[0] in "LN":
@@ -100,7 +135,8 @@ def unicode_flags(c: int) -> int:
         flags |= DIGIT
     if FOLDING_SCRIPTS.match(name) or category[0] == "N":
         flags |= FOLD_MARKS
-    return flags | dense_group(c, category, name) << DENSE_SHIFT
+    group = EMOJI_GROUP if c in EMOJI else dense_group(c, category, name)
+    return flags | group << DENSE_SHIFT
 
 
 def fold(char: str) -> str:

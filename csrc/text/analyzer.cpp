@@ -366,7 +366,7 @@ class TextAnalyzer final : public Analyzer {
 }  // namespace
 
 int rules_version(Preset preset) {
-  return preset == Preset::kUnicode ? 1 : 2;
+  return preset == Preset::kUnicode ? 3 : 2;
 }
 
 std::shared_ptr<Analyzer> make_analyzer(AnalyzerOptions options) {

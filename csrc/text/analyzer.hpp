@@ -14,7 +14,7 @@
 
 namespace hyrecall::text {
 
-// Scripts without spaces: documents hold uni- and bigrams, queries bigrams.
+// Scripts without spaces and Hangul: documents hold uni- and bigrams, queries bigrams.
 enum class Role { kDocument, kQuery };
 
 // A part of a text, in bytes.
@@ -106,8 +106,8 @@ enum class Preset {
   kWordMarks,     // the same, but combining marks stay in their word: the words that Snowball stems
   kTurkish,       // the same with Turkish small letters; its stems have no dotless i
   kTurkishWords,  // the words of kTurkish without a dotless i
-  kUnicode,       // words, identifiers whole and split, scripts without spaces as grams; case and
-                  // accents folded
+  kUnicode,       // words, identifiers whole and split, scripts without spaces and Hangul as grams,
+                  // emoji; case and accents folded
   kUnicode61,     // FTS5's unicode61 with remove_diacritics 2
   kPorter,        // FTS5's porter over unicode61, whose remove_diacritics is then 1
   kPorterWords,   // the words that kPorter stems

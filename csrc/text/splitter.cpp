@@ -15,6 +15,8 @@ namespace {
 
 constexpr char32_t kCapitalSigma = 0x3A3, kSmallSigma = 0x3C3, kFinalSigma = 0x3C2;
 
+constexpr std::string_view kEmojiLookUtf8 = "\xEF\xB8\x8F", kKeycapUtf8 = "\xE2\x83\xA3";
+
 constexpr bool is_ascii_alnum(int c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -128,6 +130,9 @@ class Splitter {
   bool starts_word(char const* at) const;
   char const* word_end(char const* at) const;
   char const* chunk_end(char const* at) const;
+  bool is_keycap(char const* at) const;
+  char const* keycap_base(char const* at) const;
+  char const* emoji_end(char const* at) const;
   char const* take_dense(char const* at, int group);
   void locate_grams();
   void emit_grams();
@@ -260,7 +265,7 @@ void Splitter::split_runs(std::string_view text, RunRules const& rules) {
 
 bool Splitter::starts_word(char const* at) const {
   if (at >= text_end_) return false;
-  if (byte_at(at) < 0x80) return kAsciiAlnum[byte_at(at)];
+  if (byte_at(at) < 0x80) return kAsciiAlnum[byte_at(at)] && !is_keycap(at);
   std::uint16_t const flags = flags_[decode_utf8(at, text_end_).value];
   return (flags & kLetter) != 0 && dense_group(flags) == 0;
 }
@@ -272,6 +277,8 @@ char const* Splitter::word_end(char const* at) const {
     CodePoint const c = decode_utf8(at, text_end_);
     std::uint16_t const flags = flags_[c.value];
     if ((flags & (kLetter | kMark | kIgnorable)) == 0 || dense_group(flags) != 0) return at;
+    if (c.value == kKeycap)
+      if (char const* const base = keycap_base(at)) return base;
     at += c.size;
   }
 }
@@ -294,11 +301,50 @@ char const* Splitter::chunk_end(char const* at) const {
     at = next;
   }
   if (*at == '+' && at + 1 < text_end_ && at[1] == '+') return at + 2;
-  if (*at == '#' && !starts_word(at + 1)) return at + 1;
+  if (*at == '#' && !starts_word(at + 1) && !is_keycap(at)) return at + 1;
   return at;
 }
 
-// A run of a script without spaces: folded whole, then cut into characters with their marks.
+// Whether an emoji of a digit, # or * and a keycap begins here.
+bool Splitter::is_keycap(char const* at) const {
+  if (!is_keycap_base(byte_at(at))) return false;
+  std::string_view rest(at + 1, static_cast<std::size_t>(text_end_ - at - 1));
+  if (rest.starts_with(kEmojiLookUtf8)) rest.remove_prefix(kEmojiLookUtf8.size());
+  return rest.starts_with(kKeycapUtf8);
+}
+
+// Where the emoji begins whose keycap stands here; null if it is no emoji's.
+char const* Splitter::keycap_base(char const* at) const {
+  for (std::size_t const back : {std::size_t{1}, 1 + kEmojiLookUtf8.size()})
+    if (static_cast<std::size_t>(at - text_begin_) >= back && is_keycap(at - back))
+      return at - back;
+  return nullptr;
+}
+
+// A grapheme cluster (UAX #29): a flag is two letters, a joiner joins pictures; skin tones, marks,
+// tags and keycaps belong to what is before them.
+char const* Splitter::emoji_end(char const* at) const {
+  CodePoint const first = decode_utf8(at, text_end_);
+  at += first.size;
+  bool const is_picture = first.value >= 0x80 && !is_flag_letter(first.value);
+  bool completes_flag = is_flag_letter(first.value), joins = false;
+  while (at < text_end_) {
+    CodePoint const c = decode_utf8(at, text_end_);
+    std::uint16_t const flags = flags_[c.value];
+    bool const is_letter = is_flag_letter(c.value);
+    bool const goes_on = dense_group(flags) == kEmoji
+                             ? is_skin_tone(c.value) || (is_letter ? completes_flag : joins)
+                             : (flags & (kMark | kIgnorable)) != 0;
+    if (!goes_on) return at;
+    joins = is_picture && c.value == kZeroWidthJoiner;
+    completes_flag = false;
+    at += c.size;
+  }
+  return at;
+}
+
+// A run of a script that is cut into pairs: folded whole, then cut into characters with their
+// marks.
 char const* Splitter::take_dense(char const* at, int group) {
   run_.clear();
   run_at_.clear();
@@ -373,16 +419,20 @@ void Splitter::split_unicode(std::string_view text) {
       }
     } else {
       CodePoint const c = decode_utf8(at, text_end_);
-      if (int const group = dense_group(flags_[c.value]); group != 0) {
+      int const group = dense_group(flags_[c.value]);
+      if (group != 0 && group != kEmoji) {
         at = take_dense(at, group);
         continue;
       }
-      if ((flags_[c.value] & kLetter) == 0) {
+      if (group == 0 && (flags_[c.value] & kLetter) == 0) {
+        char const* const base = c.value == kKeycap ? keycap_base(at) : nullptr;
         at += c.size;
-        continue;
+        if (base == nullptr) continue;
+        at = base;
       }
     }
-    char const* const end = chunk_end(at);
+    char const* end = chunk_end(at);
+    if (end == at) end = emoji_end(at);
     emit_slice(at, end);
     at = end;
   }

@@ -26,9 +26,10 @@ struct RawBatch {
 };
 
 // kWord, kWordMarks, kTurkish: a raw token is a slice of the text (in NFC), except that every
-// capital sigma is already resolved. kUnicode: a word or identifier as written, or (first character
-// of a script without spaces) a folded gram. kUnicode61, kPorter: a slice of the text (in NFC).
-// Puts the items of these texts in place of those before; raw tokens stay, and keep their numbers.
+// capital sigma is already resolved. kUnicode: a word, identifier or emoji as written, or (first
+// character of a script that is cut into pairs) a folded gram. kUnicode61, kPorter: a slice of the
+// text (in NFC). Puts the items of these texts in place of those before; raw tokens stay, and keep
+// their numbers.
 void split(std::span<std::string_view const> texts, Preset preset, Role role, RawBatch& out);
 
 }  // namespace hyrecall::text

@@ -132,10 +132,32 @@ std::string fold(std::u32string_view text) {
   return encode(fold_word(text));
 }
 
+// As the splitter cuts them.
+bool is_emoji(std::u32string const& text) {
+  if (!is_keycap_base(text[0])) return dense_group(flag_table()[text[0]]) == kEmoji;
+  std::size_t const keycap = text.size() > 1 && text[1] == kEmojiLook ? 2 : 1;
+  return text.size() > keycap && text[keycap] == kKeycap;
+}
+
+// Without what only says how it is drawn, and without marks, so that its spellings agree.
+std::string emoji_term(std::u32string_view text) {
+  std::u32string kept(1, text[0]);
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (dense_group(flag_table()[text[i]]) == kEmoji) {
+      if (text[i - 1] == kZeroWidthJoiner) kept.push_back(kZeroWidthJoiner);
+      kept.push_back(text[i]);
+    } else if (is_tag(text[i]) || (text[i] == kKeycap && is_keycap_base(kept.back()))) {
+      kept.push_back(text[i]);
+    }
+  }
+  return encode(kept);
+}
+
 RawTerms unicode_terms(std::string_view raw) {
   std::u32string text = decode(raw);
-  if (dense_group(flag_table()[text[0]]) != 0)
+  if (int const group = dense_group(flag_table()[text[0]]); group != 0 && group != kEmoji)
     return {{{std::string(raw), 0}}, 1};  // a gram, folded already
+  if (is_emoji(text)) return {{{emoji_term(text), 0}}, 1};
   for (char32_t& c : text)
     if (is_hyphen(c)) c = '-';
   Chunk const chunk = cut(text);
@@ -169,7 +191,9 @@ RawTerms unicode_terms(std::string_view raw) {
 
 bool is_gram(std::string_view raw) {
   if (static_cast<unsigned char>(raw[0]) < 0x80) return false;
-  return dense_group(flag_table()[decode_utf8(raw.data(), raw.data() + raw.size()).value]) != 0;
+  int const group =
+      dense_group(flag_table()[decode_utf8(raw.data(), raw.data() + raw.size()).value]);
+  return group != 0 && group != kEmoji;
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ constexpr char32_t kHangulBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161
                    kTailBase = 0x11A7;
 constexpr char32_t kLeads = 19, kVowels = 21, kTails = 28;
 
+constexpr char32_t kAlef = 0x627, kHamzaAbove = 0x654;
+
 template <std::size_t N>
 Pair const* find_pair(Pair const (&table)[N], char32_t c) {
   Pair const* const row =
@@ -95,10 +97,12 @@ void order_marks(std::u32string& s) {
 
 void drop_accents(std::u32string& s) {
   std::uint16_t const* const flags = flag_table();
-  bool folds = false;
+  bool folds = false, is_alef = false;
   std::erase_if(s, [&](char32_t c) {
-    if ((flags[c] & kMark) != 0 && combining_class(c) != 0) return folds;
+    if ((flags[c] & kMark) != 0 && combining_class(c) != 0)
+      return folds && (is_alef || c != kHamzaAbove);
     folds = (flags[c] & kFoldMarks) != 0;
+    is_alef = c == kAlef;
     return false;
   });
 }

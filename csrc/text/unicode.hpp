@@ -8,6 +8,7 @@
 namespace hyrecall::text {
 
 inline constexpr char32_t kDottedI = 0x130, kHyphen = 0x2010, kNonBreakingHyphen = 0x2011;
+inline constexpr char32_t kZeroWidthJoiner = 0x200D, kEmojiLook = 0xFE0F, kKeycap = 0x20E3;
 
 // Bits of a character. tools/unicode_tables.py has the same list.
 enum CharFlag : std::uint16_t {
@@ -22,10 +23,12 @@ enum CharFlag : std::uint16_t {
   kUpper = 1 << 8,
   kLower = 1 << 9,
   kDigit = 1 << 10,      // any number (categories Nd, Nl, No)
-  kFoldMarks = 1 << 11,  // Latin, Greek, Cyrillic, numbers: their nonspacing marks are accents
+  kFoldMarks = 1 << 11,  // Latin, Greek, Cyrillic, Hebrew, Arabic, numbers: their nonspacing marks
+                         // are accents, points and vowel signs
 };
-// Bits 12..14: 0, or the group of scripts without spaces (1 Han and kana, 2 Thai, 3 Lao, 4 Khmer, 5
-// Myanmar).
+// Bits 12..14: 0, or the group of scripts that are cut into pairs of characters (1 Han and kana, 2
+// Thai, 3 Lao, 4 Khmer, 5 Myanmar, 6 Hangul), or kEmoji.
+inline constexpr int kEmoji = 7;
 inline constexpr int kDenseShift = 12;
 inline int dense_group(std::uint16_t flags) {
   return flags >> kDenseShift & 7;
@@ -44,9 +47,24 @@ char32_t lower_of(char32_t c);
 // =1.
 char32_t fts5_fold_of(char32_t c, bool all_diacritics);
 
-// The folded form of a word: casefold and NFKD, accents of Latin, Greek and Cyrillic dropped,
-// strokes and digits plain, then composed (NFC), so that every spelling of the same text gives the
-// same bytes.
+// The parts of a flag are two of these.
+inline bool is_flag_letter(char32_t c) {
+  return c >= 0x1F1E6 && c <= 0x1F1FF;
+}
+inline bool is_skin_tone(char32_t c) {
+  return c >= 0x1F3FB && c <= 0x1F3FF;
+}
+inline bool is_keycap_base(char32_t c) {
+  return (c >= '0' && c <= '9') || c == '#' || c == '*';
+}
+// Letters that no reader sees; they tell the flag of England from a black flag.
+inline bool is_tag(char32_t c) {
+  return c >= 0xE0020 && c <= 0xE007F;
+}
+
+// The folded form of a word: casefold and NFKD, the marks of kFoldMarks dropped (but not a hamza
+// over another letter than alef), strokes and digits plain, then composed (NFC), so that every
+// spelling of the same text gives the same bytes.
 std::u32string fold_word(std::u32string_view word);
 
 // How many of the first characters of a text make a piece: the form of the text is the forms of its

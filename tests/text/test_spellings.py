@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 import Stemmer
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from laws.effort import Effort
 from seams import Analyzer
 
 NAMES = (
@@ -62,6 +66,13 @@ def test_a_dotted_capital_i_is_an_i_for_every_stemmer(language: str) -> None:
     assert terms(f"snowball:{language}", "İZMİR") == terms(f"snowball:{language}", "izmir")
 
 
+def test_word_folds_neither_accents_nor_a_dotted_i() -> None:
+    assert terms("word", "istanbul ISTANBUL") == ["istanbul"] * 2
+    assert terms("word", "İstanbul") == ["i", "stanbul"]  # as Python has it
+    assert terms("word", "Café") == ["café"]
+    assert terms("unicode", "İstanbul Café") == ["istanbul", "cafe"]
+
+
 @pytest.mark.parametrize(
     ("language", "one", "other"),
     [
@@ -76,3 +87,41 @@ def test_a_dotted_capital_i_is_an_i_for_every_stemmer(language: str) -> None:
 )
 def test_letters_that_keyboards_exchange_are_one(language: str, one: str, other: str) -> None:
     assert terms(f"snowball:{language}", one) == terms(f"snowball:{language}", other)
+
+
+# ---- points and vowel signs ----
+
+TATWEEL, HAMZA, ALEF = "\u0640", "\u0654", "\u0627"
+LETTERS = "אבש\ufb2aײاأآٱبوؤيئىةﻵ "
+SIGNS = "\u05b8\u05c1\u0591\u064e\u0651\u0670\u0655\u0653\u06d6\ufe77" + TATWEEL + HAMZA
+
+
+def unpointed(text: str, tatweel: str = TATWEEL, kept: str = HAMZA) -> list[str]:
+    """The words of Hebrew and Arabic without points, vowel signs, tatweel and what alef carries."""
+    made = " "
+    for one in unicodedata.normalize("NFKD", text.replace("\ufe77", "").replace("ٱ", ALEF)):
+        is_sign = unicodedata.combining(one) > 0
+        if one != tatweel and (not is_sign or (one == kept and made[-1] not in (" ", ALEF))):
+            made += one
+    return unicodedata.normalize("NFC", made).split()
+
+
+def check_unpointed(effort: Effort, wanted: Callable[[str], list[str]]) -> None:
+    pointed = st.tuples(st.sampled_from(LETTERS), st.text(st.sampled_from(SIGNS), max_size=3))
+
+    @settings(max_examples=effort.cases(quick=200, full=4000))
+    @given(st.lists(pointed, max_size=8).map(lambda parts: "".join(map("".join, parts))))
+    def check(text: str) -> None:
+        assert terms("unicode", text) == wanted(text)
+
+    check()
+
+
+def test_points_and_vowel_signs_change_no_word(effort: Effort) -> None:
+    check_unpointed(effort, unpointed)
+
+
+@pytest.mark.parametrize("planted", [{"tatweel": ""}, {"kept": ""}, {"kept": "\u0651"}])
+def test_a_wrong_folding_is_noticed(effort: Effort, planted: dict[str, str]) -> None:
+    with pytest.raises(AssertionError):
+        check_unpointed(effort, lambda text: unpointed(text, **planted))

@@ -291,10 +291,11 @@ class Analyzer:
 
         ``word``
             Exactly ``re.findall(r"\\w+", unicodedata.normalize("NFC", text.lower()))`` of Python
-            3.11 (Unicode 14).
+            3.11 (Unicode 14). It folds nothing but case: ``café`` is not ``cafe``; ``İstanbul``,
+            which Python lowers to an i with a mark, is ``i``, ``stanbul``.
         ``unicode``
             Unicode words, case and accents folded; identifiers whole and split; pairs of
-            characters in scripts without spaces. See Notes.
+            characters in Korean and in scripts without spaces; emoji. See Notes.
         ``unicode61``
             The tokens of SQLite FTS5's ``unicode61 remove_diacritics 2``, of the text in NFC.
         ``porter``
@@ -329,12 +330,27 @@ class Analyzer:
     Notes
     -----
     *Words of* ``unicode``: runs of letters, numbers and their combining marks; invisible format
-    characters inside a word are dropped. Emoji and other symbols are not words.
-    *Folding* is casefold and NFKD; marks over Latin, Greek and Cyrillic letters and over numbers
-    are dropped; strokes, ligatures and the dotless i become plain letters (``Łódź`` is ``lodz``);
-    decimal digits of every script become ``0`` to ``9``. Marks of other scripts are kept (Indic and
-    Thai vowels, Hebrew points, Arabic vowel signs), in composed form, so that NFC and NFD
-    spellings agree.
+    characters inside a word are dropped. Each emoji is a word: all that readers see as one picture
+    (skin tone, family, flag, keycap), without variation selectors, so ``❤️`` and ``❤`` are one.
+    ``©``, ``®``, ``™``, ``↔`` and other symbols are not words.
+
+    *Folding* makes these spellings one. The marks of other scripts are kept (Indic and Thai vowels,
+    Syriac, Thaana), in composed form, so that NFC and NFD spellings agree.
+
+    ====================  ====================================  ====================
+    Text                  What is folded                        Example
+    ====================  ====================================  ====================
+    every script          case, compatibility forms (NFKD)      ``ﬁne`` ``ＷＩＤＥ``
+    Latin, Greek,         marks; strokes, ligatures and the     ``Łódź`` is ``lodz``
+    Cyrillic, numbers     dotless i become plain letters
+    digits                of every script: ``0`` to ``9``       ``٢٠٢٦`` is ``2026``
+    Hebrew                points (niqqud) and accents           ``שָׁלוֹם`` is ``שלום``
+    Arabic                vowel signs (harakat), tatweel, what  ``أَحْمَد`` is ``احمد``
+                          alef carries (``آ أ إ ٱ`` are ``ا``)
+    ====================  ====================================  ====================
+
+    Arabic letters that stand for other letters stay: a hamza on waw or yeh, teh marbuta, alef
+    maksura. ``unicode:arabic`` stems them.
 
     *Identifiers* are kept whole and also split; the whole has the position of its first part. They
     are: words joined by ``.``, ``@`` or underscores; words joined by hyphens if one has a digit;
@@ -343,9 +359,9 @@ class Analyzer:
     *Ordinary words* with hyphens or apostrophes are only split: ``well-known`` is ``well``,
     ``known``; ``don't`` is ``don``, ``t`` (so ``John`` finds ``John's``).
 
-    *Scripts without spaces* (Han, kana, Thai, Lao, Khmer, Myanmar): documents hold single
-    characters and pairs; queries hold pairs, or one character that stands alone. Korean has
-    spaces, so it is split into words.
+    *Pairs.* Of Han, kana, Thai, Lao, Khmer, Myanmar and Hangul, documents hold single characters
+    and pairs; queries hold pairs, or one character that stands alone. Korean has spaces, and no
+    pair crosses them; by its pairs ``한국어`` finds ``한국어를``, and the other way round.
 
     Every preset gives NFC and NFD spellings of a text the same terms.
 
@@ -360,8 +376,10 @@ class Analyzer:
     ('deploy'@0, 'settings.v2s'@1, 'set'@1, 'v2s'@2)
     >>> Analyzer("snowball:english", stopwords="english").explain("the running of the bulls")
     ('run'@1, 'bull'@4)
-    >>> Analyzer().explain("東京都", role="query")
-    ('東京'@0, '京都'@1)
+    >>> Analyzer().explain("東京都 한국어를", role="query")
+    ('東京'@0, '京都'@1, '한국'@3, '국어'@4, '어를'@5)
+    >>> Analyzer().explain("I ❤️ 🍕 in שָׁלוֹם")
+    ('i'@0, '❤'@1, '🍕'@2, 'in'@3, 'שלום'@4)
     """
 
     __slots__ = (
@@ -512,7 +530,7 @@ class Analyzer:
         ----------
         text : str
         role : "document" or "query"
-            They differ only in scripts without spaces.
+            They differ only in scripts that are cut into pairs of characters.
 
         Returns
         -------
