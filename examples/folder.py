@@ -16,19 +16,13 @@ def context(index: hr.Index, question: str, limit: int = 3) -> str:
         limit=limit,
         group="thread",  # one hit a file
         surrounding=1,
-        columns=("path", "heading", "line"),
     )
     parts = []
     for number, hit in enumerate(hits, 1):
-        rows = {row.key: row.text for row in hit.surrounding} | {hit.key: hit.text}
-        text = "\n".join(str(rows[key]) for key in sorted(rows, key=place_of))
+        rows = sorted([(0, hit.text), *((row.step, row.text) for row in hit.surrounding)])
+        text = "\n".join(text for _, text in rows)
         parts.append(f"[{number}] {hit['path']}:{hit['line']} ({hit['heading']})\n{text}")
     return "\n\n".join(parts)
-
-
-def place_of(key: str) -> int:
-    """Return the number of a chunk in its file."""
-    return int(key.rpartition("#")[2])
 
 
 def prompt(index: hr.Index, question: str) -> str:
@@ -50,6 +44,7 @@ with tempfile.TemporaryDirectory() as temporary:
 
     # With the extra [local], build(..., embed="static") also finds other words of one meaning.
     read = folders.read(docs)
+    print(read)
     assert read.skipped == (("logo.md", "binary: it has a zero byte"),)
     folders.build(read, analyzer=hr.Analyzer("unicode:english")).save(saved)
 

@@ -1005,6 +1005,7 @@ ROWS: dict[str, list[Row]] = {
         option("bm25: expected arms of ['text']", {"x": 1}),
         option("text: expected text= or vectors=, or both", {}),
         option("sort: expected attribute columns without lists of ['kind']", "text", ["kind", "x"]),
+        option("sort: expected attribute columns without lists of ['kind']", "-kind", "kind:desc"),
         option("sort: expected a column, (column, ", 3, ("kind", "up"), {"x": 1}, [3]),
         option("sort: expected each column once", ["kind", ("kind", "desc")]),
         option("fusion: expected None where columns order the rows", hr.RRF(), sort="kind"),

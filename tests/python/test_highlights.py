@@ -1,6 +1,7 @@
 """Highlights and snippets of hits: words as the oracle finds them, snippets that are safe."""
 
 import html
+import itertools
 import re
 import unicodedata
 from typing import Any
@@ -72,6 +73,19 @@ def test_columns_and_arms_are_marked_by_their_own_queries() -> None:
     assert hit.highlights("note") == []
     with pytest.raises(OptionError, match=r"column: expected a stored column of a text arm of"):
         hit.highlights("kind")
+
+
+def test_hits_in_the_order_of_columns_are_marked_as_ranked_ones_are() -> None:
+    rows = [{"id": 1, "title": "red tea", "text": "a pot", "price": 2.0}]
+    rows += [{"id": 2, "title": "cups", "text": "for tea", "price": 1.0}]
+    schema = hr.Schema(key="id", cell=None, text=("title", "text"), attributes="price")
+    index = hr.Index.build(rows, schema)
+    asked: list[Any] = ["tea", {"title": "red", "text": None}, {"title": "cups", "text": "tea"}]
+    for text, column in itertools.product(asked, ("title", "text")):
+        by_price, ranked = index.recall_one(text=text, sort="price"), index.recall_one(text=text)
+        places = {hit.key: hit.highlights(column) for hit in ranked}
+        assert {hit.key: hit.highlights(column) for hit in by_price} == places
+        assert any(places.values()) or text == asked[1]
 
 
 def test_without_a_text_query_nothing_is_marked() -> None:

@@ -177,6 +177,17 @@ def test_a_call_without_options_says_so(index: hr.Index) -> None:
         index.compact(force=True)  # type: ignore[call-arg]
 
 
+def test_a_value_without_a_name_is_told_the_names(index: hr.Index) -> None:
+    with pytest.raises(hr.UnknownOptionError) as raised:
+        index.recall_one("tea")  # type: ignore[misc]
+    wish = "options by name (text=, vector=, scope=, ...)"
+    assert str(raised.value) == f"recall_one: expected {wish}, got 'tea' without a name"
+    with pytest.raises(hr.UnknownOptionError, match=r"^compact: expected no more values, got 3 "):
+        index.compact(3)  # type: ignore[call-arg]
+    with pytest.raises(hr.UnknownOptionError, match=r"^delete: .*by name \(scope=, filter="):
+        index.delete(["a"], "ann")  # type: ignore[misc]
+
+
 def test_other_mistakes_stay_python_s_own() -> None:
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         hr.Dedup()  # type: ignore[call-arg]

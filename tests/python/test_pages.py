@@ -146,6 +146,12 @@ def test_what_ranks_is_refused_where_columns_order_the_rows(name: str) -> None:
         built().recall(text=["tea"], scope="ana", sort="kind", **{name: RANKS[name]})
 
 
+@pytest.mark.parametrize("sort", ["-price", "price:desc", "price desc"])
+def test_a_direction_that_others_write_is_told_as_it_is_written_here(sort: str) -> None:
+    with pytest.raises(hr.OptionError, match=r"; sort=\('price', 'desc'\) puts the largest first$"):
+        index_of("price", pa.array([1, 2])).recall_one(text="tea", sort=sort)
+
+
 def test_hits_in_the_order_of_columns_have_no_scores_to_explain() -> None:
     hits = built().recall_one(scope="ana", sort="kind")
     for call in (hits[0].explain, hits.explain_dropped):

@@ -50,7 +50,9 @@ def _attribute(argument: str, name: object, types: Types, *, lists: bool = False
     known = columns_of_one_value(types, lists=lists)
     if not isinstance(name, str) or name not in known:
         wish = "attribute columns" if lists else "attribute columns without lists"
-        raise error(OptionError, argument, f"{wish} of {known}", repr(name))
+        near = [one for one in known if argument == "sort" and one in str(name)]  # "-price"
+        remedy = f"sort=({near[0]!r}, 'desc') puts the largest first" if near else ""
+        raise error(OptionError, argument, f"{wish} of {known}", repr(name), remedy)
     return list(types).index(name)
 
 

@@ -141,7 +141,8 @@ def read_grouping(
     if group is None and not n_around:
         return None
     if column is not None and n_around:
-        raise error(OptionError, "surrounding", f"0 beside group={group!r}", n_around)
+        remedy = 'group="thread" has rows around' if has_threads else ""
+        raise error(OptionError, "surrounding", f"0 beside group={group!r}", n_around, remedy)
     if column is None and not has_threads:
         argument = "surrounding" if group is None else "group"
         raise error(OptionError, argument, "a schema with thread=", "one without")

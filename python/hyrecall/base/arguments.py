@@ -9,6 +9,7 @@ import math
 import operator
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -229,7 +230,10 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     ),
     **dict.fromkeys(("metadatas", "meta", "payload"), ("metadata", "metadatas")),
     **dict.fromkeys(("fields", "select", "include", "outputfields", "withpayload"), ("columns",)),
-    **dict.fromkeys(("skip", "start"), ("offset",)),
+    **dict.fromkeys(("skip", "start", "page"), ("offset",)),
+    **dict.fromkeys(("orderby", "order", "sortby"), ("sort",)),
+    **dict.fromkeys(("groupby", "distinct", "collapse"), ("group",)),
+    **dict.fromkeys(("aggs", "aggregations", "facetby"), ("facets",)),
     **dict.fromkeys(("numcandidates", "fetchk", "prefetch", "candidates"), ("depth",)),
     **dict.fromkeys(("ranker", "fuse", "hybrid"), ("fusion", "recipe")),
     **dict.fromkeys(
@@ -337,13 +341,23 @@ def _checked(function: Callable[..., Any], called: str) -> Any:
         return function
     names = [one.name for one in parameters if one.kind in _NAMED and one.name not in _OWNERS]
     known = frozenset(names)
+    by_name = [one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    takes_any = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    most = sys.maxsize if takes_any else len(parameters) - len(by_name)
+
+    def refused(args: tuple[Any, ...], options: dict[str, Any]) -> UnknownOptionError:
+        if len(args) <= most:
+            return unknown_option(called, options, names)
+        shown = ", ".join([f"{name}=" for name in by_name[:3]] + ["..."] * (len(by_name) > 3))
+        wish = f"options by name ({shown})" if by_name else "no more values"
+        return error(UnknownOptionError, called, wish, f"{repr(args[most])[:80]} without a name")
 
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)
         async def awaited(*args: Any, **options: Any) -> Any:
-            if not options.keys() <= known:
-                raise unknown_option(called, options, names)
+            if len(args) > most or not options.keys() <= known:
+                raise refused(args, options)
             return await function(*args, **options)
 
         call: Any = awaited
@@ -351,8 +365,8 @@ def _checked(function: Callable[..., Any], called: str) -> Any:
 
         @functools.wraps(function)
         def direct(*args: Any, **options: Any) -> Any:
-            if not options.keys() <= known:
-                raise unknown_option(called, options, names)
+            if len(args) > most or not options.keys() <= known:
+                raise refused(args, options)
             return function(*args, **options)
 
         call = direct

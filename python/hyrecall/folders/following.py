@@ -80,7 +80,7 @@ def build(
     """
     if not isinstance(chunks, FolderRead):
         wish, got = "what hyrecall.folders.read returned", type(chunks).__name__
-        raise error(DTypeError, "chunks", wish, got)
+        raise error(DTypeError, "chunks", wish, got, "build(read(folder))")
     if not chunks.table.num_rows:
         wish = f"a folder with a file that fits {', '.join(chunks.patterns)}"
         raise error(OptionError, "chunks", wish, "none that could be read")

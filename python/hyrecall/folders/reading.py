@@ -74,6 +74,12 @@ class FolderRead:
     chunk_tokens: int
     overlap: int
 
+    def __repr__(self) -> str:
+        """Say how much was read."""
+        n_files = len(set(self.table["path"].to_pylist()))
+        read = f"{self.table.num_rows} chunks of {n_files} files"
+        return f"<FolderRead: {read}, {len(self.skipped)} skipped>"
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the table."""
         return self.table.__arrow_c_stream__(requested_schema)

@@ -246,7 +246,8 @@ def _marks(
 ) -> list[Mark]:
     """Return the words of a column that the queries of its arms ask for."""
     marks: list[Mark] = []
-    for place, arm in enumerate(reply.bases if text else ()):
+    arms = reply.bases or reply.trace.arms  # by columns no arm ranks, but each is asked
+    for place, arm in enumerate(arms if text else ()):
         one = reply.facts.schema.text_arms.get(arm)
         if one is None or column not in one.columns:
             continue
