@@ -16,15 +16,15 @@ PYTHON = {
     "": (1_876, 7),
     "adapters": (4_551, 15),
     "arm": (955, 8),
-    "ask": (3_539, 14),
-    "base": (2_657, 16),
+    "ask": (3_542, 14),
+    "base": (2_671, 16),
     "cli": (7_399, 23),
     "distributed": (4_781, 10),
     "embed": (2_325, 9),
     "evaluate": (2_446, 7),
-    "folders": (1_074, 5),
+    "folders": (1_080, 5),
     "graph": (654, 2),
-    "hits": (3_196, 12),
+    "hits": (3_197, 12),
     "memory": (21_974, 61),
     "migrate": (1_332, 9),
     "parts": (1_493, 4),
@@ -36,10 +36,10 @@ PYTHON = {
     "stages": (3_353, 15),
     "systems": (5_104, 29),
     "table": (2_935, 11),
-    "text": (765, 3),
+    "text": (783, 3),
 }
-TESTS = (120_437, 590)
-CSRC = (40_516, 351)
+TESTS = (120_746, 592)
+CSRC = (40_613, 351)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

@@ -40,7 +40,6 @@ import hyrecall as hr
         (["--scope", "acme", "--vector", "one"], "error: --vector: expected a JSON list"),
         (["--scope", "acme", "--vector", "@absent.json"], "error: absent.json: No such file"),
         (["delta", "--scope", "acme", "--columns", "stars"], "error: --columns: expected --json"),
-        (["--scope", "acme"], "error: text: expected text= or vectors="),
         (["delta", "--scope", "acme", "--around", "101"], "error: surrounding: expected an int in"),
     ],
 )

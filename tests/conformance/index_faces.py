@@ -543,7 +543,9 @@ class Served(Saved):
 
     def _marked(self, call: Call) -> list[list[tuple[list[list[int]], str]]]:
         found = self._batch(call, highlight=True, columns=["text"])
-        return [[(one["highlights"]["text"], one["snippet"]) for one in hits] for hits in found]
+        return [
+            [(hit["highlights"]["text"], hit["snippet"]) for hit in one["hits"]] for one in found
+        ]
 
 
 class CommandLine(Saved):

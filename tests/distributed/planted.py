@@ -181,7 +181,7 @@ class Lengths(EngineSubject):
 
     def hits(self, call: Call) -> hr.Hits:
         said = arguments(self.shape, call)
-        kept = {name: said[name] for name in ("text", "scope") if name in said}
+        kept = {"text": {}} | {name: said[name] for name in ("text", "scope") if name in said}
         return self.index.recall(**kept, bm25=hr.BM25(b=(0.0, 1.0)), limit=10)
 
 

@@ -321,6 +321,8 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
             execution = _core.Execution(state.snapshot, request)
             statistics = execution.statistics()
             add(execution, statistics, execution.candidates(statistics))
+            matches = _core.Matches(state.snapshot, request)
+            add(matches, matches.rows(0))
         add(request, _core.arms.Audience(state.snapshot, request))
         adjacency = _core.arms.Adjacency(
             state.snapshot, request, ATTRIBUTES.index("near"), state.snapshot, request

@@ -218,6 +218,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.Scope(["alice", "bob"]),
     hr.Session(n_recalls=3),
     hr.Phrase("disk full", slop=1),
+    hr.Fuzzy("mosue", edits=1),
     hr.All("disk", "full"),
     hr.Any("disk", "full"),
     hr.Boost("disk", 2),

@@ -22,7 +22,8 @@ from seams import browse, view
 
 # Those that meet no store, or an index folder whose --scope part I walks elsewhere.
 NO_STORE = {
-    "index", "batch", "info", "demo", "tune", "learn", "evaluate", "config set", "config get",
+    "index", "sync", "batch", "info", "demo", "tune", "learn", "evaluate",
+    "config set", "config get",
     "config unset", "config list", "config path", "token make", "token list", "token revoke",
     "ltm path",
     "shards build", "shards info", "shards rebalance",
