@@ -30,7 +30,8 @@ def best(scores: Rows, n: int) -> npt.NDArray[np.int64]:
 
 
 def unit(rows: Rows) -> Rows:
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    out: Rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return out
 
 
 def same_lists(queries: Rows, docs: Rows, n: int) -> tuple[int, int]:
