@@ -144,7 +144,8 @@ def test_html_that_is_odd_is_read_as_browsers_do(tmp_path: Path, page: str, text
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("part", ["<!--", "<a ", "<", "</", "<a b='", "&#", "<h1>", "<pre>", "<p>x",
-                                  "<svg>", "<a =", "</svg", "<h1>x</h1>"])  # fmt: skip
+                                  "<svg>", "<a =", "</svg", "<h1>x</h1>",
+                                  "<pre>x</pre><h1>t</h1>"])  # fmt: skip
 def test_hostile_html_takes_linear_time(tmp_path: Path, part: str) -> None:
     write(tmp_path, {"p.html": "x" + part * 20_000})
     assert read(tmp_path).table.num_rows > 0
