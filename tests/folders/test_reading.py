@@ -39,6 +39,16 @@ def test_a_row_says_where_its_chunk_stands(tmp_path: Path) -> None:
     assert made.skipped == ()
 
 
+@pytest.mark.parametrize(("seconds", "year"), [(400 * 10**9, 9999), (-(400 * 10**9), 1)])
+def test_a_time_that_no_date_holds_is_the_nearest_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, year: int
+) -> None:
+    write(tmp_path, {"a.md": "a"})
+    facts = os.stat_result(os.stat(tmp_path / "a.md"), {"st_mtime_ns": seconds * 10**9})
+    monkeypatch.setattr(os, "fstat", lambda _: facts)  # few file systems hold such a time
+    assert read(tmp_path).table["modified"][0].as_py().year == year
+
+
 def test_what_is_not_read_is_told_and_nothing_outside_is_read(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"secret.md": "secret"})
     folder = write(tmp_path / "docs", {
