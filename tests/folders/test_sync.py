@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -253,6 +255,32 @@ def test_what_cannot_be_read_now_stays_and_is_told(
     assert sorted(index.recall_one(text="tea").keys) == [f"{path}#0" for path in stays]
     assert folders.sync(index, docs)
     assert differences(index, docs) == []
+
+
+def test_a_folder_that_cannot_be_looked_at_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = write(tmp_path / "docs", {"a.md": "tea"})
+    index = built(docs)
+    monkeypatch.setattr(os, "stat", failing(os.stat, "docs", errno.EIO))
+    with pytest.raises(hr.OptionError, match=r"folder: expected .*, got .*/docs: Input/output err"):
+        folders.sync(index, docs)
+
+
+def test_a_changed_pdf_stays_while_its_extra_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = write(tmp_path, {"a.md": "milk", "b.pdf": b"one"})
+    page = SimpleNamespace(extract_text=lambda: "tea")
+    pypdf = SimpleNamespace(PdfReader=lambda _: SimpleNamespace(pages=[page]))
+    monkeypatch.setitem(sys.modules, "pypdf", pypdf)
+    index = built(docs)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    write(docs, {"b.pdf": b"other"})
+    found = folders.sync(index, docs)
+    assert not found
+    assert [path for path, _ in found.skipped] == ["b.pdf"]
+    assert index.recall_one(text="tea").keys == ["b.pdf#0"]
 
 
 def test_a_file_that_holds_no_text_any_more_leaves_and_is_told(tmp_path: Path) -> None:

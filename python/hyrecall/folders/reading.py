@@ -159,8 +159,11 @@ def read_changed(
 ) -> ChangedRead:
     """Read a folder, without the files whose hash is known."""
     top = read_path(folder)
-    if not top.is_dir():
-        got = f"the file {top}" if top.exists() else f"nothing at {top}"
+    try:
+        got = None if stat.S_ISDIR(os.stat(top).st_mode) else f"the file {top}"
+    except OSError as fault:
+        got = f"nothing at {top}" if fault.errno in _GONE else f"{top}: {fault.strerror}"
+    if got is not None:
         raise error(OptionError, "folder", "a folder of documents", got)
     skipped, same, unread = list[tuple[str, str]](), set[str](), set[str]()
     found = sorted(_walk(top, settings.patterns, skipped, unread))
