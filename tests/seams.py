@@ -188,7 +188,7 @@ NAMES = {
     "hyrecall.hits.explain_text": "explanation_lines",
     "hyrecall.hits.hits": "reply_of",
     "hyrecall.hits.joined_reply": "JoinedReply",
-    "hyrecall.hits.marks": "splits_character",
+    "hyrecall.hits.marks": "Cuts hits_snippet=snippet",
     "hyrecall.hits.reply": "ReplyBase hits_Reply=Reply",
     "hyrecall.hits.trace": "Trace",
     "hyrecall.memory.agent_memory": "AgentMemory",

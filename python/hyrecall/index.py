@@ -359,8 +359,9 @@ class Index:
         NotFoundError
             A key that its cell does not hold.
         OptionError
-            Nothing to change; a text that the index does not store and the row does not have; or
-            the vector of a changed text, where the embedder of the index is not here.
+            Nothing to change; a column that the schema does not name; a text that the index does
+            not store and the row does not have; or the vector of a changed text, where the embedder
+            of the index is not here.
         KeyConflictError
             A null key, or one that comes twice.
         DTypeError, ShapeError, EmbedError, DeviceMemoryError, WriterBusyError

@@ -131,3 +131,15 @@ def test_an_interrupted_sync_leaves_the_index_as_it_was(
     assert (index / "MANIFEST").read_bytes() == before
     assert run("recall", index, "milk").err.endswith("note: no hits\n")
     assert run("sync", docs, index).out.startswith("1 new, ")
+
+
+def test_a_folder_without_files_is_refused_and_the_index_stays(
+    run: Run, docs: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    assert run("index", docs, "-o", index).code == 0
+    for path in docs.iterdir():
+        path.unlink()
+    done = run("sync", docs, index)
+    assert (done.code, done.err[:35]) == (1, "error: folder: expected a file that")
+    assert "disks.md#0" in run("recall", index, "replica").out

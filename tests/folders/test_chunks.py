@@ -152,6 +152,8 @@ def test_a_block_of_code_stays_whole_where_it_fits() -> None:
 
 
 @pytest.mark.parametrize("text", ["\n" * 200_000, "# " + " " * 200_000 + "x", "[" * 200_000,
-                                  "```" * 70_000, ".'" * 100_000, "===\n" * 50_000])  # fmt: skip
+                                  "```" * 70_000, ".'" * 100_000, "===\n" * 50_000,
+                                  "# a\nb\n```\nx\n```\n" * 20_000,
+                                  "ก" + "\u0e31" * 200_000])  # fmt: skip
 def test_a_hostile_text_takes_no_more_than_linear_time(text: str) -> None:
     assert len(chunks(text)) <= 1 + len(text) // 16

@@ -39,6 +39,16 @@ def test_a_row_says_where_its_chunk_stands(tmp_path: Path) -> None:
     assert made.skipped == ()
 
 
+@pytest.mark.parametrize(("seconds", "year"), [(400 * 10**9, 9999), (-(400 * 10**9), 1)])
+def test_a_time_that_no_date_holds_is_the_nearest_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, year: int
+) -> None:
+    write(tmp_path, {"a.md": "a"})
+    facts = os.stat_result(os.stat(tmp_path / "a.md"), {"st_mtime_ns": seconds * 10**9})
+    monkeypatch.setattr(os, "fstat", lambda _: facts)  # few file systems hold such a time
+    assert read(tmp_path).table["modified"][0].as_py().year == year
+
+
 def test_what_is_not_read_is_told_and_nothing_outside_is_read(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"secret.md": "secret"})
     folder = write(tmp_path / "docs", {
@@ -144,7 +154,8 @@ def test_html_that_is_odd_is_read_as_browsers_do(tmp_path: Path, page: str, text
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("part", ["<!--", "<a ", "<", "</", "<a b='", "&#", "<h1>", "<pre>", "<p>x",
-                                  "<svg>", "<a =", "</svg", "<h1>x</h1>"])  # fmt: skip
+                                  "<svg>", "<a =", "</svg", "<h1>x</h1>",
+                                  "<pre>x</pre><h1>t</h1>"])  # fmt: skip
 def test_hostile_html_takes_linear_time(tmp_path: Path, part: str) -> None:
     write(tmp_path, {"p.html": "x" + part * 20_000})
     assert read(tmp_path).table.num_rows > 0

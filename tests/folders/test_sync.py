@@ -1,8 +1,11 @@
 """An index that follows a folder is that of a fresh build, whatever happened between."""
 
+import errno
 import json
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -162,9 +165,9 @@ def test_a_row_of_somebody_else_stays(tmp_path: Path) -> None:
     row = {**folders.read(docs).table.to_pylist()[0], "id": "mine", "path": None, "hash": None}
     index.add(pa.Table.from_pylist([row], schema=folders.read(docs).table.schema))
     assert not folders.sync(index, docs)
-    (docs / "a.md").unlink()
+    (docs / "a.md").rename(docs / "b.md")
     assert folders.sync(index, docs).removed == ("a.md",)
-    assert index.recall_one(text="tea").keys == ["mine"]
+    assert sorted(index.recall_one(text="tea").keys) == ["b.md#0", "mine"]
 
 
 def test_how_a_folder_is_read_is_saved_with_the_index(tmp_path: Path) -> None:
@@ -197,14 +200,111 @@ def test_settings_that_no_build_has_saved_are_damage(tmp_path: Path, folder: Any
         folders.sync(index, tmp_path / "docs")
 
 
-def test_a_folder_may_become_empty_and_fill_again(tmp_path: Path) -> None:
+def test_a_folder_without_files_is_refused_and_an_empty_index_fills_again(tmp_path: Path) -> None:
     docs = write(tmp_path / "docs", {"a.md": "tea"})
     index = built(docs, Counting(8))
-    (docs / "a.md").unlink()
-    assert folders.sync(index, docs).removed == ("a.md",)
-    assert len(index) == 0
+    (docs / "a.md").unlink()  # a disk that is not mounted looks so
+    told = (
+        r"folder: expected a file that fits \*\*/\*.md, .* \(to forget them all, delete the index\)"
+    )
+    with pytest.raises(hr.OptionError, match=told + ", got none that could be read"):
+        folders.sync(index, docs)
+    assert index.recall_one(text="tea").keys == ["a.md#0"]
+    index.delete(["a.md#0"])
+    assert not folders.sync(index, docs)
     index.save(tmp_path / "index")
     again = hr.Index.open(tmp_path / "index", embed=HashEmbedder(8))
     write(docs, {"b.md": "milk"})
     assert folders.sync(again, docs).new == ("b.md",)
     assert differences(again, docs) == []
+
+
+def failing(what: Any, name: str, number: int) -> Any:
+    """Return a function of the system that fails for one name."""
+
+    def call(path: Any, *args: Any, **options: Any) -> Any:
+        if os.path.basename(path) == name:
+            raise OSError(number, os.strerror(number), path)
+        return what(path, *args, **options)
+
+    return call
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES])
+@pytest.mark.parametrize(
+    ("call", "name", "stays"),
+    [("open", "b.md", ["s/b.md"]), ("scandir", "s", ["s/b.md", "s/t/c.md"]),
+     ("scandir", "docs", ["a.md", "s/b.md", "s/t/c.md", "so.md"])],
+)  # fmt: skip
+def test_what_cannot_be_read_now_stays_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str, name: str,
+    stays: list[str],
+) -> None:  # fmt: skip
+    files: dict[str, str | bytes] = dict.fromkeys(["a.md", "s/b.md", "s/t/c.md", "so.md"], "tea")
+    docs = write(tmp_path / "docs", files)
+    index = built(docs)
+    for path in files:
+        (docs / path).write_text("milk")
+    (docs / "so.md").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, failing(getattr(os, call), name, number))
+        found = folders.sync(index, docs)
+    fault = {"b.md": "s/b.md", "s": "s", "docs": "."}[name]
+    assert found.skipped == ((fault, f"not readable: {os.strerror(number)}"),)
+    assert found.unchanged == 0
+    assert sorted(index.recall_one(text="tea").keys) == [f"{path}#0" for path in stays]
+    assert folders.sync(index, docs)
+    assert differences(index, docs) == []
+
+
+def test_a_folder_that_cannot_be_looked_at_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = write(tmp_path / "docs", {"a.md": "tea"})
+    index = built(docs)
+    monkeypatch.setattr(os, "stat", failing(os.stat, "docs", errno.EIO))
+    with pytest.raises(hr.OptionError, match=r"folder: expected .*, got .*/docs: Input/output err"):
+        folders.sync(index, docs)
+
+
+def test_a_changed_pdf_stays_while_its_extra_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = write(tmp_path, {"a.md": "milk", "b.pdf": b"one"})
+    page = SimpleNamespace(extract_text=lambda: "tea")
+    pypdf = SimpleNamespace(PdfReader=lambda _: SimpleNamespace(pages=[page]))
+    monkeypatch.setitem(sys.modules, "pypdf", pypdf)
+    index = built(docs)
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    write(docs, {"b.pdf": b"other"})
+    found = folders.sync(index, docs)
+    assert not found
+    assert [path for path, _ in found.skipped] == ["b.pdf"]
+    assert index.recall_one(text="tea").keys == ["b.pdf#0"]
+
+
+def test_a_file_that_holds_no_text_any_more_leaves_and_is_told(tmp_path: Path) -> None:
+    docs = write(tmp_path, {"a.md": "tea", "b.md": "tea"})
+    index = built(docs)
+    write(docs, {"b.md": b"tea\0"})
+    found = folders.sync(index, docs)
+    assert (found.removed, found.skipped) == (("b.md",), (("b.md", "binary: it has a zero byte"),))
+    assert index.recall_one(text="tea").keys == ["a.md#0"]
+
+
+def test_a_row_of_somebody_else_with_the_key_of_a_chunk_is_named(tmp_path: Path) -> None:
+    docs, embedder = write(tmp_path, {"a.md": "tea"}), Counting(8)
+    index = built(docs, embedder)
+    row = {**folders.read(docs).table.to_pylist()[0], "id": "b.md#0", "path": None, "hash": None}
+    index.add(pa.Table.from_pylist([row], schema=folders.read(docs).table.schema))
+    write(docs, {"b.md": "milk"})
+    embedder.texts = ()
+    with pytest.raises(hr.KeyConflictError) as told:
+        folders.sync(index, docs)
+    assert str(told.value) == (
+        "id: expected keys of chunks that no row without a path has, got 'b.md#0': give that row "
+        "another key; remove it: index.delete(['b.md#0'])"
+    )
+    assert not embedder.texts
+    index.delete(["b.md#0"])
+    assert folders.sync(index, docs).new == ("b.md",)

@@ -17,7 +17,7 @@ from hyrecall.errors import OptionError
 from laws.effort import Effort
 from oracle import marks as oracle
 from oracle import words
-from seams import splits_character
+from seams import Cuts, hits_snippet
 
 SCHEMA = hr.Schema(key="id", cell=None, text="text")
 
@@ -113,7 +113,7 @@ def whole(text: str, at: int) -> int:
 
 
 def splits(text: str, at: int) -> bool:
-    return 0 < at < len(text) and splits_character(text, at)
+    return 0 < at < len(text) and Cuts(text).splits(at)
 
 
 def test_a_snippet_is_a_part_of_the_text_with_the_most(effort: Effort) -> None:
@@ -155,6 +155,14 @@ def test_snippets(text: str, width: int, expected: str) -> None:
     index = index_of(text, "ash elm")
     found = [hit for hit in index.recall_one(text=hr.Any("ash", "elm", "no")) if hit.text == text]
     assert found[0].snippet(width, "[", "]") == expected
+
+
+def test_a_long_run_of_flags_takes_linear_time() -> None:
+    flags = "\U0001f1e9\U0001f1ea\U0001f1eb\U0001f1f7" * 100_000
+    assert hit_of("ash " + flags, "ash").snippet(200_000) == "<mark>ash</mark>…"
+    marked = [(at, at + 1, 0) for at in range(0, len(flags), 4)]  # a letter is marked as its flag
+    made = hits_snippet(flags, marked, 200_000, "[", "]", escape=True)
+    assert made.count(f"[{flags[:2]}]") == 50_000
 
 
 def test_a_snippet_is_safe_in_a_page() -> None:

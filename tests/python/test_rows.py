@@ -124,6 +124,18 @@ WRONG: dict[str, tuple[Any, type[hr.HyrecallError], str]] = {
         {"id": ["e"], "user": [1, 2]}, hr.ShapeError,
         "user: expected 1 rows, as the first column has, got 2",
     ),
+    "NaN in a vector": (
+        [GOOD, {**GOOD, "id": "f", "embedding": [1, NAN]}], hr.OptionError,
+        "embedding: expected finite values, got nan in row 1",
+    ),
+    "None in a vector": (
+        [GOOD, {**GOOD, "id": "f", "embedding": [1, None]}], hr.OptionError,
+        "embedding: expected no null inside a row's vector, got one in row 1",
+    ),
+    "NA in a vector": (
+        [{**GOOD, "embedding": [1.0, pd.NA]}], hr.OptionError,
+        "embedding: expected no null inside a row's vector, got one in row 0",
+    ),
     "texts": (
         ["tea"], hr.OptionError,
         "table: expected rows with the columns of the schema (texts alone have a key and one text "
@@ -138,6 +150,26 @@ def test_a_wrong_row_is_named_with_its_column(fault: str) -> None:
     index = built()
     refused(lambda: index.add(rows), kind, message)
     assert len(index) == 4
+
+
+@pytest.mark.parametrize("rows", [[], (), {}, {"id": [], "user": [], "text": []}])
+def test_no_rows_have_no_types_to_build_of(rows: Any) -> None:
+    told = "got no rows (an empty list has no types)"
+    refused(
+        lambda: hr.Index.build(rows, SCHEMA),
+        hr.DTypeError,
+        f"table: expected rows, or an Arrow table with types, {told}",
+    )
+
+
+@pytest.mark.parametrize("form", [list, dict])
+def test_cells_of_only_none_are_the_null_cell(form: type) -> None:
+    schema = hr.Schema(key="id", cell="user", text="text")
+    rows: Any = [{"id": n, "user": None, "text": "tea"} for n in (1, 2)]
+    index = hr.Index.build(rows if form is list else pd.DataFrame(rows).to_dict("list"), schema)
+    assert index.recall_one(text="tea", scope=hr.Scope([None])).keys == [1, 2]
+    index.add([{"id": 3, "user": "ann", "text": "tea"}])
+    assert index.recall_one(text="tea", scope="ann").keys == [3]
 
 
 def letters(texts: list[str]) -> list[list[float]]:

@@ -81,7 +81,7 @@ def test_an_update_takes_tables_and_arrays_too() -> None:
     one, other = built(), built()
     body = {"user": ["ann"] * 2, "body": ["hot", "hot"]}
     one.update(pa.table({"id": [2.0, 1.0], **body}), vectors={"e": np.eye(2, dtype=np.float32)})
-    other.update({"id": [2, 1], **body, "e": np.eye(2), "unknown": [1, 2]})
+    other.update({"id": [2, 1], **body, "e": np.eye(2)})
     assert shown(one).equals(shown(other))
     one.update([])
     assert shown(one).equals(shown(other))
@@ -98,8 +98,13 @@ WRONG: dict[str, tuple[Any, type[hr.HyrecallError], str]] = {
         "anew), got none in row 1",
     ),
     "nothing": (
-        [{"id": 1, "user": "ann", "knd": "x"}], hr.OptionError,
+        [{"id": 1, "user": "ann"}], hr.OptionError,
         "table: expected a column to change, beside those of key and cell, got only ['id', 'user']",
+    ),
+    "an unknown column": (
+        [{"id": 1, "kind": "x", **BODY}, {"id": 2, "titel": "x", **BODY}], hr.OptionError,
+        "table: expected columns of 'id', 'user', 'kind', 'tags', 'year', 'title', 'extra', "
+        "'body', 'e', got 'titel' (did you mean 'title'?)",
     ),
     "no cell": (
         {"id": [1], "kind": ["x"]}, hr.OptionError,

@@ -418,7 +418,8 @@ def sync(
     """Bring the index of a folder of documents to what the folder holds now.
 
     Files are compared by their bytes. If none changed, nothing is written; else one save has all
-    changes, and an interrupted one none. The folder is read as when it was indexed.
+    changes, and an interrupted one none. The folder is read as when it was indexed. What cannot be
+    read now stays in the index and is told; a folder without any file is refused.
     """
     from hyrecall import folders
 

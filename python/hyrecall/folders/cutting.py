@@ -35,6 +35,8 @@ _SENTENCE = re.compile(
     r"|\n(?=[^\S\n]*(?:[-*+>|]|\d+[.)])\s)"  # an item of a list, a row of a table
 )
 _LINE = re.compile(r"\n")
+_MOST_MARKS = 32
+"""A longer run of marks is no letter that somebody reads: it is cut anywhere."""
 
 
 class Heading(NamedTuple):
@@ -172,13 +174,14 @@ class _Cutter:
     """Cuts the sections of one text."""
 
     def __init__(self, parsed: Parsed, tokens: int, overlap: int) -> None:
-        self._text, self._whole = parsed.text, parsed.whole
+        self._text = parsed.text
         self._tokens, self._overlap = tokens, overlap
         token = _TOKEN_OF_ASCII if parsed.text.isascii() else _TOKEN
         self._begins, self._ends = array("q"), array("q")  # of each token
         for match in token.finditer(parsed.text):
             self._begins.append(match.start())
             self._ends.append(match.end())
+        self._whole = [(self._at(begin), self._at(end)) for begin, end in parsed.whole]
 
     def of(self, begin: int, end: int, heading: str) -> Iterator[Chunk]:
         """Yield the chunks of a section."""
@@ -209,9 +212,11 @@ class _Cutter:
     def _blocks(self, first: int, last: int) -> Iterator[Span]:
         """Yield pieces of at most the size, of the text around blocks of code and of these."""
         at = first
-        for begin, end in self._whole:
-            start, stop = self._at(begin), self._at(end)
-            if first <= start < stop <= last:
+        for place in range(bisect_left(self._whole, (first,)), len(self._whole)):
+            start, stop = self._whole[place]
+            if start >= last:
+                break
+            if start < stop <= last:
                 yield from self._pieces((at, start), _OF_TEXT)
                 yield from self._pieces((start, stop), _OF_CODE)
                 at = stop
@@ -238,9 +243,9 @@ class _Cutter:
         """Yield parts that leave the overlap; a mark stays with its letter if that is possible."""
         start, stop = span
         while start < stop:
-            end = min(stop, start + max(self._tokens - self._overlap, 1))
-            while end < stop and end > start + 1 and self._is_mark(end):
-                end -= 1
+            full = min(stop, start + max(self._tokens - self._overlap, 1))
+            places = range(full, max(start, full - _MOST_MARKS), -1) if full < stop else ()
+            end = next((one for one in places if not self._is_mark(one)), full)
             yield start, end
             start = end
 

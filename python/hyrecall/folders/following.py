@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,12 @@ import pyarrow as pa
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.malformed import MALFORMED
 from hyrecall.base.progress import ProgressFunction, read_progress
-from hyrecall.errors import CorruptIndexError, DTypeError, OptionError, error
+from hyrecall.errors import CorruptIndexError, DTypeError, KeyConflictError, OptionError, error
 from hyrecall.folders.reading import FolderRead, FolderSettings, read_changed, read_settings
 from hyrecall.index import Index
 from hyrecall.segments import writer
 from hyrecall.segments.lookup import rows_where
-from hyrecall.segments.segments import IndexFacts, State, gather
+from hyrecall.segments.segments import IndexFacts, State, gather, one_array
 from hyrecall.table.schema import Schema, Text
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -111,13 +112,14 @@ class Synced:
     Attributes
     ----------
     new, changed, removed : tuple of str
-        Paths of files. One that can no longer be read counts as removed.
+        Paths of files. One counts as removed if it is gone, or if what it holds now is no text.
     unchanged : int
         How many files have the bytes that they had.
     embedded : int
         How many chunks were embedded: those whose text the changed and removed files did not have.
     skipped : tuple of (str, str)
-        As in :class:`FolderRead`.
+        As in :class:`FolderRead`. The chunks of a file that cannot be read now (an I/O error, no
+        permission, a PDF without the extra), or that lies in such a folder, stay as they are.
     """
 
     new: tuple[str, ...]
@@ -144,7 +146,8 @@ def sync(
     Files are compared by their bytes. Chunks of a file that changed or is gone leave, and those of
     new and changed files come in; the settings are those that the index was built with. A chunk
     keeps its vector if its file, or another one that leaves, had the same text. Rows that were
-    added without a path stay. Save the index afterwards, to keep it.
+    added without a path stay, and so do the chunks of what cannot be read now. Save the index
+    afterwards, to keep it.
 
     Parameters
     ----------
@@ -164,8 +167,10 @@ def sync(
     DTypeError
         Not an index.
     OptionError
-        Not an index of a folder; no folder; or chunks are to be embedded and the index has no
-        embedder.
+        Not an index of a folder; no folder, or one that has no file any more (a disk that is not
+        mounted looks so); or chunks are to be embedded and the index has no embedder.
+    KeyConflictError
+        A row that was added without a path has the key of a new chunk.
     EmbedError
         The embedder failed; the index is as it was.
 
@@ -191,21 +196,41 @@ def sync(
         known = {
             a: b for a, b in zip(paths, held["hash"].to_pylist(), strict=True) if a is not None
         }
-        found, same = read_changed(folder, settings, known, tell)
-        leaving = np.array([one in known and one not in same for one in paths], bool)
+        found, same, unread = read_changed(folder, settings, known, tell)
         entered = set(found.table["path"].to_pylist())
-        gone = known.keys() - same
+        gone = {one for one in known.keys() - same if not _is_in(one, unread)}
+        if known and len(gone) == len(known) and not entered:
+            patterns = ", ".join(settings.patterns)
+            wish = f"a file that fits {patterns} (to forget them all, delete the index)"
+            raise error(OptionError, "folder", wish, "none that could be read")
         embedded = 0
         if gone or entered:
-            segments, rows = (one[leaving] for one in at)
-            vectors, embedded = _vectors(index, facts, state, found.table, segments, rows)
+            segments, rows = (one[[path in gone for path in paths]] for one in at)
             keys = gather(state.segments, segments, rows, [facts.schema.key]).column(0)
             kept, _ = writer.delete(facts, state, keys, None)
+            _check_keys(kept, found.table, facts.schema.key)
+            vectors, embedded = _vectors(index, facts, state, found.table, segments, rows)
             index._state = writer.append(facts, kept, found.table, vectors)
     return Synced(
         tuple(sorted(entered - gone)), tuple(sorted(entered & gone)), tuple(sorted(gone - entered)),
         len(same), embedded, found.skipped,
     )  # fmt: skip
+
+
+def _is_in(path: str, unread: set[str]) -> bool:
+    """Say whether a file, or a folder that it lies in, is one of those that cannot be read."""
+    return not unread.isdisjoint((path, *map(str, PurePosixPath(path).parents)))
+
+
+def _check_keys(kept: State, table: pa.Table, name: str) -> None:
+    """Refuse chunks whose key a row of somebody else has."""
+    keys = one_array(table.column(name).cast(pa.large_string()))
+    taken = kept.snapshot.locate_rows([], keys)[0] >= 0
+    if taken.any():
+        key = keys[int(np.argmax(taken))].as_py()
+        wish = "keys of chunks that no row without a path has"
+        got = f"{key!r}: give that row another key"
+        raise error(KeyConflictError, name, wish, got, f"remove it: index.delete([{key!r}])")
 
 
 def settings_of(index: Index) -> FolderSettings:

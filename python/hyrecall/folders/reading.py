@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -133,7 +134,7 @@ def read(
     [{'id': 'tea.md#0', 'heading': 'Tea', 'line': 1}]
     """
     settings = read_settings(patterns, chunk_tokens, overlap)
-    return read_changed(folder, settings, {}, read_progress(progress))[0]
+    return read_changed(folder, settings, {}, read_progress(progress)).found
 
 
 def read_settings(patterns: object, chunk_tokens: object, overlap: object) -> FolderSettings:
@@ -148,20 +149,31 @@ def read_settings(patterns: object, chunk_tokens: object, overlap: object) -> Fo
     return FolderSettings(tuple(given), *read_sizes(chunk_tokens, overlap, "chunk_tokens"))
 
 
+class ChangedRead(NamedTuple):
+    """What was read of a folder whose files are known by their hashes."""
+
+    found: FolderRead  # without the files of ``same``
+    same: set[str]  # paths of files whose bytes are known
+    unread: set[str]  # paths of files and folders that are there, and cannot be read now
+
+
 def read_changed(
     folder: str | os.PathLike[str],
     settings: FolderSettings,
     known: Mapping[str, str],
     tell: ProgressFunction | None = None,
-) -> tuple[FolderRead, set[str]]:
-    """Read a folder, without the files whose hash is known; these are returned by path."""
+) -> ChangedRead:
+    """Read a folder, without the files whose hash is known."""
     top = read_path(folder)
-    if not top.is_dir():
-        got = f"the file {top}" if top.exists() else f"nothing at {top}"
+    try:
+        got = None if stat.S_ISDIR(os.stat(top).st_mode) else f"the file {top}"
+    except OSError as fault:
+        got = f"nothing at {top}" if fault.errno in _GONE else f"{top}: {fault.strerror}"
+    if got is not None:
         raise error(OptionError, "folder", "a folder of documents", got)
-    skipped: list[tuple[str, str]] = []
-    found = sorted(_walk(top, settings.patterns, skipped))
-    same, rows = set[str](), {name: list[Any]() for name in COLUMNS.names}
+    skipped, same, unread = list[tuple[str, str]](), set[str](), set[str]()
+    found = sorted(_walk(top, settings.patterns, skipped, unread))
+    rows = {name: list[Any]() for name in COLUMNS.names}
     told = time.monotonic()
     for done, path in enumerate(found):
         if tell is not None and time.monotonic() - told > 1:
@@ -176,28 +188,43 @@ def read_changed(
             parsed = parse(PurePosixPath(path), content)
         except UnreadableError as fault:
             skipped.append((path, str(fault)))
+            if isinstance(fault, _InputError):
+                unread.add(path)
             continue
         except MissingExtraError:
             if settings.patterns != PATTERNS:
                 raise
             skipped.append((path, "a PDF: pip install 'hyrecall[pdf]' reads it"))
+            unread.add(path)
             continue
         if not _add(rows, path, parsed, settings, (modified, digest)):
             skipped.append((path, "no text in it"))
     if tell is not None:
         tell(len(found), len(found))
     table = pa.table(rows, schema=COLUMNS)
-    return FolderRead(table, tuple(sorted(skipped)), *settings), same
+    return ChangedRead(FolderRead(table, tuple(sorted(skipped)), *settings), same, unread)
 
 
 # ---- The files of a folder ----
 
 
-def _walk(top: Path, patterns: Sequence[str], skipped: list[tuple[str, str]]) -> Iterator[str]:
+class _InputError(UnreadableError):
+    """A file is there, and its bytes cannot be had now."""
+
+
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # no file, or a link that is not followed
+
+
+def _walk(
+    top: Path, patterns: Sequence[str], skipped: list[tuple[str, str]], unread: set[str]
+) -> Iterator[str]:
     """Yield the paths of the files that fit, with /; tell of what is not followed or read."""
 
     def tell_fault(fault: OSError) -> None:
-        skipped.append((_relative(top, fault.filename), f"not readable: {fault.strerror}"))
+        path = _relative(top, fault.filename)
+        skipped.append((path, f"not readable: {fault.strerror}"))
+        if fault.errno not in _GONE:
+            unread.add(path)
 
     wanted = [tuple(one.casefold().split("/")) for one in patterns]
     for where, folders, files in os.walk(top, onerror=tell_fault):
@@ -246,8 +273,8 @@ def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
     return bool(names) and fnmatchcase(names[0], pattern[0]) and _fits(names[1:], pattern[1:])
 
 
-def _content(top: Path, path: str) -> tuple[bytes, datetime]:
-    """Return the bytes of a file and when it was modified; no link on the way is followed."""
+def _content(top: Path, path: str) -> tuple[bytes, int]:
+    """Return the bytes of a file and its time in microseconds; no link on the way is followed."""
     *folders, name = path.split("/")
     held = -1
     try:
@@ -262,16 +289,19 @@ def _content(top: Path, path: str) -> tuple[bytes, datetime]:
                 raise UnreadableError("not a file")
             content = file.read(MOST_BYTES + 1)
     except OSError as fault:
-        raise UnreadableError(f"not readable: {fault.strerror}") from None
+        kind = UnreadableError if fault.errno in _GONE else _InputError
+        raise kind(f"not readable: {fault.strerror}") from None
     finally:
         if held >= 0:
             os.close(held)
     if len(content) > MOST_BYTES:
         raise UnreadableError(f"more than {MOST_BYTES >> 20} MiB")
-    seconds, rest = divmod(facts.st_mtime_ns // 1000, 1_000_000)
-    return content, datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    return content, min(max(facts.st_mtime_ns // 1000, _FIRST_TIME), _LAST_TIME)
 
 
+_MICROSECOND, _EPOCH = timedelta(microseconds=1), datetime(1970, 1, 1)
+_FIRST_TIME = (datetime.min - _EPOCH) // _MICROSECOND  # a file system may hold times beyond
+_LAST_TIME = (datetime.max - _EPOCH) // _MICROSECOND
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
 
@@ -284,7 +314,7 @@ def _add(
     path: str,
     parsed: Parsed,
     settings: FolderSettings,
-    facts: tuple[datetime, str],
+    facts: tuple[int, str],
 ) -> int:
     """Add the chunks of a file to the columns; return how many there are."""
     modified, digest = facts

@@ -54,6 +54,50 @@ def spans_of(marks: Iterable[Mark]) -> list[tuple[int, int]]:
     return spans
 
 
+class Cuts:
+    """Says where a text can be cut; a run of letters of flags is measured once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._run = range(0)  # the places of the last run that was measured
+
+    def whole(self, start: int, end: int) -> tuple[int, int]:
+        """Return a part of the text with all of the characters that it begins and ends in."""
+        while start > 0 and self.splits(start):
+            start -= 1
+        while end < len(self.text) and self.splits(end):
+            end += 1
+        return start, end
+
+    def splits(self, at: int) -> bool:
+        """Say whether a cut at a place would divide what readers see as one character."""
+        before, after = self.text[at - 1], self.text[at]
+        if before.isascii() and after.isascii():
+            return before == "\r" and after == "\n"
+        joins = (
+            unicodedata.category(after)[0] == "M" or unicodedata.combining(before) == 9
+        )  # virama
+        joins |= "\u200d" in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff"
+        joins |= "\U000e0020" <= after <= "\U000e007f"
+        joins |= "\u1160" <= after <= "\u11ff" or "\ud7b0" <= after <= "\ud7ff"  # Hangul by letters
+        joins |= "\u1100" <= before <= "\u115f" and (
+            "\u1100" <= after <= "\u115f" or "가" <= after <= "힣"
+        )
+        if joins or not (_is_flag(before) and _is_flag(after)):
+            return joins
+        if at not in self._run:
+            self._run = self._run_at(at)
+        return (at - self._run.start) % 2 == 1  # two letters make a flag
+
+    def _run_at(self, at: int) -> range:
+        start = end = at
+        while start > 0 and _is_flag(self.text[start - 1]):
+            start -= 1
+        while end < len(self.text) and _is_flag(self.text[end]):
+            end += 1
+        return range(start, end)
+
+
 def check_snippet(width: object, before: object, after: object, escape: object) -> int:
     """Refuse wrong options of a snippet; return the width."""
     number = as_int(width)
@@ -74,13 +118,14 @@ def snippet(
 ) -> str:
     """Return the part of a text with most of its marked words, and what stands around them."""
     begin, end = window(text, marks, width)
+    cuts = Cuts(text)
     shown = html.escape if escape else str
     made = [_ELLIPSIS] if begin > 0 else []
     at = begin
     for span in spans_of(marks):
         if span[0] >= end or span[1] <= begin:
             continue
-        first, last = _whole(text, *span)
+        first, last = cuts.whole(*span)
         start, stop = max(first, at), min(last, end)
         if start < stop:
             made += [shown(text[at:start]), before, shown(text[start:stop]), after]
@@ -91,27 +136,19 @@ def snippet(
     return "".join(made)
 
 
-def _whole(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a part of a text with all of the characters that it begins and ends in."""
-    while start > 0 and splits_character(text, start):
-        start -= 1
-    while end < len(text) and splits_character(text, end):
-        end += 1
-    return start, end
-
-
 def window(text: str, marks: Sequence[Mark], width: int) -> tuple[int, int]:
     """Return the part of a text to show, at most so many characters, cut between words."""
     if len(text) <= width:
         return 0, len(text)
-    first, last = _whole(text, *_best(marks, width))
+    cuts = Cuts(text)
+    first, last = cuts.whole(*_best(marks, width))
     last = min(last, first + width)
     begin = max(0, min(first - (width - (last - first)) // 2, len(text) - width))
     if begin > 0:
-        begin = _cut(text, range(begin, first + 1), 0)
+        begin = _cut(cuts, range(begin, first + 1), 0)
     end = min(begin + width, len(text))
     if end < len(text):
-        end = _cut(text, range(end, max(last, begin + 1) - 1, -1), 1)
+        end = _cut(cuts, range(end, max(last, begin + 1) - 1, -1), 1)
     return begin, end
 
 
@@ -142,14 +179,15 @@ def _best(marks: Sequence[Mark], width: int) -> tuple[int, int]:
     return first, max(end for start, end, _ in fitting if start >= first and end <= first + width)
 
 
-def _cut(text: str, places: Iterable[int], side: int) -> int:
+def _cut(cuts: Cuts, places: Iterable[int], side: int) -> int:
     """Return the first of the places that is between words, else beside one, else in one."""
     # ``side``: 0 where what is behind a place is kept, 1 where what is before it is.
+    text = cuts.text
     between = whole = None
     last = 0
     for at in places:
         last = at
-        if at == len(text) or splits_character(text, at):
+        if at == len(text) or cuts.splits(at):
             continue
         ends = not (_is_word(text[at - 1]) and _is_word(text[at]))
         if text[at - 1 + side].isspace() or (
@@ -173,26 +211,6 @@ def _is_unspaced(character: str) -> bool:
     if unicodedata.east_asian_width(character) in "WF":
         return not "가" <= character <= "힣"
     return any(one <= character <= other for one, other in _UNSPACED)
-
-
-def splits_character(text: str, at: int) -> bool:
-    """Say whether a cut at a place would divide what readers see as one character."""
-    before, after = text[at - 1], text[at]
-    if before.isascii() and after.isascii():
-        return before == "\r" and after == "\n"
-    joins = unicodedata.category(after)[0] == "M" or unicodedata.combining(before) == 9  # virama
-    joins |= "\u200d" in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff"
-    joins |= "\U000e0020" <= after <= "\U000e007f"
-    joins |= "\u1160" <= after <= "\u11ff" or "\ud7b0" <= after <= "\ud7ff"  # Hangul by letters
-    joins |= "\u1100" <= before <= "\u115f" and (
-        "\u1100" <= after <= "\u115f" or "가" <= after <= "힣"
-    )
-    if joins or not (_is_flag(before) and _is_flag(after)):
-        return joins
-    start = at
-    while start > 0 and _is_flag(text[start - 1]):
-        start -= 1
-    return (at - start) % 2 == 1  # two letters make a flag
 
 
 def _is_flag(character: str) -> bool:

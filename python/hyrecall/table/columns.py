@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall.base.arguments import nearest
 from hyrecall.errors import (
     DTypeError,
     HyrecallError,
@@ -92,15 +93,29 @@ def open_source(
     except (pa.ArrowInvalid, pa.ArrowTypeError) as fault:
         raise _not_a_table(f"{type(source).__name__} ({fault})") from fault
     if isinstance(source, Mapping):
-        return OpenedRows(table_of_columns(source, schema), "")
+        return OpenedRows(_typed(table_of_columns(source, schema), schema, types), "")
     if are_rows(source):
         needed = {schema.key, *schema.cell_columns, *schema.text_columns, schema.cluster}
         optional = [name for name in types or () if name not in needed]
-        return OpenedRows(table_of_rows(source, schema, optional), "")
+        return OpenedRows(_typed(table_of_rows(source, schema, optional), schema, types), "")
     if are_texts(source):
         wish = "rows with keys (only build and add give keys to texts alone)"
         raise error(DTypeError, "table", wish, "a list of texts")
     raise _not_a_table(type(source).__name__)
+
+
+def _typed(table: pa.Table, schema: Schema, types: Mapping[str, pa.DataType] | None) -> pa.Table:
+    """Return rows of Python that join no index with types for what has none: cells of only None."""
+    if types is not None:
+        return table
+    if not table.num_rows and (not table.num_columns or pa.null() in table.schema.types):
+        wish = "rows, or an Arrow table with types"
+        raise error(DTypeError, "table", wish, "no rows (an empty list has no types)")
+    for name in schema.cell_columns:
+        at = table.schema.get_field_index(name)
+        if at >= 0 and pa.types.is_null(table.schema.field(at).type):
+            table = table.set_column(at, name, table.column(at).cast(pa.string()))
+    return table
 
 
 @contextmanager
@@ -286,6 +301,16 @@ class GivenColumns(NamedTuple):
         return np.full(self.n_rows, name in self.columns or name in self.vector_columns)
 
 
+def _check_known(names: Sequence[str], known: Collection[str]) -> None:
+    """Refuse a column of changes that changes nothing: its name is a slip, say."""
+    wrong = next((name for name in names if name not in known), None)
+    if wrong is not None:
+        near = nearest(wrong, known)
+        hint = "" if near is None else f" (did you mean {near!r}?)"
+        wish = f"columns of {', '.join(map(repr, dict.fromkeys(known)))}"
+        raise error(OptionError, "table", wish, f"{wrong!r}{hint}")
+
+
 def read_given(
     source: object,
     schema: Schema,
@@ -296,7 +321,7 @@ def read_given(
 ) -> GivenColumns:
     """Read keys and cells, and those other columns that are there, of a schema or of ``more``."""
     check_arms(vectors, schema)
-    opened = open_source(source, schema)
+    opened = open_source(source, schema, {})  # a column that is not there makes none of nulls
     masks: dict[str, Mask] = {}
     if are_rows(source):
         names = {name for row in source for name in row}
@@ -306,6 +331,7 @@ def read_given(
     of_arms = {arm: one.column for arm, one in schema.vector_arms.items() if arm not in vectors}
     needed = dict.fromkeys((schema.key, *schema.cell_columns))
     known = (*schema.row_columns, *schema.text_columns, *of_arms.values(), *more)
+    _check_known(found.names, known)
     needed |= dict.fromkeys(name for name in known if name in found.names)
     with _code_for(opened):
         table = _taken(opened.rows, _places(found, needed))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, ShapeError, error
+from hyrecall.table.arrow_values import is_list
 from hyrecall.table.schema import Schema
 
 
@@ -93,14 +94,24 @@ def _column(name: Any, values: Any, schema: Schema) -> pa.Array | pa.ChunkedArra
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             raise error(DTypeError, name, "a list or array of values", type(values).__name__)
         column = _inferred(name, values)
-    is_vector = name in _vector_columns(schema)
-    if (
-        is_vector
-        and pa.types.is_nested(column.type)
-        and pa.types.is_integer(column.type.value_type)
-    ):
-        return column.cast(pa.list_(pa.float64()))  # 1 is 1.0 in a list of Python
+    is_fixed = pa.types.is_fixed_size_list(column.type)
+    if name in _vector_columns(schema) and (is_fixed or is_list(column.type)):
+        return _vectors(column, values)
     return column
+
+
+def _vectors(column: pa.Array | pa.ChunkedArray, values: Any) -> pa.Array | pa.ChunkedArray:
+    """Return lists of numbers as vectors: 1 is 1.0, and NaN in one is a value, not none."""
+    import pyarrow.compute as pc
+
+    kind = pa.list_(pa.float64()) if pa.types.is_integer(column.type.value_type) else column.type
+    if pc.list_flatten(column).null_count:
+        rows = zip(column.is_valid().to_pylist(), values, strict=True)
+        try:
+            return pa.array([row if is_valid else None for is_valid, row in rows], kind)
+        except (pa.ArrowException, TypeError, ValueError):
+            return column  # its nulls are refused by name
+    return column.cast(kind)
 
 
 def _inferred(name: str, values: Any) -> pa.Array | pa.ChunkedArray:
