@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/interrupt.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/recall.hpp"
 
@@ -20,8 +21,17 @@ class RowBits {
     Row const tile = row / kTileRows - first_;  // wraps round before the first
     if (tile < masks_.size()) masks_[tile].set(row % kTileRows);
   }
-  bool test(Row row) const { return masks_[row / kTileRows - first_].test(row % kTileRows); }
   TileMask& operator[](Row tile) { return masks_[tile - first_]; }
+  // The other must be of the same tiles.
+  void operator|=(RowBits const& other) {
+    for (std::size_t i = 0; i < masks_.size(); ++i) masks_[i] = masks_[i] | other.masks_[i];
+  }
+  void operator&=(RowBits const& other) {
+    for (std::size_t i = 0; i < masks_.size(); ++i) masks_[i] = masks_[i] & other.masks_[i];
+  }
+  void operator-=(RowBits const& other) {
+    for (std::size_t i = 0; i < masks_.size(); ++i) masks_[i] = masks_[i] & ~other.masks_[i];
+  }
 
  private:
   Row first_;
@@ -36,29 +46,54 @@ void add_vectors(DenseColumn const& column, std::span<SelectedTile const> seen, 
   }
 }
 
-// Adds the rows of the tiles that match a text query whose leaves have these postings.
-void add_texts(LexicalQuery const& query, std::span<LeafPostings const> postings,
-               std::span<SelectedTile const> tiles, RowBits& found) {
-  auto const add = [](LeafPostings const& leaf, RowBits& rows) {
-    leaf.list.for_each(leaf.begin, leaf.end, [&](Row row, std::uint32_t) { rows.set(row); });
-  };
-  if (query.is_bag) {
-    for (LeafPostings const& leaf : postings) add(leaf, found);
-    return;
+// The rows of some tiles that match parts of a text query whose leaves have these postings.
+class TextRows {
+ public:
+  TextRows(std::span<LeafPostings const> postings, std::span<SelectedTile const> tiles)
+      : postings_(postings), tiles_(tiles) {}
+
+  void add(std::size_t leaf, RowBits& found) const {
+    poll_interrupt();
+    LeafPostings const& one = postings_[leaf];
+    one.list.for_each(one.begin, one.end, [&](Row row, std::uint32_t) { found.set(row); });
   }
-  std::vector<RowBits> held(postings.size(), RowBits(tiles));
-  RowBits any(tiles);
-  for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
-    add(postings[leaf], held[leaf]);
-    add(postings[leaf], any);
+  // A set of rows for each group, not for each leaf.
+  void add(MatchNode const& node, RowBits& found) const {
+    bool const is_all = node.kind == MatchNode::Kind::kAll;
+    if (node.kind == MatchNode::Kind::kLeaf) return add(node.leaf, found);
+    if (!is_all && node.excluded.empty()) return add_any(node.children, found);
+    if (node.children.empty()) return;
+    RowBits own(tiles_);
+    if (is_all) {
+      add(node.children.front(), own);
+      for (MatchNode const& child : std::span(node.children).subspan(1)) {
+        RowBits next(tiles_);
+        add(child, next);
+        own &= next;
+      }
+    } else {
+      add_any(node.children, own);
+    }
+    if (!node.excluded.empty()) {
+      RowBits excluded(tiles_);
+      add_any(node.excluded, excluded);
+      own -= excluded;
+    }
+    found |= own;
   }
-  for (SelectedTile const& one : tiles) {
-    for_each_bit(one.mask & any[one.tile], [&](Row i) {
-      Row const row = one.tile * kTileRows + i;
-      if (query.matches([&](std::uint32_t leaf) { return held[leaf].test(row); }))
-        found[one.tile].set(i);
-    });
+
+ private:
+  void add_any(std::span<MatchNode const> nodes, RowBits& found) const {
+    for (MatchNode const& one : nodes) add(one, found);
   }
+
+  std::span<LeafPostings const> postings_;
+  std::span<SelectedTile const> tiles_;
+};
+
+void add_texts(LexicalQuery const& query, TextRows const& rows, RowBits& found) {
+  if (!query.is_bag) return rows.add(query.match, found);
+  for (std::size_t leaf = 0; leaf < query.leaves.size(); ++leaf) rows.add(leaf, found);
 }
 
 }  // namespace
@@ -73,7 +108,7 @@ GroupTiles Execution::matched(std::size_t query, Audiences const& audiences) con
     RowBits found(seen[s]);
     for (std::size_t arm = 0; arm < request_.lexical.size(); ++arm) {
       auto const& text = queries_[arm][query];
-      if (text) add_texts(*text, postings_[arm].at(query, s), seen[s], found);
+      if (text) add_texts(*text, TextRows(postings_[arm].at(query, s), seen[s]), found);
     }
     for (DenseRequest const& arm : request_.dense) {
       if (arm.query(query).inverse_norm == 0.0f) continue;

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hyrecall as hr
+from hyrecall._core import queries
 from hyrecall.errors import OptionError
 from laws.effort import Effort
 from oracle import marks as oracle
@@ -171,6 +172,20 @@ def test_a_snippet_is_safe_in_a_page() -> None:
     assert "<" not in made.replace("<mark>", "").replace("</mark>", "")
     assert html.unescape(re.sub("</?mark>", "", made)) == text
     assert made.count("<mark>") == 3
+
+
+def test_a_long_phrase_is_marked_without_a_step_for_each_pair_of_its_words() -> None:
+    native = hr.Analyzer("word").native, queries.TextQuery.phrase("a " * 4096, 3)
+    assert len(queries.find_marks(*native, ["a " * 200_000])[0]) == 200_000
+    assert queries.find_marks(*native, ["a " * 4092]) == [[]]
+    assert len(queries.find_marks(*native, ["a " * 4093])[0]) == 4093
+
+
+def test_a_long_word_with_typos_is_read_once() -> None:
+    native = hr.Analyzer("word").native, queries.TextQuery.fuzzy("w" * 2_000_000, 1)
+    others = " ".join(f"w{number}" for number in range(20_000))
+    (mark,) = queries.find_marks(*native, [others + " " + "w" * 1_999_999])[0]
+    assert mark[1] - mark[0] == 1_999_999
 
 
 def test_a_null_text_has_no_words() -> None:

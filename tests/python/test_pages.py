@@ -94,6 +94,15 @@ def test_rows_that_an_arm_of_the_call_lists_are_counted() -> None:
     assert index.recall(text=["cold"] * 5000, arms=newest, scope="ana").total[4999] == 3
 
 
+def test_rows_of_a_query_of_many_words_are_counted_without_a_step_for_each_word_of_a_row() -> None:
+    n_rows = 200_000
+    table = pa.table({"id": range(n_rows), "text": ["z", "z y"] * (n_rows // 2)})
+    index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text", attributes="id"))
+    others = " ".join(f"a{number}" for number in range(30_000))
+    hits = index.recall_one(text=hr.Any(others, "z", hr.Not("y")), sort=("id", "desc"), limit=1)
+    assert (hits.total, hits.keys) == (n_rows // 2, [n_rows - 2])
+
+
 def test_queries_of_a_batch_are_browsed_each_in_its_scope_and_filter() -> None:
     index = built()
     hits = index.recall(scope=["ana", hr.Scope([]), "bob"], sort=("kind", "desc"), columns=["kind"])

@@ -25,6 +25,8 @@ std::u32string code_points_of(std::string_view text) {
 // own by at most the number of edits; others are farther. A distance above the edits is edits + 1.
 using Distances = std::array<std::uint8_t, 2 * kMostEdits + 1>;
 
+}  // namespace
+
 // The distances of all beginnings of a term, one code point after the other.
 class Beginnings {
  public:
@@ -39,6 +41,10 @@ class Beginnings {
   }
 
   std::size_t n_bytes() const { return rows_.back().end; }
+  // Whether a term of so many bytes may be near enough: a code point has one to four.
+  bool may_end_at(std::size_t n_bytes) const {
+    return n_bytes + edits_ >= word_.size() && n_bytes <= 4 * (word_.size() + edits_);
+  }
   // Goes back to the longest beginning of at most so many bytes.
   void cut(std::size_t n_bytes) {
     while (rows_.back().end > n_bytes) rows_.pop_back();
@@ -97,8 +103,6 @@ class Beginnings {
   std::vector<Row> rows_;  // by length
 };
 
-}  // namespace
-
 // Walks the sorted terms. What a term shares with the one before is known already, and the terms
 // that share a beginning from which none is near are passed over.
 std::vector<TermId> terms_within(LexicalColumn const& column, std::string_view word,
@@ -142,13 +146,19 @@ std::vector<TermId> terms_within(LexicalColumn const& column, std::string_view w
   return out;
 }
 
-bool is_within(std::string_view term, std::string_view word, std::uint32_t edits) {
-  Beginnings known(word, edits);
-  while (known.n_bytes() < term.size()) {
-    if (!known.add(text::decode_utf8(term.data() + known.n_bytes(), term.data() + term.size())))
+NearWord::NearWord(std::string_view word, std::uint32_t edits)
+    : known_(std::make_unique<Beginnings>(word, edits)) {}
+NearWord::~NearWord() = default;
+NearWord::NearWord(NearWord&&) noexcept = default;
+
+bool NearWord::is_near(std::string_view term) const {
+  if (!known_->may_end_at(term.size())) return false;
+  known_->cut(0);
+  while (known_->n_bytes() < term.size()) {
+    if (!known_->add(text::decode_utf8(term.data() + known_->n_bytes(), term.data() + term.size())))
       return false;
   }
-  return known.is_near();
+  return known_->is_near();
 }
 
 }  // namespace hyrecall

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -17,7 +18,19 @@ inline constexpr std::uint32_t kMostEdits = 2;
 std::vector<TermId> terms_within(LexicalColumn const& column, std::string_view word,
                                  std::uint32_t edits);
 
-// Whether a term is one of those.
-bool is_within(std::string_view term, std::string_view word, std::uint32_t edits);
+class Beginnings;
+
+// Tells which terms are those of a word, which is read once.
+class NearWord {
+ public:
+  NearWord(std::string_view word, std::uint32_t edits);
+  ~NearWord();
+  NearWord(NearWord&&) noexcept;
+
+  bool is_near(std::string_view term) const;
+
+ private:
+  std::unique_ptr<Beginnings> known_;
+};
 
 }  // namespace hyrecall
