@@ -13,18 +13,18 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_876, 7),
+    "": (1_877, 7),
     "adapters": (4_551, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_671, 16),
-    "cli": (7_399, 23),
+    "cli": (7_400, 23),
     "distributed": (4_781, 10),
     "embed": (2_325, 9),
     "evaluate": (2_446, 7),
-    "folders": (1_080, 5),
+    "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_197, 12),
+    "hits": (3_215, 12),
     "memory": (21_974, 61),
     "migrate": (1_332, 9),
     "parts": (1_493, 4),
@@ -35,11 +35,11 @@ PYTHON = {
     "serve": (7_133, 31),
     "stages": (3_353, 15),
     "systems": (5_104, 29),
-    "table": (2_935, 11),
+    "table": (2_972, 11),
     "text": (783, 3),
 }
-TESTS = (120_746, 592)
-CSRC = (40_613, 351)
+TESTS = (120_940, 592)
+CSRC = (40_787, 351)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 
