@@ -159,10 +159,11 @@ def test_a_recall_is_a_span_with_its_steps_and_without_content(
         memory.wait_until_ready()
         memory.remember(SECRET, id=f"{SECRET}-id", user_id=SECRET)
         assert len(memory.search(SECRET, user_id=SECRET)) == 1
-    made = {one.name: one for one in spans.get_finished_spans()}
-    outer, inner = made["hyrecall.memory.recall"], made["hyrecall.recall"]
-    assert inner.parent is not None
-    assert inner.parent.span_id == outer.context.span_id
+    made = spans.get_finished_spans()
+    (outer,) = [one for one in made if one.name == "hyrecall.memory.recall"]
+    # A store that another test left open may recall in this process, too; ours is the child.
+    (inner,) = [one for one in made if one.parent and one.parent.span_id == outer.context.span_id]
+    assert inner.name == "hyrecall.recall"
     assert outer.attributes == {"hyrecall.matches": 1, "hyrecall.degraded": ()}
     assert inner.attributes is not None
     assert inner.attributes["hyrecall.queries"] == 1
@@ -171,7 +172,7 @@ def test_a_recall_is_a_span_with_its_steps_and_without_content(
     assert "hyrecall.stage.Composite" in names
     times = [event.timestamp for event in inner.events]
     assert times == sorted(times)
-    assert SECRET not in "".join(one.to_json() for one in made.values())
+    assert SECRET not in "".join(one.to_json() for one in made)
 
 
 def test_a_recall_that_fails_marks_its_span_without_the_message(
