@@ -1,6 +1,6 @@
 """The laws with totals, columns as the order and facets: what is counted is under all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from laws.planted import everything, mutant, mutations
 from laws.registry import Entry
 from laws.subject import Make, planted
 from oracle.corpus import Draw, Mix, draw_mix
-from oracle.documents import Call, Page, Shape
+from oracle.documents import Call, Page, Row, Shape
 from oracle.pages import PagePart
 from oracle.recipe import RecipeOracle
 
@@ -54,6 +54,15 @@ def facets(draw: Draw, shape: Shape, call: Call) -> Call:
     edges = draw.choice(((), (0, 1.5, 3), (None, 1, 2.5, None), (-1, 2, None)))
     sort = None if call.page is None else call.page.sort
     return replace(call, page=Page(sort, names, edges))
+
+
+def doubled(rows: Sequence[Row]) -> list[Row]:
+    """The same rows, whose lists have their first value twice."""
+    tags = [(row.attributes.get("tags") or []) for row in rows]
+    return [
+        replace(row, attributes={**row.attributes, "tags": [*own, own[0]]}) if own else row
+        for row, own in zip(rows, tags, strict=True)
+    ]
 
 
 def nulls_first(oracle: PagePart, was: Any, docs: Any, sort: Any) -> list[int]:
@@ -144,6 +153,7 @@ ENTRIES = (
                 },
             }
         ),
+        rows=doubled,
     ),
 )
 of_each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
