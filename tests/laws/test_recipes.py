@@ -81,7 +81,7 @@ BUGS = [  # from the fifth of an entry on they are slow
 @pytest.mark.parametrize("bug", PLAIN_BUGS)
 def test_a_planted_bug_of_plain_recall_is_caught(bug: Mutation, make: Make) -> None:
     with pytest.raises(LawBroken):
-        compare_with(mutant(Oracle, bug), make, range(100))
+        compare_with(mutant(Oracle, bug), make, range(200))
 
 
 @pytest.mark.plain_cases(6)
@@ -89,7 +89,7 @@ def test_a_planted_bug_of_plain_recall_is_caught(bug: Mutation, make: Make) -> N
 def test_a_planted_bug_is_caught(entry: Entry, bug: Mutation) -> None:
     make = partial(EngineSubject, threaded=True)  # on a device the bits are the same
     with pytest.raises(LawBroken):
-        compare_with(mutant(RecipeOracle, bug), make, range(150), draw_mix, entry)
+        compare_with(mutant(RecipeOracle, bug), make, range(200), draw_mix, entry)
 
 
 @of_each
