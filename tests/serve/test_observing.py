@@ -161,7 +161,7 @@ def test_a_recall_is_a_span_with_its_steps_and_without_content(
         assert len(memory.search(SECRET, user_id=SECRET)) == 1
     made = spans.get_finished_spans()
     (outer,) = [one for one in made if one.name == "hyrecall.memory.recall"]
-    # A store that another test left open may recall in this process, too; ours is the child.
+    # Making its index, the store recalls on another thread, which may end later: ours is a child.
     (inner,) = [one for one in made if one.parent and one.parent.span_id == outer.context.span_id]
     assert inner.name == "hyrecall.recall"
     assert outer.attributes == {"hyrecall.matches": 1, "hyrecall.degraded": ()}
