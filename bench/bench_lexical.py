@@ -85,11 +85,6 @@ def test_weights_of_columns(
 @pytest.mark.parametrize("edits", [1, 2])
 def test_fuzzy_word(n_texts: int, edits: int, benchmark: BenchmarkFixture) -> None:
     """One misspelt word over texts of a vocabulary like that of a language, on one thread."""
-    import numpy as np
-    import pyarrow as pa
-
-    import hyrecall as hr
-
     rng = np.random.default_rng(5)
     syllables = [a + b for a in "bcdfghklmnprstvw" for b in ("a", "e", "i", "o", "u", "an", "er")]
     vocabulary = sorted(
@@ -105,7 +100,8 @@ def test_fuzzy_word(n_texts: int, edits: int, benchmark: BenchmarkFixture) -> No
     word = str(words[0, 0])
     asked = hr.Fuzzy(word[1] + word[0] + word[2:], edits)
     benchmark.group = f"a fuzzy word, {n_texts:,} docs, 1 thread"
-    benchmark.extra_info |= {"terms": len({*words.reshape(-1)}), "edits": edits}
+    benchmark.extra_info.update(who=OURS, kind="fuzzy", docs=n_texts, edits=edits, threads=1)
+    benchmark.extra_info["terms"] = len({*words.reshape(-1)})
     index.recall_one(text=asked)  # sorts the terms
     hits = benchmark(index.recall_one, text=asked)
     (leaf,) = hits[0].explain().components[0].terms
