@@ -137,7 +137,7 @@ TEST(device_gives_the_list_of_a_single_arm) {
   skip_under_thread_sanitizer();
   Rng rng(38);
   std::size_t n_hits = 0;
-  for (std::size_t n = 0; n < cases(60u); ++n) {
+  for (std::size_t n = 0; n < cases(90u); ++n) {
     HybridRound round = hybrid_round_of(rng, n);
     round.n_lexical = n % 2;
     round.n_dense = 1 - n % 2;
