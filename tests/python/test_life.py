@@ -244,14 +244,16 @@ def test_get_returns_rows_in_the_order_of_the_keys(index: hr.Index) -> None:
 
 
 def test_a_name_alone_is_one_column(index: hr.Index) -> None:
-    one, asked = ("kind",), {"text": "tea", "scope": "ana"}
-    assert index.get(["k0"], scope="ana", columns="kind") == index.get(
-        ["k0"], scope="ana", columns=one
-    )
-    found = index.recall_one(**asked, columns="kind").to_arrow()
-    assert found == index.recall_one(**asked, columns=one).to_arrow()
-    batch = index.recall(text=["tea"], scope="ana", columns="kind")
-    assert batch.to_arrow().column_names[-1] == "kind"
+    both = [
+        (
+            index.get(["k0"], scope="ana", columns=columns),
+            index.recall_one(text="tea", scope="ana", columns=columns).to_arrow(),
+            index.recall(text=["tea"], scope="ana", columns=columns).to_arrow(),
+        )
+        for columns in ("kind", ("kind",))
+    ]
+    assert both[0] == both[1]
+    assert {one.column_names[-1] for one in both[0]} == {"kind"}
 
 
 def test_get_takes_a_scope_per_key(index: hr.Index) -> None:

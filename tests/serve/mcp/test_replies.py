@@ -74,18 +74,25 @@ async def test_long_memories_are_previews_in_lists_and_whole_by_their_id(recipe:
             assert LONG in text_of(await client.call_tool("get", {"id": "long1"}))
 
 
-@pytest.mark.parametrize("filler", ["milk ", "牛乳。", "😀 "])
-async def test_what_is_shown_of_a_long_text_has_the_words_of_the_query(filler: str) -> None:
+@pytest.mark.plain_cases(3)
+@pytest.mark.parametrize(
+    ("filler", "recipe"),
+    [
+        ("milk ", "default"), ("牛乳。", "default"), ("😀 ", "l0"), ("milk ", "honeycomb"),
+        ("milk ", "hebb"),
+    ],
+)  # fmt: skip
+async def test_of_a_long_text_a_search_shows_the_words_of_the_query(
+    filler: str, recipe: str
+) -> None:
     text = filler * 40_000 + "a kettle for tea. " + filler * 40_000
-    async with Memory.in_memory(embedder=None) as memory:
-        await memory.remember(text, id="long", user_id="ann")
+    kind = {"l0": "note", "hebb": "default"}.get(recipe, "fact")
+    async with Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
+        await memory.remember(text, id="long", user_id="ann", kind=kind, input="And then?")
         async with Client(create_server(memory, caller=ANN)) as client:
-            reply = await client.call_tool("search", {"text": "tea kettles"})
-            shown = data_of(reply)["items"][0]["episode"]["text"]
-            assert shown.startswith("…")
-            assert "a kettle for tea." in shown
-            assert re.search(r"… \([\d,]{6,} bytes more\)$", shown)
-            assert shown in text_of(reply)
+            told = text_of(await client.call_tool(*SEARCHES[recipe]))
+            assert "a kettle for tea." in told
+            assert re.search(r"… \([\d,]{6,} bytes more\)", told)
             listed = data_of(await client.call_tool("list", {}))["items"][0]["text"]
             assert listed.startswith(filler)  # nothing was sought: its beginning
 

@@ -101,7 +101,7 @@ def excerpts_of(matches: Iterable[EpisodeMatch]) -> Excerpts:
         text: partial(_excerpt, text, one._origin)
         for one in matches
         if (asked := one._origin.asked) is not None and tells_places(asked[0])
-        for text in (one.episode.text, one.episode.input)
+        for text in (one.episode.text, one.episode.input, one.episode.full_text)
     }
 
 
