@@ -305,7 +305,7 @@ py::object marks_of(text::Analyzer const& analyzer, py::object const& query,
       std::optional<LexicalQuery> const read = analyze_queries(asked, analyzer, 0, 1, refused)[0];
       for (std::string_view const text : held) {
         reader->read({&text, 1});
-        found.push_back(read ? find_marks(*read, reader->batch()) : std::vector<Mark>{});
+        found.push_back(read ? find_marks(*read, *reader) : std::vector<Mark>{});
       }
     }
   }

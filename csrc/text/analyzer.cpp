@@ -20,6 +20,7 @@ using Value = TermCache::Value;
 class BatchReader : public Reader {
  public:
   std::size_t bytes() const override { return numbers_.n_bytes() + batch_.terms.size() * 64; }
+  std::uint32_t find(std::string_view term) const override { return numbers_.find(term); }
 
  protected:
   void begin_texts() {

@@ -72,6 +72,9 @@ class Reader {
   // After an exception the reader is of no more use.
   virtual void read(std::span<std::string_view const> texts) = 0;
   TokenBatch& batch() { return batch_; }
+  TokenBatch const& batch() const { return batch_; }
+  // The number of a term of any text so far; kNone32 if none has it.
+  virtual std::uint32_t find(std::string_view term) const = 0;
   // What it remembers, in bytes. A caller to whom that is too much takes a new reader.
   virtual std::size_t bytes() const = 0;
 

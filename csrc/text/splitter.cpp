@@ -113,14 +113,24 @@ class Splitter {
     slices_.emplace_back(begin, static_cast<std::size_t>(end - begin));
     if (slices_.size() == kSlices) look_up_slices();
   }
+  // The same of a gram, which must stay where it is as long. It holds the position of the next.
+  void emit_gram(std::string_view gram, Span from, bool holds) {
+    if (out_.locates) out_.spans.push_back(from);
+    if (holds) holding_.push_back(slices_.size());
+    slices_.push_back(gram);
+    if (slices_.size() == kSlices) look_up_slices();
+  }
   void look_up_slices() {
+    std::size_t const first = out_.items.size();
     out_.raws.add_all(slices_, out_.items);
     slices_.clear();
+    for (std::size_t const at : holding_) out_.items[first + at] |= RawBatch::kHold;
+    holding_.clear();
   }
   // What is no slice, after the slices before it, and what it was made of.
-  void emit_made(std::string_view raw, Span from, std::uint32_t hold = 0) {
+  void emit_made(std::string_view raw, Span from) {
     look_up_slices();
-    out_.items.push_back(out_.raws.add(raw) | hold);
+    out_.items.push_back(out_.raws.add(raw));
     if (out_.locates) out_.spans.push_back(from);
   }
 
@@ -134,8 +144,9 @@ class Splitter {
   char const* keycap_base(char const* at) const;
   char const* emoji_end(char const* at) const;
   char const* take_dense(char const* at, int group);
+  void fold_run();
   void locate_grams();
-  void emit_grams();
+  void emit_grams(char const* base);
 
   static constexpr std::size_t kSlices = 256;
 
@@ -145,13 +156,14 @@ class Splitter {
   char const* text_begin_ = nullptr;
   char const* text_end_ = nullptr;
   std::vector<std::string_view> slices_;  // in text order, not yet looked up
+  std::vector<std::size_t> holding_;      // those of slices_ that hold a position
   std::string scratch_;
   std::u32string run_;
   std::string grams_;                     // one run, folded, as UTF-8
   std::vector<std::size_t> gram_starts_;  // of its characters with their marks, and the end
-  // If it locates: where the characters of the run begin, and the end; what of the text each of its
-  // folded characters was made of; and each of those with its marks.
-  std::vector<char const*> run_at_;
+  std::vector<char const*> run_at_;       // where the characters of the run begin, and the end
+  // If it locates: what of the text each of the run's folded characters was made of, and each of
+  // those with its marks.
   std::vector<Span> folded_from_;
   std::vector<Span> gram_from_;
 };
@@ -344,23 +356,40 @@ char const* Splitter::emoji_end(char const* at) const {
 }
 
 // A run of a script that is cut into pairs: folded whole, then cut into characters with their
-// marks.
+// marks. Most runs are what they fold to.
 char const* Splitter::take_dense(char const* at, int group) {
   run_.clear();
   run_at_.clear();
+  gram_starts_.clear();
+  gram_from_.clear();
+  bool is_folded = true;
   while (at < text_end_) {
     CodePoint const c = decode_utf8(at, text_end_);
     std::uint16_t const flags = flags_[c.value];
     if (dense_group(flags) != group && (flags & (kMark | kIgnorable)) == 0) break;
+    is_folded = is_folded && folds_to_itself(c.value);
     run_.push_back(c.value);
-    if (out_.locates) run_at_.push_back(at);
+    run_at_.push_back(at);
     at += c.size;
   }
   run_at_.push_back(at);
+  if (!is_folded) {
+    fold_run();
+    emit_grams(grams_.data());
+    look_up_slices();
+    return at;
+  }
+  for (char const* const one : run_at_)
+    gram_starts_.push_back(static_cast<std::size_t>(one - text_begin_));
+  for (std::size_t i = 0; out_.locates && i < run_.size(); ++i)
+    gram_from_.push_back({gram_starts_[i], gram_starts_[i + 1]});
+  emit_grams(text_begin_);
+  return at;
+}
+
+void Splitter::fold_run() {
   if (out_.locates) locate_grams();
   grams_.clear();
-  gram_starts_.clear();
-  gram_from_.clear();
   std::size_t n_folded = 0;
   for (char32_t const c : fold_word(run_)) {
     bool const begins = gram_starts_.empty() || (flags_[c] & kMark) == 0;
@@ -372,8 +401,6 @@ char const* Splitter::take_dense(char const* at, int group) {
     gram_from_.back().end = from.end;
   }
   gram_starts_.push_back(grams_.size());
-  emit_grams();
-  return at;
 }
 
 void Splitter::locate_grams() {
@@ -387,25 +414,25 @@ void Splitter::locate_grams() {
   }
 }
 
-void Splitter::emit_grams() {
+// base: what gram_starts_ count from.
+void Splitter::emit_grams(char const* base) {
   std::size_t const n = gram_starts_.size() - 1;
-  auto const gram = [&](std::size_t first, std::size_t count) {
-    return std::string_view(grams_).substr(gram_starts_[first],
-                                           gram_starts_[first + count] - gram_starts_[first]);
-  };
-  auto const from = [&](std::size_t first, std::size_t last) {
-    return out_.locates ? Span{gram_from_[first].begin, gram_from_[last].end} : Span{};
+  auto const emit = [&](std::size_t first, std::size_t count, bool holds) {
+    std::string_view const gram(base + gram_starts_[first],
+                                gram_starts_[first + count] - gram_starts_[first]);
+    emit_gram(
+        gram,
+        out_.locates ? Span{gram_from_[first].begin, gram_from_[first + count - 1].end} : Span{},
+        holds);
   };
   for (std::size_t i = 0; i + 1 < n; ++i) {
-    if (role_ == Role::kDocument) emit_made(gram(i, 1), from(i, i), RawBatch::kHold);
-    emit_made(gram(i, 2), from(i, i + 1));
+    if (role_ == Role::kDocument) emit(i, 1, true);
+    emit(i, 2, false);
   }
-  if (role_ == Role::kDocument || n == 1) {
-    emit_made(gram(n - 1, 1), from(n - 1, n - 1));
-  } else {
-    out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
-    if (out_.locates) out_.spans.emplace_back();
-  }
+  if (role_ == Role::kDocument || n == 1) return emit(n - 1, 1, false);
+  look_up_slices();
+  out_.items.push_back(RawBatch::kGap);  // the last character's position, as documents have it
+  if (out_.locates) out_.spans.emplace_back();
 }
 
 void Splitter::split_unicode(std::string_view text) {

@@ -67,6 +67,14 @@ inline bool is_tag(char32_t c) {
 // spelling of the same text gives the same bytes.
 std::u32string fold_word(std::u32string_view word);
 
+// Whether a character is its own folded form, whatever stands beside it: Han, kana and Hangul
+// syllables, but not all characters that are.
+inline bool folds_to_itself(char32_t c) {
+  auto const is_in = [c](char32_t first, char32_t last) { return first <= c && c <= last; };
+  return is_in(0x4E00, 0x9FFF) || is_in(0xAC00, 0xD7A3) || is_in(0x3041, 0x3096) ||
+         is_in(0x30A1, 0x30FE) || is_in(0x3400, 0x4DBF) || is_in(0x3005, 0x3007);
+}
+
 // How many of the first characters of a text make a piece: the form of the text is the forms of its
 // pieces, back to back. A piece is a character with its marks.
 std::size_t fold_piece(std::u32string_view text);       // of fold_word

@@ -632,7 +632,7 @@ class Index:
         recipe: ask.Recipe | list[ask.Recipe] | None = None,
         group: str | None = None, per_group: int | None = None, surrounding: int = 0,
         sort: ask.Sort | None = None, facets: ask.Facets | None = None,
-        columns: Sequence[str] = (),
+        columns: str | Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> Hits:  # fmt: skip
         """Answer a batch of queries, each within its own scope.
@@ -694,7 +694,7 @@ class Index:
             all that pass the filter, by ``sort`` or else by seq.
         facets : str, Buckets or list of those, optional
             Attribute columns whose values ``hits.facets`` counts, over the rows of ``hits.total``.
-        columns : sequence of str, default ()
+        columns : str or sequence of str, default ()
             Row columns that ``to_arrow()`` adds, or vector arms: their rows as the index has them,
             fixed-size lists (of uint16 with the bits of bfloat16); null where there is no vector.
         query_keys : sequence of str or of int, optional
@@ -778,7 +778,7 @@ class Index:
         recipe: ask.Recipe | None = None,
         group: str | None = None, per_group: int | None = None, surrounding: int = 0,
         sort: ask.Sort | None = None, facets: ask.Facets | None = None,
-        columns: Sequence[str] = (), now: datetime | None = None,
+        columns: str | Sequence[str] = (), now: datetime | None = None,
     ) -> QueryHits:  # fmt: skip
         """Answer one query.
 
@@ -990,7 +990,7 @@ class Index:
     # ---- reading rows and sizes ----
 
     def get(
-        self, keys: Sequence[object], *, scope: object = None, columns: Sequence[str] = ()
+        self, keys: Sequence[object], *, scope: object = None, columns: str | Sequence[str] = ()
     ) -> pa.Table:
         """Return the rows of some keys, as far as their scope holds them.
 
@@ -1000,7 +1000,7 @@ class Index:
             A key that its scope does not hold has no row, whether or not another cell has it.
         scope
             As in :meth:`recall`, errors too; a list has one entry per key.
-        columns : sequence of str, default ()
+        columns : str or sequence of str, default ()
             What to return beside them: attribute and stored columns, and vectors by the name of
             their arm, as in :meth:`recall`.
 

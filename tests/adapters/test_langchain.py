@@ -236,7 +236,7 @@ def test_modes_search_by_vector_by_words_or_by_both() -> None:
         (lambda one: retriever_of(one, columns=["n"]), "columns: expected none (metadata comes"),
         (
             lambda _: HyrecallRetriever(index=own_index(), scope="ann", columns=["x"]),
-            "columns: expected a sequence of columns",
+            "columns: expected a column, or a sequence of columns",
         ),
         (
             lambda _: HyrecallRetriever(index=own_index(), scope="ann", embeddings=OneHot()),

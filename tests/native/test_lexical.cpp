@@ -9,6 +9,7 @@
 #include "engine/lexical/bm25.hpp"
 #include "engine/lexical/forward_rows.hpp"
 #include "engine/lexical/leaf_postings.hpp"
+#include "engine/lexical/matched_rows.hpp"
 #include "engine/lexical/posting_layout.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "native/check.hpp"
@@ -391,6 +392,52 @@ TEST(count_phrase_equals_brute_force) {
     n_found += expected > 0;
   }
   CHECK(n_found > 500);
+}
+
+// ---- Which rows a tree of words matches
+
+constexpr Row kTreeRows = 3 * kTileRows;
+constexpr Row kTreeTile = 2;
+constexpr std::uint32_t kTreeLeaves = 12;
+
+MatchNode random_match(Rng& rng, int levels) {
+  if (levels == 0 || rng.below(3) == 0) return {MatchNode::Kind::kLeaf, rng.below(kTreeLeaves), {}};
+  MatchNode out{rng.below(2) == 0 ? MatchNode::Kind::kAll : MatchNode::Kind::kAny, 0, {}};
+  for (int n = 1 + rng.below(4); n > 0; --n) out.children.push_back(random_match(rng, levels - 1));
+  for (int n = rng.below(3); n > 0; --n) out.excluded.push_back(random_match(rng, levels - 1));
+  return out;
+}
+
+std::size_t n_leaf_places(MatchNode const& node) {
+  std::size_t out = node.kind == MatchNode::Kind::kLeaf ? 1 : 0;
+  for (MatchNode const& one : node.children) out += n_leaf_places(one);
+  for (MatchNode const& one : node.excluded) out += n_leaf_places(one);
+  return out;
+}
+
+TEST(a_tree_matches_the_rows_it_matches_one_by_one_and_reads_each_list_once) {
+  Rng rng(1);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<std::vector<bool>> held(kTreeLeaves, std::vector<bool>(kTreeRows));
+    for (auto& rows : held)
+      for (Row row = 0; row < kTreeRows; ++row) rows[row] = rng.below(4) == 0;
+    MatchNode const tree = random_match(rng, 4);
+    std::size_t n_read = 0;
+    RowBits found(kTreeTile, kTreeRows / kTileRows);
+    add_matched(
+        tree,
+        [&](std::uint32_t leaf, RowBits& to) {
+          ++n_read;
+          for (Row row = 0; row < kTreeRows; ++row)
+            if (held[leaf][row]) to.set(kTreeTile * kTileRows + row);
+        },
+        found);
+    CHECK_EQ(n_read, n_leaf_places(tree));
+    for (Row row = 0; row < kTreeRows; ++row) {
+      bool const matches = tree.matches([&](std::uint32_t leaf) { return held[leaf][row]; });
+      CHECK_EQ(found[kTreeTile + row / kTileRows].test(row % kTileRows), matches);
+    }
+  }
 }
 
 }  // namespace

@@ -243,6 +243,19 @@ def test_get_returns_rows_in_the_order_of_the_keys(index: hr.Index) -> None:
     assert more.select(["key", "user"]).equals(table)
 
 
+def test_a_name_alone_is_one_column(index: hr.Index) -> None:
+    both = [
+        (
+            index.get(["k0"], scope="ana", columns=columns),
+            index.recall_one(text="tea", scope="ana", columns=columns).to_arrow(),
+            index.recall(text=["tea"], scope="ana", columns=columns).to_arrow(),
+        )
+        for columns in ("kind", ("kind",))
+    ]
+    assert both[0] == both[1]
+    assert {one.column_names[-1] for one in both[0]} == {"kind"}
+
+
 def test_get_takes_a_scope_per_key(index: hr.Index) -> None:
     asked = ["k3", "k0", "k0", "k5"]
     scopes = ["bob", "ana", "bob", hr.Scope([None])]

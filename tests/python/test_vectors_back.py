@@ -103,5 +103,5 @@ def test_an_arm_without_a_name_of_its_own_in_results_is_refused() -> None:
         refused(
             lambda name=name: index.get([1], columns=[name]),
             hr.OptionError,
-            f"columns: expected a sequence of columns of ['id', 'a'], got ['{name}']",
+            f"columns: expected a column, or a sequence of columns, of ['id', 'a'], got ['{name}']",
         )

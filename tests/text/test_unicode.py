@@ -1,5 +1,6 @@
 """The default preset: identifiers whole and split, folding, scripts without spaces."""
 
+import random
 import unicodedata
 
 import pytest
@@ -141,6 +142,20 @@ def test_documents_hold_uni_and_bigrams_and_queries_bigrams(
 
     assert plain(words(text)) == plain(wanted[0])
     assert plain(words(text, "query")) == plain(wanted[1])
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "folded"), [("々", "ヾ", "ﾊ"), ("㐀", "鿿", "ﾊ"), ("가", "힣", "\u1100")]
+)
+def test_characters_that_are_read_as_they_stand_are_what_folding_makes_of_them(
+    ask, first: str, last: str, folded: str
+) -> None:
+    run = list(map(chr, range(ord(first), ord(last) + 1)))
+    texts = list(map("".join, zip(run, random.Random(1).sample(run, len(run)), strict=True)))
+    native = Analyzer().native
+    beside = ask(native, [text + folded for text in texts])  # the whole run is folded
+    for text, own, other in zip(texts, ask(native, texts), beside, strict=True):
+        assert own == other[: len(own)], text
 
 
 def test_query_grams_stand_where_the_document_has_them() -> None:

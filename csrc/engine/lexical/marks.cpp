@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "core/interrupt.hpp"
@@ -69,11 +69,16 @@ class Bits {
 
 class Finder {
  public:
-  explicit Finder(text::TokenBatch const& words) : words_(words), places_(words.terms.size()) {
-    for (std::uint32_t at = 0; at < words.term_ids.size(); ++at)
-      places_[words.term_ids[at]].push_back(at);
-    for (std::uint32_t term = 0; term < words.terms.size(); ++term)
-      numbers_.emplace(words.terms[term], term);
+  explicit Finder(text::Reader const& reader)
+      : reader_(reader),
+        words_(reader.batch()),
+        begins_(words_.terms.size()),
+        places_(words_.term_ids.size()) {
+    for (std::uint32_t const term : words_.term_ids) ++begins_[term];
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    for (auto at = static_cast<std::uint32_t>(places_.size()); at-- > 0;)
+      places_[--begins_[words_.term_ids[at]]] = at;  // the end of a term becomes its begin
+    begins_.push_back(static_cast<std::uint32_t>(places_.size()));
   }
 
   // The tokens of a leaf.
@@ -101,10 +106,13 @@ class Finder {
     std::uint32_t offset;
   };
 
+  // The tokens of a term, by rising position.
+  std::span<std::uint32_t const> places_of(std::uint32_t term) const {
+    return std::span(places_).subspan(begins_[term], begins_[term + 1] - begins_[term]);
+  }
   std::span<std::uint32_t const> places_of(std::string_view term) const {
-    auto const found = numbers_.find(term);
-    if (found == numbers_.end()) return {};
-    return places_[found->second];
+    std::uint32_t const number = reader_.find(term);
+    return number == kNone32 ? std::span<std::uint32_t const>{} : places_of(number);
   }
 
   // The tokens that the last word of a prefix or fuzzy word stands for.
@@ -134,7 +142,9 @@ class Finder {
     SteadyPoll poll;
     for (std::uint32_t term = 0; term < words_.terms.size(); ++term) {
       poll.step();
-      if (f(words_.terms[term])) out.insert(out.end(), places_[term].begin(), places_[term].end());
+      if (!f(words_.terms[term])) continue;
+      auto const places = places_of(term);
+      out.insert(out.end(), places.begin(), places.end());
     }
     std::sort(out.begin(), out.end());
     return out;
@@ -216,9 +226,10 @@ class Finder {
     }
   }
 
+  text::Reader const& reader_;
   text::TokenBatch const& words_;
-  std::vector<Places> places_;  // [words_.terms]
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::vector<std::uint32_t> begins_;  // [words_.terms + 1] into places_
+  Places places_;                      // by term
 };
 
 }  // namespace
@@ -229,14 +240,14 @@ TextQuery as_asked(TextQuery query) {
   return query;
 }
 
-std::vector<Mark> find_marks(LexicalQuery const& query, text::TokenBatch const& words) {
-  Finder const finder(words);
+std::vector<Mark> find_marks(LexicalQuery const& query, text::Reader const& reader) {
+  Finder const finder(reader);
   std::vector<Mark> out;
   for (std::uint32_t leaf = 0; leaf < query.leaves.size(); ++leaf) {
     poll_interrupt();
     if (query.leaves[leaf].multiplicity == 0.0) continue;  // it adds nothing to any score
     for (std::uint32_t const token : finder.tokens_of(query.leaves[leaf]))
-      out.push_back({words.spans[token], leaf});
+      out.push_back({reader.batch().spans[token], leaf});
   }
   std::sort(out.begin(), out.end(), [](Mark const& a, Mark const& b) {
     return a.span.begin != b.span.begin ? a.span.begin < b.span.begin : a.span.end < b.span.end;

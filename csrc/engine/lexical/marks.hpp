@@ -17,8 +17,9 @@ struct Mark {
 // The query as its caller asked it: without the terms that other documents added to its words.
 TextQuery as_asked(TextQuery query);
 
-// The words of a text, read by a reader that locates, of which the leaves of the query are made: of
-// a phrase where the phrase is. Whether the text meets the whole query does not matter.
-std::vector<Mark> find_marks(LexicalQuery const& query, text::TokenBatch const& words);
+// The words of the text that a reader, which locates, has read last, of which the leaves of the
+// query are made: of a phrase where the phrase is. Whether the text meets the whole query does not
+// matter.
+std::vector<Mark> find_marks(LexicalQuery const& query, text::Reader const& reader);
 
 }  // namespace hyrecall

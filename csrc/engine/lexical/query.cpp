@@ -16,8 +16,7 @@ namespace {
 
 using Kind = TextQuery::Kind;
 
-// If scores do not show what matches, TileScan keeps a bit per leaf and row of a tile: at most
-// 64 MiB a thread.
+// Nobody asks for more, and each leaf costs memory in every segment.
 constexpr std::uint32_t kMaxLeaves = 1 << 16;
 
 struct Token {

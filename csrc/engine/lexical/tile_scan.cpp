@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/lexical/column.hpp"
+#include "engine/lexical/matched_rows.hpp"
 #include "kernels/cpu/isa.hpp"
 
 namespace hyrecall {
@@ -39,10 +40,8 @@ class TileScan {
         first_(rows.scope.ranges.front().begin),
         last_(rows.scope.ranges.back().end) {
     if (rows.share.n > 1) cut_to_share();
-    // A bag needs to know whether any leaf matched (positive scores show it), a tree which ones.
-    bool const is_bag = query.query().is_bag;
-    n_words_ = is_bag ? (query.is_positive() ? 0 : 1) : (postings.size() + 63) / 64;
-    is_bag_ = is_bag;
+    // Positive scores show which rows a bag matches.
+    shows_matches_ = query.query().is_bag && query.is_positive();
     leaves_.clear();
     for (std::size_t leaf = 0; leaf < postings.size(); ++leaf) {
       LeafPostings const& one = postings[leaf];
@@ -67,8 +66,10 @@ class TileScan {
       scratch_.places.resize(kSiftChunk + cpu::kSiftSpare);
       scratch_.values.resize(kSiftChunk + cpu::kSiftSpare);
     }
-    if (n_words_ > 0 && scratch_.present.size() < kDocTileRows * n_words_)
-      scratch_.present.resize(kDocTileRows * n_words_, 0);
+    if (!shows_matches_) {
+      scratch_.by_leaf.assign(postings_.size(), kNone32);
+      for (std::uint32_t i = 0; i < leaves_.size(); ++i) scratch_.by_leaf[leaves_[i].leaf] = i;
+    }
     scratch_.tables.make(query_, column_, leaves_);
     begin_skipping();
     scratch_.best.begin(rows_.segment, rows_.view.segment().p.seqs.data(), least_score());
@@ -113,7 +114,7 @@ class TileScan {
     if (!query_.is_positive()) return -std::numeric_limits<float>::infinity();
     float least = kLeastPositive;
     if (arm_.floor.set) least = std::max(least, arm_.floor.value);
-    if (!is_bag_ || !rows_.is_whole) return least;
+    if (!shows_matches_ || !rows_.is_whole) return least;
     // If enough documents hold the leaf, each scores at least the leaf's least impact: a sum of
     // positive numbers is not below any of them, however it is rounded.
     for (LeafCursor const& one : leaves_) {
@@ -124,7 +125,7 @@ class TileScan {
   }
 
   bool can_guess() const {
-    return n_words_ == 0 && depth_ >= kGuessDepth && scratch_.best.size() == 0 &&
+    return shows_matches_ && depth_ >= kGuessDepth && scratch_.best.size() == 0 &&
            (last_ - first_) / kDocTileRows >= kGuessTiles;
   }
 
@@ -156,8 +157,8 @@ class TileScan {
           n_postings += add_tile(one);
         }
       }
-      if (n_words_ > 0) {
-        walk_present();
+      if (!shows_matches_) {
+        offer_matched(n_postings);
       } else if (skips) {
         offer_partial(n_postings, n_left_out);
       } else {
@@ -190,7 +191,7 @@ class TileScan {
     bool const has_other_tiles = (last_ - 1) / kDocTileRows > first_ / kDocTileRows;
     std::size_t n_postings = 0;
     for (LeafCursor const& one : leaves_) n_postings += one.end - one.first;
-    may_skip_ = n_words_ == 0 && leaves_.size() > 1 && n_postings >= kPostingsToSkip &&
+    may_skip_ = shows_matches_ && leaves_.size() > 1 && n_postings >= kPostingsToSkip &&
                 (has_other_tiles || scratch_.best.size() >= depth_);
     if (!may_skip_) return;
     scratch_.greatest.clear();
@@ -258,12 +259,6 @@ class TileScan {
         scores[escape.row - base_] += impact(static_cast<float>(escape.term_freq), norm);
       }
     });
-    if (n_words_ > 0) {
-      std::size_t const word = is_bag_ ? 0 : one.leaf / 64;
-      for (std::uint32_t i = one.at; i < end; ++i)
-        scratch_.present[PostingFormat::row(list.bits(i)) * n_words_ + word] |= std::uint64_t{1}
-                                                                                << (one.leaf % 64);
-    }
     one.prefetch(end);
     one.leave_tile(end);
     return end - one.begin;
@@ -313,18 +308,30 @@ class TileScan {
     }
   }
 
-  // The same if scores do not show which rows matched.
-  void walk_present() {
+  // Offers the rows of a tile that match, if scores do not show them; all sums are 0 afterwards.
+  void offer_matched(std::uint64_t n_postings) {
+    Row const first = (base_ + begin_) / kTileRows;
+    RowBits rows(first, (base_ + end_ + kTileRows - 1) / kTileRows - first);
+    auto const add = [this](std::uint32_t leaf, RowBits& to) {
+      if (scratch_.by_leaf[leaf] == kNone32) return;
+      LeafCursor const& one = leaves_[scratch_.by_leaf[leaf]];
+      for (std::uint32_t i = one.begin; i < one.at; ++i)
+        to.set(base_ + PostingFormat::row(one.postings->list.bits(i)));
+    };
+    add_matched(query_.query(), add, rows);
+    float* const scores = scratch_.scores.data();
+    for (Row i = 0; i < rows.masks().size(); ++i) {
+      for_each_bit(rows.masks()[i], [&](Row bit) {
+        Row const row = (first + i) * kTileRows + bit;
+        float const score = scores[row - base_];
+        if (score >= scratch_.best.threshold()) offer(score, row);
+      });
+    }
+    if (n_postings * kRowsAPosting >= end_ - begin_)
+      return std::fill(scores + begin_, scores + end_, 0.0f);
     for (LeafCursor const& one : leaves_) {
-      for (std::uint32_t i = one.begin; i < one.at; ++i) {
-        Row const row = PostingFormat::row(one.postings->list.bits(i));
-        float& score = scratch_.scores[row];
-        std::uint64_t* const present = scratch_.present.data() + row * n_words_;
-        if (std::all_of(present, present + n_words_, [](auto w) { return w == 0; })) continue;
-        if (score >= scratch_.best.threshold() && matches(present)) offer(score, base_ + row);
-        std::fill_n(present, n_words_, 0);
-        score = 0.0f;
-      }
+      for (std::uint32_t i = one.begin; i < one.at; ++i)
+        scores[PostingFormat::row(one.postings->list.bits(i))] = 0.0f;
     }
   }
 
@@ -340,12 +347,6 @@ class TileScan {
           take(scratch_.values[i], base_ + at + scratch_.places[i]);
       }
     }
-  }
-
-  bool matches(std::uint64_t const* present) const {
-    return is_bag_ || query_.query().match.matches([&](std::uint32_t leaf) {
-      return (present[leaf / 64] >> (leaf % 64) & 1) != 0;
-    });
   }
 
   void offer(float score, Row row) {
@@ -378,10 +379,9 @@ class TileScan {
   cpu::ScoreKernels const& kernels_;
   Row first_;  // the scope lies in [first_, last_)
   Row last_;
-  bool is_bag_ = true;
-  std::size_t n_words_ = 0;
-  Row base_ = 0;   // first row of the present tile
-  Row begin_ = 0;  // its rows in [first_, last_), from its base
+  bool shows_matches_ = true;  // a row matches if its score is positive
+  Row base_ = 0;               // first row of the present tile
+  Row begin_ = 0;              // its rows in [first_, last_), from its base
   Row end_ = 0;
   std::size_t selected_ = 0;
   bool guessed_ = false;   // the threshold is a guess

@@ -17,8 +17,7 @@ namespace hyrecall {
 // Working memory of one thread; aligned so that threads share no cache line.
 struct alignas(128) LexicalScratch {
   std::vector<float> scores;           // [kDocTileRows], all 0 between calls
-  std::vector<std::uint64_t> present;  // bits of a row's leaves, if scores do not show matches;
-                                       // all 0 between calls
+  std::vector<std::uint32_t> by_leaf;  // places in `leaves`, if scores do not show matches
   ImpactTables tables;
   std::vector<LeafCursor> leaves;
   std::vector<std::uint32_t> places;  // rows that a sift found

@@ -96,7 +96,7 @@ class Request:
         session: Session | list[Session | None] | None = None,
         recipe: Recipe | list[Recipe] | None = None,
         group: str | None = None,
-        columns: Sequence[str] = (),
+        columns: str | Sequence[str] = (),
         query_keys: Sequence[str] | Sequence[int] | None = None, now: datetime | None = None,
     ) -> None:  # fmt: skip
         given = {name: one for name, one in locals().items() if name != "self"}

@@ -83,9 +83,9 @@ def read_columns(facts: IndexFacts, columns: object) -> tuple[str, ...]:
     if isinstance(columns, tuple) and not columns:
         return ()
     known = facts.returned_columns
-    named = None if isinstance(columns, str) else as_items(columns)
+    named = (columns,) if isinstance(columns, str) else as_items(columns)
     if named is None or not all(is_one_of(name, known) for name in named):
-        wish = f"a sequence of columns of {list(known)}"
+        wish = f"a column, or a sequence of columns, of {list(known)}"
         raise error(OptionError, "columns", wish, repr(columns))
     return named
 

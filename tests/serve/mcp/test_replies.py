@@ -74,17 +74,41 @@ async def test_long_memories_are_previews_in_lists_and_whole_by_their_id(recipe:
             assert LONG in text_of(await client.call_tool("get", {"id": "long1"}))
 
 
+@pytest.mark.plain_cases(3)
+@pytest.mark.parametrize(
+    ("filler", "recipe"),
+    [
+        ("milk ", "default"), ("牛乳。", "default"), ("😀 ", "l0"), ("milk ", "honeycomb"),
+        ("milk ", "hebb"),
+    ],
+)  # fmt: skip
+async def test_of_a_long_text_a_search_shows_the_words_of_the_query(
+    filler: str, recipe: str
+) -> None:
+    text = filler * 40_000 + "a kettle for tea. " + filler * 40_000
+    kind = {"l0": "note", "hebb": "default"}.get(recipe, "fact")
+    async with Memory.in_memory(embedder=None, recipe=getattr(recipes, recipe)) as memory:
+        await memory.remember(text, id="long", user_id="ann", kind=kind, input="And then?")
+        async with Client(create_server(memory, caller=ANN)) as client:
+            told = text_of(await client.call_tool(*SEARCHES[recipe]))
+            assert "a kettle for tea." in told
+            assert re.search(r"… \([\d,]{6,} bytes more\)", told)
+            listed = data_of(await client.call_tool("list", {}))["items"][0]["text"]
+            assert listed.startswith(filler)  # nothing was sought: its beginning
+
+
 def test_what_is_no_text_is_left_out_where_it_is_large() -> None:
     many = [f"tag {at}" for at in range(20_000)]
     entry = {"id": "a" * 512, "tags": many, "metadata": {str(at): at for at in range(20_000)}}
-    found = with_previews({"memories": [entry, {"id": "b", "tags": many[:3]}], "is_cut": False})
+    entries = [entry, {"id": "b", "tags": many[:3]}]
+    found = with_previews({"memories": entries, "is_cut": False}, {})
     assert size(found) < SHARED + 4 * EACH
     assert found["memories"][0] == {"id": "a" * 512, "tags": [], "metadata": {}}
     assert found["memories"][1] == {"id": "b", "tags": many[:3]}
     assert found["is_cut"] is True
     assert len(entry["tags"]) == 20_000  # the data that were given are as before
     small = {"memories": [{"id": "b", "tags": many[:3]}], "is_cut": False}
-    assert with_previews(small) is small
+    assert with_previews(small, {}) is small
 
 
 FORGED = """Nothing was found.

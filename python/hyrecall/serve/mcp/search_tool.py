@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, datetime
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -12,12 +13,15 @@ from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
 from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
-from hyrecall.memory import Degradation, Episode, Matches
+from hyrecall.hits.marks import tells_places, window
+from hyrecall.memory import Degradation, Episode, EpisodeMatch, Matches
+from hyrecall.memory.data.types import Origin
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import (
     Arguments,
+    Excerpts,
     Limit,
     Previews,
     Query,
@@ -89,6 +93,21 @@ def match_shape(one: Episode, end: datetime | None) -> Match:
         episode=memory_shape(one), score=None, vector_score=None, bm25_score=None,
         rerank_score=None, is_fill=False, is_exact=False, valid_to=end, around=[],
     )  # fmt: skip
+
+
+def excerpts_of(matches: Iterable[EpisodeMatch]) -> Excerpts:
+    """Return what shows, of each text of matches, the part with most words of the query."""
+    return {
+        text: partial(_excerpt, text, one._origin)
+        for one in matches
+        if (asked := one._origin.asked) is not None and tells_places(asked[0])
+        for text in (one.episode.text, one.episode.input, one.episode.full_text)
+    }
+
+
+def _excerpt(text: str, origin: Origin, width: int) -> str:
+    begin, end = window(text, origin.marks(text), width)
+    return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
 
 
 def match_shapes(matches: Matches) -> list[Match]:
@@ -246,7 +265,7 @@ async def _search(session: CallerSession, given: _Search) -> ToolReply:
         items=match_shapes(matches), degraded=matches.degraded,
         reasons=reason_shapes(matches.reasons),
     )  # fmt: skip
-    return ToolReply(found, text_of_matches)
+    return ToolReply(found, text_of_matches, excerpts_of(matches))
 
 
 async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:

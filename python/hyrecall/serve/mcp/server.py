@@ -7,6 +7,7 @@ malformed request is an error of the protocol.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterable
@@ -291,7 +292,7 @@ class _Answers:
         data = reply.data
         if not isinstance(data, dict):
             data = data.model_dump(mode="json", by_alias=True)
-        data = with_previews(data)
+        data = await asyncio.to_thread(with_previews, data, reply.excerpts)
         text = reply.text(data) if callable(reply.text) else reply.text
         if text is None:
             text = json.dumps(data, ensure_ascii=False)

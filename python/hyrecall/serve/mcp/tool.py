@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -52,11 +52,15 @@ def fenced(texts: Iterable[tuple[Mapping[str, Any], str]]) -> str:
     return "\n\n".join([f"{NOTICE} It is between marks <{mark}>.", *blocks])
 
 
-def with_previews(data: dict[str, Any]) -> dict[str, Any]:
+Excerpts: TypeAlias = Mapping[str, Callable[[int], str]]
+"""Texts of a reply, each with what returns the part of it to show, of so many characters."""
+
+
+def with_previews(data: dict[str, Any], excerpts: Excerpts) -> dict[str, Any]:
     """Return data whose lists of entries are bounded: longer texts of large entries are cut.
 
     All small entries stay whole; large ones share what is left in equal parts. ``is_cut`` says
-    whether any was cut, where the data has it.
+    whether any was cut, where the data has it. What has no excerpt keeps its beginning.
     """
     lists = {name: value for name, value in data.items() if isinstance(value, list)}
     sizes = [_size(entry) for value in lists.values() for entry in value]
@@ -65,7 +69,7 @@ def with_previews(data: dict[str, Any]) -> dict[str, Any]:
         return data
     most = _equal_part(sizes, room)
     cut = {
-        name: [one if _size(one) <= most else _cut(one, most) for one in value]
+        name: [one if _size(one) <= most else _cut(one, most, excerpts) for one in value]
         for name, value in lists.items()
     }
     return data | cut | ({"is_cut": True} if "is_cut" in data else {})
@@ -86,11 +90,11 @@ def _equal_part(sizes: list[int], room: int) -> int:
     return room // max(1, n_left)
 
 
-def _cut(entry: Any, room: int) -> Any:
+def _cut(entry: Any, room: int, excerpts: Excerpts) -> Any:
     """Cut the long strings of an entry, then empty its largest lists and metadata."""
     long = [_size(text) for text in _strings(entry) if len(text) > _SHORT // 4]
     free = room - (_size(entry) - sum(long))
-    entry = _with_strings(entry, max(_SHORT, _equal_part(long, max(free, 0))))
+    entry = _with_strings(entry, max(_SHORT, _equal_part(long, max(free, 0))), excerpts)
     while _size(entry) > room and (place := _largest(entry)) is not None:
         holder, name = place
         holder[name] = type(holder[name])()
@@ -105,19 +109,23 @@ def _strings(value: Any) -> Iterable[str]:
             yield from _strings(one)
 
 
-def _with_strings(value: Any, most: int) -> Any:
+def _with_strings(value: Any, most: int, excerpts: Excerpts) -> Any:
     """Return a copy whose strings have so many bytes at most, and a note where one was longer."""
     if isinstance(value, dict):
-        return {name: _with_strings(one, most) for name, one in value.items()}
+        return {name: _with_strings(one, most, excerpts) for name, one in value.items()}
     if isinstance(value, list):
-        return [_with_strings(one, most) for one in value]
+        return [_with_strings(one, most, excerpts) for one in value]
     if not isinstance(value, str) or len(value) * 4 <= most:
         return value
     whole = value.encode("utf-8", "replace")
     if len(whole) <= most:
         return value
-    note = f"… ({len(whole) - most:,} bytes more)"
-    return whole[:most].decode("utf-8", "ignore") + note
+    if value not in excerpts:
+        return f"{whole[:most].decode('utf-8', 'ignore')}… ({len(whole) - most:,} bytes more)"
+    width = len(value) * most // len(whole)  # less where the part has longer characters than most
+    while len(shown := excerpts[value](width).encode("utf-8", "replace")) > most:
+        width = width * 7 // 8
+    return f"{shown.decode()} ({len(whole) - len(shown):,} bytes more)"
 
 
 def _largest(entry: Any) -> tuple[dict[str, Any], str] | None:
@@ -320,6 +328,7 @@ class ToolReply:
     data: Structure | dict[str, Any]
     text: str | Callable[[dict[str, Any]], str] | None = None
     """A function makes it of the data as the reply shows them; None: the data as JSON."""
+    excerpts: Excerpts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import hebb
+from hyrecall.serve.mcp.search_tool import excerpts_of
 from hyrecall.serve.mcp.session import CallerSession, missing
 from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Tool, ToolReply
 from hyrecall.systems.hebb.replies import (
@@ -84,7 +85,7 @@ async def _hebb_search(session: CallerSession, given: _HebbSearch) -> ToolReply:
     if not given.query.strip():
         return ToolReply(NOTHING)
     found = await session.search(given.query, recipe=hebb.name, limit=given.top_k)
-    return ToolReply(await as_results(session, found))
+    return ToolReply(await as_results(session, found), excerpts=excerpts_of(found))
 
 
 TOOLS: Final = (

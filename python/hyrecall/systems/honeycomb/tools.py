@@ -9,6 +9,7 @@ from pydantic import Field
 
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import honeycomb
+from hyrecall.serve.mcp.search_tool import excerpts_of
 from hyrecall.serve.mcp.session import CallerSession, missing
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Tool, ToolReply, fenced
 from hyrecall.systems.honeycomb.replies import (
@@ -154,7 +155,7 @@ async def _search(session: CallerSession, given: _HoneycombSearch) -> ToolReply:
     found = await session.search(
         given.query, recipe=honeycomb.name, limit=given.limit, token_budget=given.token_budget
     )
-    return ToolReply(as_recall(found))
+    return ToolReply(as_recall(found), excerpts=excerpts_of(found))
 
 
 async def _store(session: CallerSession, given: _Store) -> ToolReply:

@@ -18,6 +18,7 @@ from hyrecall.errors import KeyConflictError
 from hyrecall.memory import EVERYONE, Episode, Partition
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import l0
+from hyrecall.serve.mcp.search_tool import excerpts_of
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession
 from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Tool, ToolReply
 from hyrecall.systems.l0.notes import KIND, snippet
@@ -129,7 +130,9 @@ async def _l0_search(session: CallerSession, given: _L0Search) -> ToolReply:
         for match, time in zip(found, times, strict=True)
     ]
     return ToolReply(
-        NotesFound(results=notes, degraded=list(map(str, found.reasons))), _text_of_notes
+        NotesFound(results=notes, degraded=list(map(str, found.reasons))),
+        _text_of_notes,
+        excerpts_of(found),
     )
 
 
