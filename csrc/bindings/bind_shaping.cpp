@@ -282,9 +282,7 @@ py::tuple weigh(LinearRules const& rules, Array<std::int64_t> const& offsets,
 }
 
 double sum_of_addends(std::vector<double> addends) {
-  double sum = 0.0;
-  sum_addends(addends, {&sum, 1});
-  return sum;
+  return sum_largest_first(addends) + 0.0;
 }
 
 }  // namespace

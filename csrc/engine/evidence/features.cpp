@@ -270,25 +270,6 @@ class Candidates {
 
 }  // namespace
 
-void sum_addends(std::span<double> columns, std::span<double> sums) {
-  std::size_t const n = sums.size(), n_columns = n == 0 ? 0 : columns.size() / n;
-  std::fill(sums.begin(), sums.end(), 0.0);
-  for (std::size_t column = 0; column < n_columns; ++column) {
-    double* const largest = columns.data() + column * n;
-    for (std::size_t later = column + 1; later < n_columns; ++later) {
-      double* const other = columns.data() + later * n;
-      for (std::size_t i = 0; i < n;
-           ++i) {  // no branch, so that the compiler takes several at once
-        double const a = largest[i], b = other[i];
-        largest[i] = a < b ? b : a;
-        other[i] = a < b ? a : b;
-      }
-    }
-    for (std::size_t i = 0; i < n; ++i) sums[i] = sums[i] + largest[i];
-  }
-  for (double& sum : sums) sum = sum + 0.0;  // no -0
-}
-
 WeightedSums weigh_features(FeatureLists const& lists, LinearRules const& rules, int threads) {
   std::size_t const n = lists.size(), n_terms = rules.terms.size();
   if (n == 0) return {};
@@ -296,17 +277,18 @@ WeightedSums weigh_features(FeatureLists const& lists, LinearRules const& rules,
   WeightedSums out{std::vector<double>(n * n_terms), std::vector<double>(n)};
   parallel_for(lists.offsets.size() - 1, threads, [&](int, std::size_t query) {
     Candidates own(lists, rules, query);
-    std::size_t const begin = own.begin(), n_own = own.size();
-    std::vector<double> columns(n_terms * n_own);
+    std::vector<double> values;
     for (std::size_t term = 0; term < n_terms; ++term) {
-      std::span<double> const values = std::span(columns).subspan(term * n_own, n_own);
+      values.assign(own.size(), 0.0);
       own.read(rules.terms[term], values);
-      for (std::size_t i = 0; i < n_own; ++i) {
-        values[i] = rules.terms[term].weight * values[i];
-        out.addends[(begin + i) * n_terms + term] = values[i];
-      }
+      for (std::size_t i = 0; i < own.size(); ++i)
+        out.addends[(own.begin() + i) * n_terms + term] = rules.terms[term].weight * values[i];
     }
-    sum_addends(columns, std::span(out.scores).subspan(begin, n_own));
+    for (std::size_t at = own.begin(); at < own.begin() + own.size(); ++at) {
+      double const* const addends = out.addends.data() + at * n_terms;
+      values.assign(addends, addends + n_terms);
+      out.scores[at] = sum_largest_first(values) + 0.0;  // no -0
+    }
   });
   return out;
 }

@@ -73,10 +73,6 @@ struct WeightedSums {
   std::vector<double> scores;   // [n]
 };
 
-// Adds up the products of entries, the largest first. columns: [n_terms, n], which are put in that
-// order.
-void sum_addends(std::span<double> columns, std::span<double> sums);
-
 // Refuses rules that name what the lists do not have.
 WeightedSums weigh_features(FeatureLists const& lists, LinearRules const& rules, int threads);
 

@@ -341,9 +341,9 @@ def native_rules(
     return _rules(stage, plan, parts, lambda feature: attributes.index(feature.of))
 
 
-def reads_age(stage: Linear) -> bool:
-    """Say whether a stage reads the time of the call."""
-    return any(one.kind == "age" for one in stage.features)
+def reads_age(stage: Stage) -> bool:
+    """Say whether a Linear reads the time of the call."""
+    return isinstance(stage, Linear) and any(one.kind == "age" for one in stage.features)
 
 
 def _weigh(stage: Linear, pool: FusedLists, call: StageCall) -> tuple[Floats, Floats]:
