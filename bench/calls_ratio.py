@@ -11,6 +11,7 @@ the processor time of a call.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ import hyrecall as hr
 from bench import calls_beside
 
 N_ROWS, DIM, CALLS = 10_000, 64, 10
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = (*calls_beside.WORDS, *(f"word{at}" for at in range(300)))
 
 
@@ -38,12 +40,16 @@ def index() -> hr.Index:
             "user": [f"u{one % 5}" for one in at],
             "talk": [f"t{one // 50}" for one in at],
             "turn": at // 5 % 10,
+            "role": ["user" if one % 3 else "assistant" for one in at],
+            "at": [NOW - dt.timedelta(hours=int(one)) for one in at],
+            "tags": [[f"g{one % 7}", f"h{one % 11}"] for one in at],
             "text": [" ".join(rng.choice(WORDS, 12, p=share / share.sum())) for _ in at],
         }
     )
     schema = hr.Schema(
-        key="id", cell="user", text="text", vector="embedding", thread="talk", place="turn"
-    )
+        key="id", cell="user", text="text", vector="embedding", thread="talk", place="turn",
+        attributes=("role", "at", "tags"),
+    )  # fmt: skip
     rows = rng.normal(size=(N_ROWS, DIM)).astype(np.float32)
     return hr.Index.build(table, schema, vectors={"embedding": rows}, device="cpu", threads=1)
 
@@ -56,18 +62,27 @@ def calls() -> dict[str, tuple[str, Callable[[], Any]]]:
     weights = {
         "fused": 1.0, "agreement": 0.2, "text_score": 0.5, "embedding_score": 0.3, "text_rank": 0.1,
     }  # fmt: skip
+    columns = {"role=user": 0.1, "recency(at, 30d)": 0.1}
     near = weights | {"neighbour_1": 0.4, "thread": 0.2, "text_before_1": 0.1, "text_after_1": 0.1}
-    learnt = (*around.shaping, hr.Linear(near))
 
     def one(**options: Any) -> Callable[[], Any]:
         return lambda: own.recall_one(text="green tea", vector=vector, scope="u1", **options).keys
 
+    def learnt(weighed: dict[str, float], base: hr.Recipe = plain) -> Callable[[], Any]:
+        recipe = base.replace(shaping=(*base.shaping, hr.Linear(weighed)))
+        return one(recipe=recipe, now=NOW)
+
     return {
         "plain": ("plain", one(recipe=plain)),
-        "learnt": ("plain", one(recipe=plain.replace(shaping=(hr.Linear(weights),)))),
+        "learnt": ("plain", learnt(weights)),
+        "learnt, value": ("plain", learnt(weights | {"role=user": 0.1})),
+        "learnt, recency": ("plain", learnt(weights | {"recency(at, 30d)": 0.1})),
+        "learnt, both": ("plain", learnt(weights | columns)),
+        "learnt, shared": ("plain", learnt(weights | {"shared(tags)": 0.1})),
         "group": ("plain", one(recipe=plain, group="thread")),
         "conversation": ("plain", one(recipe=around)),
-        "conversation, learnt": ("conversation", one(recipe=around.replace(shaping=learnt))),
+        "conversation, learnt": ("conversation", learnt(near, around)),
+        "conversation, learnt, both": ("conversation", learnt(near | columns, around)),
         "conversation, group": ("conversation", one(recipe=around, group="thread")),
     }
 
@@ -93,7 +108,7 @@ def main() -> None:
         for name, (beside, _) in asked.items()
     }
     for name, told in found.items():
-        print(f"{name:22} {told['us']:6.0f} us, {told['ratio']:.2f} of {told['beside']}")
+        print(f"{name:26} {told['us']:6.0f} us, {told['ratio']:.2f} of {told['beside']}")
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1) + "\n")
 

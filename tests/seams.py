@@ -117,7 +117,6 @@ MODULES = {
     "choice": "hyrecall.stages.choice",
     "dedup": "hyrecall.stages.dedup",
     "linear": "hyrecall.stages.linear",
-    "pool_features": "hyrecall.stages.linear",
     "hebb_graph": "hyrecall.systems.hebb.routes",
     "honeycomb_tools": "hyrecall.systems.honeycomb.tools",
     "hypergraph_tools": "hyrecall.systems.hypergraph.tools",

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,7 @@
 #include "bindings/reply.hpp"
 #include "bindings/scopes.hpp"
 #include "core/error.hpp"
-#include "engine/evidence/groups.hpp"
+#include "engine/evidence/features.hpp"
 #include "engine/recall.hpp"
 #include "engine/request/dense_query.hpp"
 #include "engine/request/request.hpp"
@@ -106,16 +105,14 @@ class FrozenRequest {
   FrozenRequest(BatchRequest const& like, std::optional<std::uint64_t> host_postings,
                 std::vector<std::string> kinds, py::object scope_type,
                 std::vector<std::uint32_t> dims, bool blank, bool exact,
-                std::optional<std::array<std::size_t, 3>> group,
-                std::vector<std::tuple<int, std::size_t, std::int64_t, double>> const& linear)
+                std::optional<std::array<std::size_t, 3>> group, std::optional<LinearRules> linear)
       : options_(like.slice(0, 0)),
         host_postings_(host_postings),
         kinds_(std::move(kinds)),
         scope_type_(std::move(scope_type)),
         dims_(std::move(dims)),
-        rules_{blank, exact} {
-    for (auto const& [kind, at, steps, weight] : linear)
-      linear_.push_back({static_cast<LinearTerm::Kind>(kind), at, steps, weight});
+        rules_{blank, exact},
+        linear_(std::move(linear)) {
     if (group) group_ = GroupParams{(*group)[0], (*group)[1], (*group)[2]};
     require(options_.listed.empty() && options_.tables.empty(), "arms of the index alone");
     require(options_.dense.size() == dims_.size() && dims_.size() <= 1, "one vector arm at most");
@@ -125,8 +122,8 @@ class FrozenRequest {
 
   // None: what is asked is not of the usual types, or wrong.
   std::unique_ptr<Answer> ask(std::shared_ptr<Snapshot> const& snapshot, py::handle text,
-                              py::handle vectors, py::handle scope, py::handle filter,
-                              bool one) const {
+                              py::handle vectors, py::handle scope, py::handle filter, bool one,
+                              std::int64_t now) const {
     auto request = std::make_shared<BatchRequest>(options_);
     try {
       if (!take_queries(*request, text, vectors, one)) return nullptr;
@@ -153,10 +150,11 @@ class FrozenRequest {
     out->fused = seconds_now();
     out->fusion = made.seconds;
     if (group_) {
-      if (linear_.empty())
-        out->members = group_by_thread(*snapshot, *group_, made.arrays);
+      if (linear_)
+        out->linear =
+            score_by_features(*snapshot, *linear_, *group_, now, request->threads, made.arrays);
       else
-        out->linear = score_by_features(*snapshot, linear_, *group_, made.arrays);
+        out->members = group_by_thread(*snapshot, *group_, made.arrays);
       out->grouped = seconds_now() - out->fused;
     }
     out->reply = std::make_shared<GivenReply>(std::move(made.arrays), request->evidence);
@@ -263,7 +261,7 @@ class FrozenRequest {
   std::vector<std::uint32_t> dims_;
   TextRules rules_;
   std::optional<GroupParams> group_;
-  std::vector<LinearTerm> linear_;
+  std::optional<LinearRules> linear_;
 };
 
 }  // namespace
@@ -307,23 +305,23 @@ void bind_frozen(py::module_& m) {
   py::class_<FrozenRequest>(m, "FrozenRequest", "The options of a recall, without its queries.")
       .def(py::init<BatchRequest const&, std::optional<std::uint64_t>, std::vector<std::string>,
                     py::object, std::vector<std::uint32_t>, bool, bool,
-                    std::optional<std::array<std::size_t, 3>>,
-                    std::vector<std::tuple<int, std::size_t, std::int64_t, double>> const&>(),
+                    std::optional<std::array<std::size_t, 3>>, std::optional<LinearRules>>(),
            "Keep the options of a request with arms of the index alone. kinds, scope_type: as in "
            "Scopes; dims: of its vector arm; blank, exact: whether blank texts, and texts that "
            "are an identifier or quoted, are for others to answer; group: offset, limit and the "
-           "rows shown of a thread, where each thread has one hit; linear: the LinearTerms that "
-           "choose the rows of that page instead.",
+           "rows shown of a thread, where each thread has one hit; linear: what chooses the rows "
+           "of that page instead.",
            py::kw_only(), py::arg("like"), py::arg("host_postings"), py::arg("kinds"),
            py::arg("scope_type"), py::arg("dims"), py::arg("blank"), py::arg("exact"),
-           py::arg("group") = py::none(), py::arg("linear") = py::tuple())
-      .def("ask", &FrozenRequest::ask,
-           "Search for the given queries: a str, a float32 array and a scope, or with one=False "
-           "lists of str, of scopes and of filters, or a scope or filter for all, and an array of "
-           "rows. Returns None "
-           "for anything else, also for what is wrong.",
-           py::arg("snapshot").none(false), py::arg("text"), py::arg("vectors"), py::arg("scope"),
-           py::arg("filter"), py::arg("one"));
+           py::arg("group") = py::none(), py::arg("linear") = py::none())
+      .def(
+          "ask", &FrozenRequest::ask,
+          "Search for the given queries: a str, a float32 array and a scope, or with one=False "
+          "lists of str, of scopes and of filters, or a scope or filter for all, and an array of "
+          "rows; now: microseconds since 1970, where features read ages. Returns None for anything "
+          "else, also for what is wrong.",
+          py::arg("snapshot").none(false), py::arg("text"), py::arg("vectors"), py::arg("scope"),
+          py::arg("filter"), py::arg("one"), py::arg("now") = 0);
 }
 
 }  // namespace hyrecall::bindings

@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,10 +15,12 @@
 #include "bindings/held.hpp"
 #include "bindings/native_run.hpp"
 #include "bindings/take.hpp"
+#include "core/age.hpp"
 #include "core/by_query.hpp"
 #include "core/formulas.hpp"
 #include "core/fp_env.hpp"
 #include "engine/dense/column.hpp"
+#include "engine/evidence/features.hpp"
 #include "engine/evidence/feedback.hpp"
 #include "engine/shaping/shaping.hpp"
 
@@ -217,6 +221,70 @@ std::shared_ptr<BatchRequest> asked_again(BatchRequest const& request,
   return std::make_shared<BatchRequest>(ask_again(request, std::move(look)));
 }
 
+using GivenTerm = std::tuple<int, std::size_t, std::int64_t, std::int64_t, double,
+                             std::shared_ptr<AttributeColumn>, double>;
+
+LinearRules take_rules(std::vector<GivenTerm> const& terms,
+                       std::vector<std::vector<std::size_t>> arms) {
+  LinearRules out{{}, std::move(arms)};
+  for (auto const& [kind, at, steps, tick, half_life, wanted, weight] : terms) {
+    out.terms.push_back(
+        {static_cast<LinearTerm::Kind>(kind), at, steps, tick, half_life, wanted, weight});
+  }
+  return out;
+}
+
+using GivenStands = std::tuple<Array<std::uint32_t>, Array<std::int64_t>, Array<Seq>>;
+
+// A row of the columns is an entry of the lists.
+py::tuple weigh(LinearRules const& rules, Array<std::int64_t> const& offsets,
+                Array<float> const& scores, Array<std::int32_t> const& ranks,
+                Array<double> const& fused, Array<std::int64_t> const& ties,
+                Array<double> const& given,
+                std::vector<std::shared_ptr<AttributeColumn>> const& columns,
+                std::optional<GivenStands> const& stands, std::int64_t now, int threads) {
+  require(offsets.size() > 0 && scores.ndim() == 2, "offsets, and scores by arm");
+  ByQuery<double> const by_query(static_cast<std::size_t>(offsets.size()) - 1, span_of(offsets),
+                                 span_of(fused));
+  std::size_t const n = span_of(fused).size();
+  std::vector<std::uint32_t> const segment(n, 0);
+  std::vector<Row> row(n);
+  std::iota(row.begin(), row.end(), Row{0});
+  FeatureLists lists{by_query.offsets(),
+                     static_cast<std::size_t>(scores.shape(1)),
+                     span_of(scores),
+                     span_of(ranks),
+                     span_of(fused),
+                     span_of(ties),
+                     span_of(given),
+                     segment,
+                     row};
+  lists.now = now;
+  for (auto const& column : take_all(columns)) {
+    require(column->n_rows == n, "a value of every entry");
+    lists.columns.push_back({column.get()});
+  }
+  if (stands) {
+    auto const& [thread, place, seq] = *stands;
+    require(span_of(thread).size() == n && span_of(place).size() == n && span_of(seq).size() == n,
+            "a place of every entry");
+    for (std::size_t at = 0; at < n; ++at)
+      lists.stands.push_back({thread.data()[at], {false, place.data()[at], seq.data()[at]}});
+  }
+  WeightedSums made;
+  {
+    NativeRun const run;
+    made = weigh_features(lists, rules, threads);
+  }
+  py::array const addends = give(std::move(made.addends));
+  return py::make_tuple(addends.attr("reshape")(n, rules.terms.size()),
+                        give(std::move(made.scores)));
+}
+
+double sum_of_addends(std::vector<double> addends) {
+  return sum_largest_first(addends) + 0.0;
+}
+
 }  // namespace
 
 void bind_shaping(py::module_& parent) {
@@ -249,7 +317,25 @@ void bind_shaping(py::module_& parent) {
         "empty sequence leaves the queries of all these arms as they are.",
         py::arg("request"), py::arg("vectors"), py::arg("terms"));
 
+  py::class_<LinearRules>(m, "LinearRules", "The features of a Linear, and their weights.")
+      .def(py::init(&take_rules),
+           "terms: (kind, at, steps, tick, half-life, wanted value as a column of one row, weight) "
+           "each; arms: which columns of scores each has.",
+           py::arg("terms"), py::arg("arms"));
+  m.def("weigh", &weigh,
+        "Return weight x feature of each entry, [n_entries, n_terms], and the sums. given: "
+        "[n_entries, n_given]; columns: of the entries; stands: thread, place and insertion number "
+        "of each, where a term has steps; now: microseconds since 1970.",
+        py::arg("rules"), py::arg("offsets"), py::arg("scores"), py::arg("ranks"), py::arg("fused"),
+        py::arg("ties"), py::arg("given"), py::arg("columns"), py::arg("stands"), py::arg("now"),
+        py::arg("threads"));
+
   py::call_guard<FpEnvGuard> const guarded;
+  m.def("sum_addends", &sum_of_addends, "The sum of an entry's products, the largest first.",
+        py::arg("addends"), guarded);
+  m.def("age_seconds", py::vectorize(&age_seconds),
+        "Seconds from a time, in ticks of so many nanoseconds, to now, in microseconds.",
+        py::arg("time"), py::arg("tick"), py::arg("now"), guarded);
   m.def("exp2", &exp2_negative, "2^x for x <= 0.", py::arg("x"), guarded);
   m.def("recency_factors", py::vectorize(&recency_factor),
         "How much of a score age leaves: all at age 0, half at the half-life.", py::arg("age"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/error.hpp"
 #include "core/interrupt.hpp"
 #include "engine/dense/column.hpp"
 #include "engine/lexical/matched_rows.hpp"

@@ -62,6 +62,8 @@ NATIVE_MODULES = {
         },
         "no document": {
             "FusedLists",
+            "LinearRules",
+            "age_seconds",
             "asked_again",
             "composite_means",
             "composite_sums",
@@ -69,6 +71,8 @@ NATIVE_MODULES = {
             "mmr_value",
             "order",
             "recency_factors",
+            "sum_addends",
+            "weigh",
         },
     },
     "rows": {

@@ -1,5 +1,6 @@
 """A call whose options an index knows answers and refuses as the first one did."""
 
+import datetime as dt
 import pickle
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from hyrecall.recipe import Dense, Lexical, TieBreak
 from seams import PlainReply, known_options, linear, shown_threads
 
 N, DIM = 60, 8
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 RNG = np.random.default_rng(5)
 VECTORS = RNG.normal(size=(N, DIM)).astype(np.float32)
 WORDS = ("tea", "leaf", "green", "cup", "water")
@@ -34,6 +36,9 @@ def rows(first: int = 0, n: int = N) -> pa.Table:
             "talk": [None if at % 3 else f"t{at % 4}" for at in range(n)],
             "turn": np.arange(n),
             "year": [at % 7 for at in range(n)],
+            "at": [None if at % 5 == 0 else NOW - dt.timedelta(days=at) for at in range(n)],
+            "tags": [None if at % 6 == 0 else [f"g{at % 4}", f"h{at % 3}"] for at in range(n)],
+            "half": pa.array([np.float16(at % 3 / 3) for at in range(n)], pa.float16()),
             "text": [f"{WORDS[at % 5]} {WORDS[at % 3]} n{at}" for at in range(n)],
         }
     )
@@ -42,8 +47,9 @@ def rows(first: int = 0, n: int = N) -> pa.Table:
 def build(*, threads: bool = False) -> hr.Index:
     thread = {"thread": "talk", "place": "turn"} if threads else {}
     schema = hr.Schema(
-        key="id", cell="user", text="text", vector="embedding", attributes=("year",), **thread
-    )
+        key="id", cell="user", text="text", vector="embedding",
+        attributes=("year", "at", "tags", "half", "talk"), **thread
+    )  # fmt: skip
     return hr.Index.build(rows(), schema, vectors={"embedding": VECTORS}, device="cpu")
 
 
@@ -209,6 +215,13 @@ BESIDE = hr.Linear(
         "fused": 0.5, "agreement": -0.3, "text_score": 0.5, "embedding_score": 0.2,
         "embedding_rank": 0.1, "neighbour_1": 0.7, "neighbour_2": 0.3, "thread": 0.4,
         "length": 0.2, "prior": 0.9, "text_before_1": 0.3, "embedding_after_2": -0.2,
+        "year=3": 0.4, "recency(at, 30d)": 0.3, "shared(tags)": 0.6,
+    }
+)  # fmt: skip
+COLUMNS = hr.Linear(
+    {
+        "talk=t1": 0.5, "half=0.333": 0.25, "year=4": 0.2, "at=2025-12-30T00:00:00Z": 0.3,
+        "recency(at, 1d)": 0.3, "shared(talk)": 0.1, "shared(tags)": 0.6,
     }
 )  # fmt: skip
 PRIOR = hr.Prior("year", {3: 0.5})
@@ -216,7 +229,10 @@ LINEAR: list[dict[str, Any]] = [
     {"shaping": (LEARNT,)},
     {"shaping": (LEARNT,), "limit": 3, "offset": 2, "scope": "bob"},
     {"shaping": (LEARNT,), "vectors": None, "fusion": hr.RRF()},
-    {"shaping": (hr.Around(), PRIOR, BESIDE), "depth": 15, "limit": 15},
+    {"shaping": (hr.Around(), PRIOR, BESIDE), "depth": 15, "limit": 15, "now": NOW},
+    {"shaping": (COLUMNS,), "now": NOW, "limit": 20},
+    {"shaping": (COLUMNS,), "now": NOW.replace(tzinfo=None), "vectors": None},
+    {"shaping": (hr.Linear({"fused": 1.0, "embedding_score": 0.5}),), "vectors": None},
     {"shaping": (hr.Around((0.3,)), hr.Linear({"neighbour_1": 1.0, "text_after_1": -1.0}))},
     {"shaping": (hr.Linear({"text_rank": 0.0}),), "limit": 20},  # all scores are equal
     {"recipe": hr.recipes.conversation.replace(shaping=(hr.Around(), LEARNT))},
@@ -235,19 +251,46 @@ def test_known_options_weigh_features_as_unknown_ones(
     alike(first, again)
 
 
+def test_ages_are_of_each_call(threaded: hr.Index) -> None:
+    call = one_of(call_of({"shaping": (hr.Linear({"recency(at, 1d)": -1.0}),)}), 0)
+    times = [NOW, NOW + dt.timedelta(days=9)]
+    with forgetting(threaded):
+        alone = [threaded.recall_one(**call, now=now) for now in times]
+        again = [threaded.recall_one(**call, now=now) for now in times]
+    assert [type(one._reply) for one in again] == [PlainReply] * 2
+    assert [one._reply.now for one in again] == times
+    assert [one.to_arrow() for one in again] == [one.to_arrow() for one in alone]
+    assert alone[0][0].score < alone[1][0].score
+    with pytest.raises(hr.DTypeError, match="now: expected a datetime, got int"):
+        threaded.recall_one(**call, now=3)
+
+
 @pytest.mark.parametrize("at", range(len(BESIDE.weights)))
 def test_terms_that_the_engine_reads_wrongly_are_caught(
     threaded: hr.Index, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*given: Any) -> list[Any]:
-        kind, place, steps, weight = (terms := native_terms(*given))[at]
-        # Another feature, another addend, or the row on the other side.
-        other = (kind + 1) % 4 if kind != 4 and not steps else kind
-        terms[at] = other, (place + 1) % 5 if kind == 4 else place, -steps, weight
-        return terms
+    native_rules, term = linear.native_rules, linear._term
+    names = list(BESIDE.names)
 
-    native_terms = linear.native_terms
-    monkeypatch.setattr(linear, "native_terms", wrong)
+    def askew(feature: Any, name: str, *rest: Any) -> tuple[Any, ...]:
+        kind, place, steps, tick, half_life, value, weight = term(feature, name, *rest)
+        if name != names[at]:
+            return kind, place, steps, tick, half_life, value, weight
+        # Another feature, another addend or column, or the row on the other side.
+        if kind == 4:
+            place = (place + 1) % 5
+        elif kind > 4:
+            kind, place, half_life = 6, 1, 7.0 * half_life
+        elif not steps:
+            kind, place = (kind + 1) % 4, 0
+        return kind, place, -steps, tick, half_life, value, weight
+
+    def wrong(*given: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(linear, "_term", askew)
+            return native_rules(*given)
+
+    monkeypatch.setattr(linear, "native_rules", wrong)
     with pytest.raises(AssertionError):
         test_known_options_weigh_features_as_unknown_ones(threaded, LINEAR[3])
 
@@ -257,7 +300,7 @@ STAGED: list[dict[str, Any]] = [
     {"shaping": (hr.Dedup(0.5), hr.Budget(40, column="text"), hr.MMR(0.7)), "limit": 4},
     {"shaping": (hr.Prior("year", {3: 0.5}), hr.Rerank(window=5)), "limit": 3, "offset": 2},
     {"shaping": (hr.Gate(0.2),), "filter": hr.Filter(year=(1, 5)), "scope": "ann"},
-    {"recipe": hr.recipes.default.replace(shaping=(hr.Linear({"fused": 1.0, "year=3": 0.5}),))},
+    {"recipe": hr.recipes.default.replace(shaping=(hr.Linear({"fused": 1.0, "id=3": 0.5}),))},
     {
         "recipe": RECIPE.replace(
             shaping=(hr.Provenance("year", {2: 0.5}),), tie_break=(TieBreak("year"),)

@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from hyrecall import _core
 from laws.checks import LawBroken, compare_with
 from laws.engine import EngineSubject
 from laws.registry import BY_NAME
+from oracle import staged
 from oracle.recipe import RecipeOracle
-from seams import linear, pool_features
+from seams import linear
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 N_ROWS = 120
@@ -79,25 +81,33 @@ def asked(**options: Any) -> dict[str, Any]:
 
 def test_planted_bugs_in_features_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the law of the stage, which knows its definition."""
-    scaled, array_of = linear._scaled_scores, linear._array_of
-    threads, beside, tags = linear.Threads, linear.Threads.beside, pool_features._tags
+    weigh, term = _core.shaping.weigh, linear._term
+    array_of, column = linear._array_of, linear.attribute_column
+
+    def given(at: int, change: Any) -> tuple[object, str, object]:
+        """What the engine is given, with a change in one place."""
+        bug = lambda *args: weigh(*args[:at], change(*args), *args[at + 1 :])  # noqa: E731
+        return _core.shaping, "weigh", bug
+
+    def on_the_other_side(*args: Any) -> Any:
+        kind, at, steps, *rest = term(*args)
+        return kind, at, -steps, *rest
+
     plants: dict[str, tuple[object, str, object]] = {
-        "scaled over the whole batch": (linear, "_scaled_scores", lambda pool: scaled(
-            type(pool)(np.array([0, len(pool)]), pool.arrays))),
-        "not scaled": (linear, "_scaled_scores", lambda pool: np.nan_to_num(
-            pool.arrays["arm_scores"].astype(np.float64), neginf=0.0)),
-        "the neighbour before": (linear, "_array_of", lambda part: array_of(
-            "neighbour_1" if part == "neighbour_2" else part)),
-        "an addend is left out": (
-            linear, "sum_addends", lambda addends: addends[:, 1:].sum(axis=1)),
-        "the row behind for the one before": (threads, "beside", lambda self, values, steps:
-            beside(self, values, -steps)),
-        "threads of other queries": (linear, "Threads", lambda pool, *rest: threads(
-            type(pool)(np.array([0, len(pool)]), pool.arrays), *rest)),
-        "agreement with arms that only others ask": (
-            linear, "_agreement", lambda scaled, pool, plan: scaled.min(axis=1)),
-        "two of the best": (pool_features, "N_NAMESAKES", 2),
-        "tags of another row": (pool_features, "_tags", lambda column: tags(column[::-1])),
+        "all queries of a batch are one": given(
+            1, lambda _, offsets, *rest: np.array([0, offsets[-1]])),
+        "scores of the other arm": given(2, lambda _, __, scores, *rest: scores[:, ::-1].copy()),
+        "arms that list nothing are heard": given(
+            3, lambda _, __, ___, ranks, *rest: np.maximum(ranks, 1000)),
+        "the time of another call": given(9, lambda *args: args[9] + 1),
+        "all threads are one": given(8, lambda *args: args[8] and (args[8][0] * 0, *args[8][1:])),
+        "the neighbour before": (linear, "_array_of", lambda feature: array_of(
+            feature._replace(of="neighbour_1") if feature.of == "neighbour_2" else feature)),
+        "an addend is left out": (_core.shaping, "weigh", lambda *args: (
+            made := weigh(*args)[0], made[:, 1:].sum(axis=1))),
+        "the row behind for the one before": (linear, "_term", on_the_other_side),
+        "values of another row": (linear, "attribute_column", lambda one: column(one[::-1])),
+        "two of the best": (staged, "N_NAMESAKES", 2),
     }  # fmt: skip
     missed = []
     for name, (module, place, bug) in plants.items():

@@ -1,10 +1,9 @@
-// Orders and cuts the whole lists of a reply: the best row of each thread as its hit, or the rows
-// by a weighted sum of their features.
+// Cuts the whole lists of a reply: the best row of each thread as its hit.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/request/reply.hpp"
@@ -30,24 +29,19 @@ struct ThreadMembers {
 ThreadMembers group_by_thread(Snapshot const& snapshot, GroupParams const& params,
                               ReplyArrays& reply);
 
-// A feature of a row and its weight, as hr.Linear has them.
-struct LinearTerm {
-  enum class Kind : std::uint8_t { kFused, kAgreement, kScore, kRank, kAddend };
-  Kind kind = Kind::kFused;
-  std::size_t at = 0;      // the arm, or the addend of evidence
-  std::int64_t steps = 0;  // kScore: of the candidate so many places behind in the row's thread
-  double weight = 0.0;
-};
+// Leaves some entries of a reply, in an order of which these are the offsets and ranks.
+void take_hits(ReplyArrays& reply, std::vector<std::size_t> const& places,
+               std::vector<std::int32_t> const& ranks, std::vector<std::int64_t> offsets);
 
-struct LinearScores {
-  std::size_t n_ranked = 0;     // entries of the whole lists
-  std::vector<double> fused;    // [n_hits] the scores before
-  std::vector<Seq> seqs;        // [n_hits] what decided between equal scores
-  std::vector<double> addends;  // [n_hits, n_terms]
-};
-
-// Scores a reply that has whole lists, orders each by (score desc, seq asc) and leaves the page.
-LinearScores score_by_features(Snapshot const& snapshot, std::span<LinearTerm const> terms,
-                               GroupParams const& page, ReplyArrays& reply);
+// Takes entries of an array that has `width` values for each of n.
+template <typename Values>
+void take_entries(Values& values, std::vector<std::size_t> const& places, std::size_t n) {
+  if (values.empty()) return;
+  std::size_t const width = values.size() / n;
+  Values taken;
+  for (std::size_t const place : places)
+    taken.insert(taken.end(), &values[place * width], &values[place * width] + width);
+  values = std::move(taken);
+}
 
 }  // namespace hyrecall

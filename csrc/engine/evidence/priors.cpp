@@ -14,19 +14,8 @@ PriorCodes prior_codes(Prior const& prior, Segment const& segment) {
   PriorCodes out;
   for (std::size_t i = 0; i < prior.codes.size(); ++i)
     out.emplace_back(prior.codes[i], prior.addends[i]);
-  Strings const& known = column.dictionary;
   for (std::size_t i = 0; i < prior.texts.size(); ++i) {
-    std::size_t low = 0, high = known.size();
-    while (low < high) {
-      std::size_t const middle = low + (high - low) / 2;
-      if (std::string_view(known[middle]) < prior.texts[i]) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    if (low < known.size() && std::string_view(known[low]) == prior.texts[i])
-      out.emplace_back(static_cast<std::int64_t>(low), prior.addends[i]);
+    if (auto const code = column.find(prior.texts[i])) out.emplace_back(*code, prior.addends[i]);
   }
   std::sort(out.begin(), out.end());
   return out;

@@ -3,7 +3,6 @@
 #include <bit>
 #include <limits>
 #include <numeric>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -235,6 +234,20 @@ std::size_t AttributeColumn::bytes() const {
   Buffer<Zone> const* const held = made_->zones.load(std::memory_order_acquire);
   return codes.bytes() + offsets.bytes() + valid.bytes() + dictionary.offsets.bytes() +
          dictionary.bytes.bytes() + (held == nullptr ? 0 : held->bytes());
+}
+
+std::optional<std::int64_t> AttributeColumn::find(std::string_view text) const {
+  std::size_t low = 0, high = dictionary.size();
+  while (low < high) {
+    std::size_t const middle = low + (high - low) / 2;
+    if (dictionary[middle] < text) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == dictionary.size() || dictionary[low] != text) return std::nullopt;
+  return static_cast<std::int64_t>(low);
 }
 
 std::vector<std::int64_t> AttributeColumn::sort_codes() const {

@@ -10,7 +10,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +44,8 @@ struct AttributeColumn {
   // [n_tiles], made by whoever asks first; the column does not change any more then.
   Buffer<Zone> const& zones() const;
   std::size_t bytes() const;
+  // The code of a string; none if no row has it.
+  std::optional<std::int64_t> find(std::string_view text) const;
   // A number for each row of a column without lists, in the order of its values; null comes first.
   std::vector<std::int64_t> sort_codes() const;
 

@@ -472,7 +472,7 @@ class FrozenRequest:
         blank: bool,
         exact: bool,
         group: tuple[int, int, int] | None = None,
-        linear: Sequence[tuple[int, int, int, float]] = (),
+        linear: shaping.LinearRules | None = None,
     ) -> None: ...
     def ask(
         self,
@@ -482,6 +482,7 @@ class FrozenRequest:
         scope: object,
         filter: FilterProgram | list[FilterProgram | None] | None,  # noqa: A002
         one: bool,
+        now: int = 0,
     ) -> Answer | None: ...
 
 def merge(request: BatchRequest, parts: Sequence[Candidates]) -> _Named:

@@ -6,7 +6,7 @@ from typing import TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from hyrecall._core import BatchRequest, Execution
+from hyrecall._core import AttributeColumn, BatchRequest, Execution
 
 _Floats = npt.NDArray[np.float64]
 _Ints = npt.NDArray[np.int64]
@@ -56,6 +56,36 @@ def diversify(
     tokens: _Ints,
     budgets: _Ints,
 ) -> _Diversified: ...
+
+class LinearRules:
+    """The features of a Linear, and their weights."""
+
+    def __init__(
+        self,
+        terms: Sequence[tuple[int, int, int, int, float, AttributeColumn | None, float]],
+        arms: Sequence[Sequence[int]],
+    ) -> None:
+        """terms: (kind, at, steps, tick, half-life, value, weight) each; arms: their columns."""
+
+def weigh(
+    rules: LinearRules,
+    offsets: _Ints,
+    scores: npt.NDArray[np.float32],
+    ranks: npt.NDArray[np.int32],
+    fused: _Floats,
+    ties: _Ints,
+    given: _Floats,
+    columns: Sequence[AttributeColumn],
+    stands: tuple[npt.NDArray[np.uint32], _Ints, _Ints] | None,
+    now: int,
+    threads: int,
+) -> tuple[_Floats, _Floats]:
+    """Return weight x feature of each entry, [n_entries, n_terms], and the sums."""
+
+def sum_addends(addends: Sequence[float]) -> float:
+    """Return the sum of an entry's products, the largest first."""
+
+def age_seconds(time: _Ints, tick: int, now: int) -> _Floats: ...
 def exp2(x: float) -> float:
     """Return 2^x for x <= 0."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 
 
@@ -42,36 +43,30 @@ def read_time(argument: str, value: str | None) -> datetime | None:
 # ---- Computes ages of documents at the time of a call, and importances from ratings ----
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NANOSECONDS = {"D": 86_400 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_MICROSECOND = timedelta(microseconds=1)
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def age_seconds(times: pa.Array, now: datetime) -> npt.NDArray[np.float64]:
     """Return ``now - time`` in seconds, NaN for a null. Naive times are UTC."""
-    # The difference is an integer number of microseconds, or of nanoseconds if the column has them.
-    # It is exact for every value of the column and every `now`; only the conversion to float64 and
-    # the division round.
     kind = times.type
     missing = times.is_null().to_numpy(zero_copy_only=False)
     count = pa.int32() if pa.types.is_date32(kind) else pa.int64()
     ticks = times.view(count).cast(pa.int64()).fill_null(0).to_numpy()
-    tick = _NANOSECONDS[_unit(kind)]
-    fine = min(tick, _NANOSECONDS["us"])
-    instant = (now - _EPOCH) // timedelta(microseconds=1) * (_NANOSECONDS["us"] // fine)
-    per_tick = tick // fine
-    # Correct modulo 2^64, so correct where the difference itself fits int64.
-    wrapped = np.uint64(instant % 2**64) - ticks.view(np.uint64) * np.uint64(per_tick)
-    difference = wrapped.view(np.int64).astype(np.float64)
-    low, high = -((2**63 - 1 - instant) // per_tick), (instant + 2**63) // per_tick
-    fits = (ticks >= max(low, -(2**63))) & (ticks <= min(high, 2**63 - 1))
-    for row in np.flatnonzero(~fits):
-        difference[row] = float(instant - int(ticks[row]) * per_tick)
-    return np.where(missing, np.nan, difference / (10**9 // fine))
+    ages = _core.shaping.age_seconds(ticks, tick_of(kind), microseconds(now))
+    return np.where(missing, np.nan, ages)
 
 
-def _unit(kind: pa.DataType) -> str:
+def microseconds(now: datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (now - _EPOCH) // _MICROSECOND
+
+
+def tick_of(kind: pa.DataType) -> int:
+    """Return how many nanoseconds the unit of a type of times or dates has."""
     if pa.types.is_date32(kind):
-        return "D"
-    return "ms" if pa.types.is_date64(kind) else str(kind.unit)
+        return 86_400 * 10**9
+    return _NANOSECONDS["ms" if pa.types.is_date64(kind) else str(kind.unit)]
 
 
 def importances(ratings: pa.Array, default: float, scale: float) -> npt.NDArray[np.float64]:

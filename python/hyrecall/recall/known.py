@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from hyrecall import _core
 from hyrecall.ask.filter_program import known_program
 from hyrecall.ask.scope import Scope, key_of
-from hyrecall.base.times import call_time
+from hyrecall.base.times import call_time, microseconds
 from hyrecall.hits.reply import Arrays, Reply, ReplyBase
 from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.recall.batch import DEVICE_QUERIES, SHAPED_QUERIES, RecallSource, trace_of
@@ -39,6 +39,7 @@ class Frozen(NamedTuple):
     device: str
     shared: Mapping[str, Any]  # fields of a reply
     is_staged: bool  # stages run on what the engine found
+    is_aged: bool  # the engine reads the time of the call
 
 
 class PlainReply(Reply):
@@ -204,11 +205,17 @@ class KnownOptions:
         is_other = filter is not None and programs is None
         if is_other or (found.is_staged and not one and _is_long(text, vectors)):
             return None
+        instant = 0
+        if found.is_aged:
+            now = call_time(now)
+            instant = microseconds(now)
         own_scope = list(scope) if isinstance(scope, list) else scope
         files = state.files
         files.check()
         try:
-            answer = found.native.ask(state.snapshot, text, vectors, own_scope, programs, one)
+            answer = found.native.ask(
+                state.snapshot, text, vectors, own_scope, programs, one, instant
+            )
             if answer is None:
                 return None
             if found.is_staged:
@@ -344,12 +351,14 @@ def _freeze(
     plan: Plan, reply: Reply, recipe: Any, given: tuple[object, ...], device: str
 ) -> Frozen:
     facts: IndexFacts = reply.facts
-    linear: list[tuple[int, int, int, float]] = []
+    linear, is_aged = None, False
     if plan.stages and plan.grouping is None and not plan.tie_break:
-        from hyrecall.stages.linear import native_terms
+        from hyrecall.recall.shaper import stage_plan
+        from hyrecall.stages.linear import native_rules, reads_age
 
-        linear = native_terms(plan.stages, plan.bases, plan.evidence)
-    is_paged = plan.grouping is not None or bool(linear)
+        linear = native_rules(plan.stages, stage_plan(facts, plan), plan.evidence)
+        is_aged = linear is not None and any(map(reads_age, plan.stages))
+    is_paged = plan.grouping is not None or linear is not None
     n_listed = 0 if plan.grouping is None else plan.grouping.per_group
     native = _core.FrozenRequest(
         like=plan.request,
@@ -369,4 +378,4 @@ def _freeze(
         "normalize": reply.normalize, "phases": None,
     } | ({"around": None} if plan.grouping is None else {})  # fmt: skip
     own = plan._replace(request=kept, n_queries=0, scope=None, sessions=())
-    return Frozen(given, native, own, device, shared, plan.is_shaped and not is_paged)
+    return Frozen(given, native, own, device, shared, plan.is_shaped and not is_paged, is_aged)

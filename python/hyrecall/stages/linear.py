@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,15 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hyrecall import _core
+from hyrecall._core import AttributeColumn
 from hyrecall.base.arguments import check_keywords, number, set_fields
 from hyrecall.base.options import plain_pairs, read_duration
-from hyrecall.base.times import age_seconds
+from hyrecall.base.times import microseconds, tick_of
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.stages.evidence import Around, Evidence, Prior
 from hyrecall.stages.lists import Floats, FusedLists, is_value, order_codes
 from hyrecall.stages.provenance import Provenance
 from hyrecall.stages.stage import Factors, Scored, Stage, StageCall, StagePlan, check_time, operand
-from hyrecall.table.attributes import tag_attribute
+from hyrecall.table.attributes import attribute_column, attribute_type, tag_attribute
 
 FeatureKind: TypeAlias = Literal[
     "fused",
@@ -190,13 +191,12 @@ class Linear(Stage):
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Replace each score by the sum of its addends."""
-        addends = _addends(self, lists, call)
-        return call.ordered(lists.with_arrays(linear_addends=addends, score=sum_addends(addends)))
+        addends, score = _weigh(self, lists, call)
+        return call.ordered(lists.with_arrays(linear_addends=addends, score=score))
 
     def explain(self, hit: FusedLists, score: float, call: StageCall) -> Scored:
-        addends = hit.arrays["linear_addends"]
-        factors = dict(zip(self.names, addends[0].tolist(), strict=True))
-        return float(sum_addends(addends)[0]), factors
+        addends = hit.arrays["linear_addends"][0].tolist()
+        return _core.shaping.sum_addends(addends), dict(zip(self.names, addends, strict=True))
 
     @staticmethod
     def _told(factors: Factors, before: float, after: float) -> list[str]:
@@ -206,7 +206,15 @@ class Linear(Stage):
 _OF_ARMS = ("score", "beside", "rank")
 """Kinds of features that name an arm, not a column."""
 
-_NATIVE = ("fused", "agreement", "score", "rank", "evidence")  # as LinearTerm::Kind
+_OF_COLUMNS = ("value", "age", "shared")
+
+_KINDS = {
+    "fused": 0, "agreement": 1, "score": 2, "rank": 3, "evidence": 4, "provenance": 4, "value": 5,
+    "age": 6, "shared": 7,
+}  # fmt: skip
+"""Kinds of features, as LinearTerm::Kind; what stages before have added is given."""
+
+_IN_NONE = 2**32 - 1  # the thread of a row that is in none
 
 
 @lru_cache(maxsize=1024)
@@ -245,84 +253,6 @@ def _read_arm(name: str) -> Feature:
     raise error(OptionError, "weights", wish, repr(name))
 
 
-# ---- Features that other candidates of its query give a row: common tags, scores beside it ----
-
-N_NAMESAKES = 3
-"""Candidates whose tags are compared with those of each row."""
-
-
-def best_namesake(pool: FusedLists, tags: pa.Array) -> Floats:
-    """Return the best product of fused score and common tags with one of the best other rows."""
-    owner, tag, n_tags = _tags(tags)
-    n_own = np.bincount(owner, minlength=len(pool))
-    fused, query = pool.arrays["fused_score"], pool.query
-    place = np.empty(len(pool), np.int64)
-    place[np.lexsort((pool.arrays["tie_rank"], -fused, query))] = pool.places
-    best = np.zeros(len(pool))
-    for at in range(N_NAMESAKES + 1):
-        is_head = place == at
-        # The last one is heard by the rows that are among the best themselves.
-        hears = ~is_head & ((at < N_NAMESAKES) | (place < N_NAMESAKES))
-        head = np.zeros(len(pool.offsets) - 1, np.int64)
-        head[query[is_head]] = np.flatnonzero(is_head)
-        of_heads = is_head[owner]
-        known = query[owner[of_heads]] * n_tags + tag[of_heads]
-        is_common = np.isin(query[owner] * n_tags + tag, known)
-        common = np.bincount(owner, is_common, minlength=len(pool))
-        heard = hears & (common > 0)
-        other = head[query[heard]]
-        either = n_own[heard] + n_own[other] - common[heard]
-        best[heard] = np.maximum(best[heard], fused[other] * (common[heard] / either))
-    return best
-
-
-def _tags(column: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Return each pair of a row and its tag once, and how many tags there are."""
-    import pyarrow.compute as pc
-
-    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
-    rows = pc.list_parent_indices(column) if is_list else pa.array(np.arange(len(column)))
-    flat = (pc.list_flatten(column) if is_list else column).dictionary_encode()
-    n_tags = max(len(flat.dictionary), 1)
-    is_tag = flat.is_valid()
-    row = rows.filter(is_tag).to_numpy().astype(np.int64)
-    tag = flat.indices.filter(is_tag).to_numpy().astype(np.int64)
-    row, tag = np.divmod(np.unique(row * n_tags + tag), n_tags)
-    return row, tag, n_tags
-
-
-class Threads:
-    """The candidates of each query by thread, each thread in its order."""
-
-    def __init__(self, pool: FusedLists, call: StageCall) -> None:
-        schema = call.schema
-        assert schema.thread is not None
-        encoded = [
-            call.column(pool, name).dictionary_encode(null_encoding="encode").indices.to_numpy()
-            for name in (*schema.cell_columns, schema.thread)
-        ]
-        by = [call.seqs(pool)]
-        if schema.place is not None:
-            by.append(order_codes(call.column(pool, schema.place), descending=False))
-        same = (pool.query, *encoded)
-        self._order = np.lexsort((*by, *same))
-        begins = np.zeros(len(pool), np.bool_)
-        for codes in same:
-            ordered = codes[self._order]
-            begins[1:] |= ordered[1:] != ordered[:-1]
-        self._thread = np.cumsum(begins)
-        is_none = call.column(pool, schema.thread).is_null().to_numpy(zero_copy_only=False)
-        self._is_none = is_none[self._order]
-
-    def beside(self, values: Floats, steps: int) -> Floats:
-        """Return the value of the candidate so many places behind each row; 0 if there is none."""
-        n, out = len(self._order), np.zeros(len(values))
-        at = np.arange(max(0, -steps), max(0, min(n, n - steps)))
-        at = at[(self._thread[at] == self._thread[at + steps]) & ~self._is_none[at]]
-        out[self._order[at]] = values[self._order[at + steps]]
-        return out
-
-
 # ---- The features and their weighted sums ----
 
 
@@ -346,117 +276,127 @@ def _value_of(argument: str, feature: Feature, kind: pa.DataType) -> pa.Scalar:
         raise error(DTypeError, argument, f"a value of {kind}", repr(feature.value)) from None
 
 
-def _addends(stage: Linear, pool: FusedLists, call: StageCall) -> Floats:
-    """Return weight x feature of every entry: [n_entries, n_features]."""
-
-    @cache
-    def score(arm: str) -> Floats:
-        return _best(scaled, call.places(arm))
-
-    out = np.zeros((len(pool), len(stage.names)))
-    scaled = _scaled_scores(pool)
-    threads: Threads | None = None
-    for at, (feature, (name, weight)) in enumerate(zip(stage.features, stage.weights, strict=True)):
-        match feature.kind:
-            case "fused":
-                values = pool.arrays["fused_score"]
-            case "agreement":
-                values = _agreement(scaled, pool, call)
-            case "score":
-                values = score(feature.of)
-            case "beside":
-                threads = threads or Threads(pool, call)
-                values = threads.beside(score(feature.of), feature.steps)
-            case "rank":
-                ranks = pool.arrays["arm_ranks"]
-                inverse = np.where(ranks > 0, 1.0 / np.maximum(ranks, 1), 0.0)
-                values = _best(inverse, call.places(feature.of))
-            case "evidence":
-                values = np.nan_to_num(pool.arrays[_array_of(feature.of)], nan=0.0)
-            case "provenance":
-                values = pool.arrays["provenance_change"]
-            case "shared":
-                values = best_namesake(pool, call.column(pool, feature.of))
-            case "value":
-                given = call.column(pool, feature.of)
-                wanted = _value_of(f"Linear.weights[{name!r}]", feature, given.type)
-                values = is_value(given, wanted).astype(np.float64)
-            case "age":
-                age = age_seconds(call.column(pool, feature.of), call.now)
-                values = _core.shaping.recency_factors(age, feature.half_life, 1.0)
-        out[:, at] = weight * values
-    return out
+# A term as _core.shaping.LinearRules takes it: kind, at, steps, tick, half-life, value, weight.
+_Term: TypeAlias = tuple[int, int, int, int, float, AttributeColumn | None, float]
 
 
-def native_terms(
-    stages: Sequence[Stage], bases: Sequence[str], evidence: Evidence | None
-) -> list[tuple[int, int, int, float]]:
-    """Return a Linear as the engine takes it; empty: there are other stages, or it reads more."""
+def _rules(
+    stage: Linear, plan: StagePlan, given: Sequence[str], column: Callable[[Feature], int]
+) -> _core.shaping.LinearRules:
+    """Return the features as the engine reads them; ``column`` tells where it finds a column."""
+    arms = list(dict.fromkeys(plan.bases))
+    terms: list[_Term] = [
+        _term(feature, name, weight, plan, arms, given, column)
+        for feature, (name, weight) in zip(stage.features, dict(stage.weights).items(), strict=True)
+    ]
+    return _core.shaping.LinearRules(terms, [plan.places(arm) for arm in arms])
+
+
+def _term(
+    feature: Feature,
+    name: str,
+    weight: float,
+    plan: StagePlan,
+    arms: list[str],
+    given: Sequence[str],
+    column: Callable[[Feature], int],
+) -> _Term:
+    """Return a feature as the engine reads it; an arm that is new comes behind the others."""
+    at, tick, wanted = 0, 1, None
+    kind = "score" if feature.kind == "beside" else feature.kind
+    if kind == "agreement":
+        at = len(set(plan.bases))
+    elif feature.kind in _OF_ARMS:
+        if feature.of not in arms:
+            arms.append(feature.of)
+        at = arms.index(feature.of)
+    elif kind in ("evidence", "provenance"):
+        at = given.index(feature.of or "provenance")
+    elif kind in _OF_COLUMNS:
+        at = column(feature)
+    if kind == "value":
+        value = _value_of(f"Linear.weights[{name!r}]", feature, plan.row_types[feature.of])
+        is_told = attribute_type(value.type) is None
+        wanted = attribute_column(pa.array([True]) if is_told else pa.repeat(value, 1))
+    elif kind == "age":
+        tick = tick_of(plan.row_types[feature.of])
+    half_life = feature.half_life or 1.0
+    return _KINDS[kind], at, feature.steps, tick, half_life, wanted, weight
+
+
+def native_rules(
+    stages: Sequence[Stage], plan: StagePlan, evidence: Evidence | None
+) -> _core.shaping.LinearRules | None:
+    """Return a Linear for the engine alone; None: other stages are there, or it reads more."""
     (stage,) = stages if len(stages) == 1 else (None,)
     if type(stage) is not Linear:
-        return []
-    out = []
-    for feature, weight in zip(stage.features, dict(stage.weights).values(), strict=True):
-        at, kind = 0, "score" if feature.kind == "beside" else feature.kind
-        if kind not in _NATIVE or (feature.kind in _OF_ARMS and feature.of not in bases):
-            return []
-        if feature.kind in _OF_ARMS:
-            at = bases.index(feature.of)
-        elif kind == "evidence" and evidence is not None:
-            last = {"thread": 0, "length": 1, "prior": 2}.get(feature.of)
-            at = int(feature.of[-1]) - 1 if last is None else evidence.n_distances + last
-        out.append((_NATIVE.index(kind), at, feature.steps, weight))
-    return out
+        return None
+    # The engine has attributes by their codes, and no other columns.
+    attributes = plan.schema.attributes
+    named = [one for one in stage.features if one.kind in _OF_COLUMNS]
+    if not all(one.of in attributes for one in named):
+        return None
+    n_distances = 0 if evidence is None else evidence.n_distances
+    parts = [*(f"neighbour_{at + 1}" for at in range(n_distances)), "thread", "length", "prior"]
+    return _rules(stage, plan, parts, lambda feature: attributes.index(feature.of))
 
 
-def _array_of(part: str) -> str:
-    """Return the array of a reply that has a part of Around."""
-    if part.startswith("neighbour_"):
-        return f"near_{int(part[-1]) - 1}_addend"
-    return f"{part}_evidence"
+def reads_age(stage: Stage) -> bool:
+    """Say whether a Linear reads the time of the call."""
+    return isinstance(stage, Linear) and any(one.kind == "age" for one in stage.features)
 
 
-def _best(values: Floats, places: list[int]) -> Floats:
-    """Return the best of an arm's values; it has one for each table, or none if it did not run."""
-    return values[:, places].max(axis=1) if places else np.zeros(len(values))
+def _weigh(stage: Linear, pool: FusedLists, call: StageCall) -> tuple[Floats, Floats]:
+    """Return weight x feature of every entry, [n_entries, n_features], and their sums."""
+    columns: dict[tuple[str, str], AttributeColumn] = {}
+
+    def column(feature: Feature) -> int:
+        kind = call.row_types[feature.of]
+        is_told = attribute_type(kind) is None  # then its rows are compared here
+        key = feature.of, feature.value if is_told else ""
+        if key not in columns:
+            values = call.column(pool, feature.of)
+            if is_told:
+                values = pa.array(is_value(values, _value_of("weights", feature, kind)))
+            columns[key] = attribute_column(values)
+        return list(columns).index(key)
+
+    given = {
+        one.of or "provenance": pool.arrays[_array_of(one)]
+        for one in stage.features
+        if one.kind in ("evidence", "provenance")
+    }
+    rules = _rules(stage, call, list(given), column)
+    is_beside = any(one.kind == "beside" for one in stage.features)
+    return _core.shaping.weigh(
+        rules, pool.offsets, pool.arrays["arm_scores"], pool.arrays["arm_ranks"],
+        pool.arrays["fused_score"], pool.arrays["tie_rank"],
+        np.column_stack([*given.values()]) if given else np.zeros((len(pool), 0)),
+        list(columns.values()), _stands(pool, call) if is_beside else None,
+        microseconds(call.now), call.threads,
+    )  # fmt: skip
 
 
-def _agreement(scaled: Floats, pool: FusedLists, call: StageCall) -> Floats:
-    """Return the least of each row's scaled scores, over the arms that list a row of its query."""
-    # Which arms ran for other queries of the batch, and in how many tables, makes no difference.
-    least = np.full(len(pool), np.inf)
-    query, known = pool.query, pool.arrays["arm_ranks"] > 0
-    for arm in dict.fromkeys(call.bases):
-        places = call.places(arm)
-        heard = np.isin(query, query[known[:, places].any(axis=1)])
-        least[heard] = np.minimum(least, _best(scaled, places))[heard]
-    return np.where(np.isfinite(least), least, 0.0)
+def _array_of(feature: Feature) -> str:
+    """Return the array of a reply that has a part of Around, or what Provenance changed."""
+    if feature.kind == "provenance":
+        return "provenance_change"
+    if feature.of.startswith("neighbour_"):
+        return f"near_{int(feature.of[-1]) - 1}_addend"
+    return f"{feature.of}_evidence"
 
 
-def _scaled_scores(pool: FusedLists) -> Floats:
-    """Scale each arm's scores to [0, 1] over the candidates of a query; 0 where there is none."""
-    # If all scores of a query are equal, they are 1. An arm that lists none of them has no scores.
-    scores = pool.arrays["arm_scores"].astype(np.float64)
-    counts = np.diff(pool.offsets)
-    begins = pool.offsets[:-1][counts > 0]
-    if not len(begins):
-        return np.zeros_like(scores)
-    lists = np.logical_or.reduceat(pool.arrays["arm_ranks"] > 0, begins)
-    missing = ~(np.isfinite(scores) & np.repeat(lists, counts[counts > 0], axis=0))
-    lows, highs = (
-        np.repeat(f.reduceat(np.where(missing, empty, scores), begins), counts[counts > 0], axis=0)
-        for f, empty in ((np.minimum, np.inf), (np.maximum, -np.inf))
-    )
-    spread = highs - lows
-    flat = ~(spread > 0)  # equal scores, or none
-    with np.errstate(invalid="ignore"):
-        scaled = np.where(flat, 1.0, (scores - lows) / np.where(flat, 1.0, spread))
-    return np.where(missing, 0.0, scaled)
-
-
-def sum_addends(addends: Floats) -> Floats:
-    """Add up the addends of each entry, the largest first."""
-    total = np.zeros(len(addends))
-    for column in np.sort(addends, axis=1).T[::-1]:
-        total += column
-    return total + 0.0  # no -0
+def _stands(
+    pool: FusedLists, call: StageCall
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return each entry's thread, its place there and its insertion number."""
+    schema = call.schema
+    assert schema.thread is not None
+    columns = [call.column(pool, name) for name in (*schema.cell_columns, schema.thread)]
+    codes = [one.dictionary_encode(null_encoding="encode").indices.to_numpy() for one in columns]
+    threads = np.unique(np.stack(codes), axis=1, return_inverse=True)[1].reshape(-1)
+    is_none = columns[-1].is_null().to_numpy(zero_copy_only=False)
+    places = np.zeros(len(pool), np.int64)
+    if schema.place is not None:
+        places = order_codes(call.column(pool, schema.place), descending=False)
+    return np.where(is_none, _IN_NONE, threads).astype(np.uint32), places, call.seqs(pool)
