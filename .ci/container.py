@@ -64,6 +64,11 @@ class Container:
 
     def __init__(self, root: Path, config: dict[str, Any], data: Path) -> None:
         self._root, self._config, self._data = root, config, data
+        self.bin = Path(config["Entrypoint"][0]).parent
+
+    def outside(self, path: str | Path) -> Path:
+        """Return where a path of the container lies for others."""
+        return self._root / Path(path).relative_to("/")
 
     def start(self, *command: str) -> subprocess.Popen[str]:
         """Start the entry point with a command, or with the image's own."""
@@ -129,8 +134,9 @@ def main() -> None:
 
 def try_it(made: Container) -> None:
     """Try an image that is mounted."""
-    (packages,) = made._root.glob("opt/hyrecall/lib/python3*/site-packages")
-    print(f"image {megabytes(made._root)} MB, of which site-packages {megabytes(packages)} MB")
+    (packages,) = made.outside(made.bin.parent).glob("lib/python3*/site-packages")
+    whole = megabytes(made.outside("/"))
+    print(f"image {whole} MB, of which site-packages {megabytes(packages)} MB")
     make = ("token", "make", "--tokens", "/data/tokens.json", "--any-user")
     told, _ = made.start(*make).communicate()
     token = next(word for word in told.split() if len(word) > 40)
@@ -145,7 +151,7 @@ def try_it(made: Container) -> None:
         recall = ["POST", "/v1/recall", token, {"text": "tea", "user_id": "ann"}]
         calls = json.dumps([["POST", "/v1/recall", None, note], asked, recall])
         status, reply = json.loads(
-            made.beside(service, ["/opt/hyrecall/bin/python", "-c", TALK], calls)
+            made.beside(service, [str(made.bin / "python"), "-c", TALK], calls)
         )
         assert status == [401, 201 if asked[0] == "POST" else 200, 200], status
         (match,) = json.loads(reply)["items"]
