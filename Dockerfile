@@ -18,7 +18,7 @@ ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 HYRECALL_PATH=/data/agent.mem
 USER 65532:65532
 VOLUME /data
 EXPOSE 8765
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/opt/hyrecall/bin/python", "-c", \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["/opt/hyrecall/bin/python", "-c", \
     "from http.client import HTTPConnection as C; c = C('127.0.0.1', 8765, timeout=3); c.request('GET', '/healthz'); exit(c.getresponse().status != 200)"]
 ENTRYPOINT ["/opt/hyrecall/bin/hyrecall"]
 CMD ["serve", "/data/agent.mem", "--host", "0.0.0.0", "--tokens", "/data/tokens.json"]

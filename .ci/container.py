@@ -85,7 +85,7 @@ class Container:
         enter = ["nsenter", "--target", str(first(process)), "--mount", "--pid", "--net"]
         chroot = ["chroot", f"--userspec={self._config['User']}", str(self._root)]
         done = subprocess.run(
-            [*enter, *chroot, *words], input=given, stdout=subprocess.PIPE, text=True, check=True
+            [*enter, *chroot, *words], input=given, capture_output=True, text=True, check=True
         )
         return done.stdout
 
@@ -100,7 +100,7 @@ class Container:
             except (subprocess.CalledProcessError, IndexError):
                 assert process.poll() is None, process.stdout and process.stdout.read()
                 assert time.monotonic() < begin + 60, "not healthy after a minute"
-                time.sleep(0.2)
+                time.sleep(0.5)
             else:
                 return time.monotonic() - begin
 
@@ -108,6 +108,14 @@ class Container:
 def first(process: subprocess.Popen[str]) -> int:
     """Return the id, out here, of a container's process 1."""
     return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+
+
+def imports_numpy(process: subprocess.Popen[str]) -> bool:
+    """Tell whether process 1 is past the shell that sets up, and in the middle of its imports."""
+    try:
+        return "multiarray" in Path(f"/proc/{first(process)}/maps").read_text()
+    except IndexError:
+        return False
 
 
 def end(process: subprocess.Popen[str]) -> str:
@@ -142,8 +150,9 @@ def try_it(made: Container) -> None:
     token = next(word for word in told.split() if len(word) > 40)
 
     service = made.start()
-    time.sleep(0.3)
-    print("SIGTERM 0.3 s after the start:", end(service))
+    while not imports_numpy(service):
+        time.sleep(0.01)
+    print("SIGTERM while it starts:", end(service))
     note = {"text": "Tea at four", "user_id": "ann"}
     for asked in (["POST", "/v1/memories", token, note], ["GET", "/v1/info", token, None]):
         service = made.start()
