@@ -167,7 +167,9 @@ def try_it(made: Container) -> None:
         assert match["episode"]["text"] == "Tea at four"
         print("kept and found; SIGTERM:", end(service))
     refused, _ = made.start("serve", "/store", "--port", "0").communicate()
-    assert "expected a disk that can be written" in refused, refused
+    assert "/store: expected a disk that can be written at /, got a read-only one" in refused, (
+        refused
+    )
     print("5 passed")
 
 

@@ -135,6 +135,8 @@ def _not_allowed(path: str) -> tuple[str, str] | None:
         if not os.access(one, os.R_OK | (os.X_OK if what == "folder" else 0)):
             return f"permission to read the {what} {one}", "none"
         if not os.access(one, os.W_OK):
+            if os.statvfs(one).f_flag & os.ST_RDONLY:
+                return f"a disk that can be written at {one}", "a read-only one"
             return f"permission to write the {what} {one}", "none"
     return None
 
