@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ import pytest
 
 pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 
+import hyrecall
 from hyrecall.errors import StoreError
 from hyrecall.memory import MemorySync
 from seams import disk_named
@@ -107,6 +111,22 @@ def test_each_fault_of_the_system_says_what_is_missing(
 ) -> None:
     got = os.strerror(code)
     assert told(OSError(code, got), tmp_path) == f"{tmp_path}: expected {wish}, got {got}"
+
+
+def test_a_read_only_disk_is_named(tmp_path: Path) -> None:
+    """As a container's root is, which root may not write either."""
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc"]
+    if not shutil.which("unshare") or subprocess.run([*apart, "true"], check=False).returncode:
+        pytest.skip("this machine lets nobody unshare mounts")
+    code = "import sys; from hyrecall.memory import MemorySync; MemorySync.open(sys.argv[1])"
+    mount = 'mount -t tmpfs -o ro none "$3" && "$1" -c "$2" "$3/store"'
+    done = subprocess.run(
+        [*apart, mount, "sh", sys.executable, code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(hyrecall.__file__).parents[1])},
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    wish = f"expected a disk that can be written at {tmp_path}, got a read-only one"
+    assert f"StoreError: {tmp_path}/store: {wish}" in done.stderr, done.stderr
 
 
 def test_a_missing_parent_is_named(tmp_path: Path) -> None:

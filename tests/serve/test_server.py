@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -284,3 +285,28 @@ def test_a_store_that_cannot_be_opened_is_an_error_without_a_traceback(
         run(app, started=started.append)
     assert started == []
     assert "Traceback" not in caplog.text
+
+
+# ---- as the first process of a container, of which the kernel drops signals without a handler ----
+
+APART = ["unshare", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.mark.parametrize("moment", ["imports", "serves"])
+def test_sigterm_ends_a_service_that_is_process_1(tmp_path: Path, moment: str) -> None:
+    if not shutil.which("unshare") or subprocess.run([*APART, "true"], check=False).returncode:
+        pytest.skip("this machine lets nobody unshare process ids")
+    env = {**os.environ, "PYTHONPATH": str(Path(hyrecall.__file__).parents[1])}
+    env |= {"HYRECALL_EMBED_DISABLE": "1", "HYRECALL_CONFIG": str(tmp_path / "config.json")}
+    serve = [sys.executable, "-m", "hyrecall", "serve", str(tmp_path / "a"), "--port", "0"]
+    with subprocess.Popen([*APART, *serve], stderr=subprocess.PIPE, text=True, env=env) as command:
+        if moment == "serves":
+            assert command.stderr is not None
+            assert any(" at http://" in line for line in command.stderr)
+        children = Path(f"/proc/{command.pid}/task/{command.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.01)
+        while "multiarray" not in Path(f"/proc/{found[0]}/maps").read_text():  # numpy is imported
+            time.sleep(0.01)
+        os.kill(int(found[0]), signal.SIGTERM)
+        assert command.wait(60) == 128 + signal.SIGTERM

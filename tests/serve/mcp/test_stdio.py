@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from mcp.client import Client
+from typer.testing import CliRunner
 
+import hyrecall
 from hyrecall.memory import EVERYONE, Memory
 from hyrecall.serve import Caller
 from hyrecall.serve.mcp import create_server, http_app
@@ -37,7 +41,7 @@ from mcp_world import (
     talk,
     talk_here,
 )
-from seams import stdio
+from seams import app_app, stdio
 from serve_client import calling
 
 SECRET = "canary-of-somebody"
@@ -383,3 +387,25 @@ def test_a_wrong_option_is_refused_before_a_message_is_read(
     done = CliRunner().invoke(app, ["mcp", *options])
     assert (done.stdout, done.exit_code) == ("", 1)
     assert told in done.stderr
+
+
+# ---- server.json, the entry for the registry of MCP servers ----
+
+
+def test_the_entry_of_the_registry_starts_this_version_of_this_command() -> None:
+    root = Path(__file__).parents[3]
+    entry = json.loads((root / "server.json").read_text())
+    (package,) = entry["packages"]
+    assert {entry["version"], package["version"]} == {hyrecall.__version__}
+    assert len(entry["description"]) <= 100  # what the registry takes
+    words = [one["value"] for one in package["packageArguments"]]
+    told = CliRunner().invoke(app_app, [*words, "--help"])
+    assert (told.exit_code, "Model Context Protocol" in told.stdout) == (0, True)
+    (with_extras,) = package["runtimeArguments"]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    (extras,) = re.findall(r"^hyrecall\[([a-z,]+)\]$", with_extras["value"])
+    assert {"cli", "mcp"} < set(extras.split(",")) <= set(project["optional-dependencies"])
+    page = (root / "docs" / "mcp.md").read_text()
+    for variable in package["environmentVariables"]:
+        name = variable["name"]
+        assert f"`{name}`" in page or f"`{name.removeprefix('HYRECALL_EMBEDDING')}`" in page

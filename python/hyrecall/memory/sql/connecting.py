@@ -126,15 +126,15 @@ def _told(fault: OSError, path: str) -> tuple[str, str]:
 
 def _not_allowed(path: str) -> tuple[str, str] | None:
     """Return which file or folder this user may not use, or None if all may be."""
-    place = Path(path)
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
+    place = next(one for one in (Path(path), *Path(path).parents) if os.path.lexists(one))
     inside = [place / name for name in ("memory.db", "LOCK") if os.path.exists(place / name)]
     for one in (place, *inside):
         what = "folder" if os.path.isdir(one) else "file"
         if not os.access(one, os.R_OK | (os.X_OK if what == "folder" else 0)):
             return f"permission to read the {what} {one}", "none"
         if not os.access(one, os.W_OK):
+            if os.statvfs(one).f_flag & os.ST_RDONLY:
+                return f"a disk that can be written at {one}", "a read-only one"
             return f"permission to write the {what} {one}", "none"
     return None
 
