@@ -10,22 +10,14 @@ from pydantic import Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.base.fences import fenced
 from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
 from hyrecall.memory import Degradation, Episode, Matches
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
 from hyrecall.serve.mcp.session import CallerSession
-from hyrecall.serve.mcp.tool import (
-    Arguments,
-    Limit,
-    Previews,
-    Query,
-    Structure,
-    Tool,
-    ToolReply,
-    fenced,
-)
+from hyrecall.serve.mcp.tool import Arguments, Limit, Previews, Query, Structure, Tool, ToolReply
 
 # ---- What hyrecall's own tools return, as data with a schema and as a short text ----
 
