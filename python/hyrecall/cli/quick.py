@@ -53,7 +53,7 @@ def answered(arguments: Sequence[str]) -> bool:
         return False
     folder, text = target
     form = name if name == "context" else "json" if given.get("--json") else "table"
-    tokens = given.get("--budget", BUDGET) if name == "context" else given.get("--token-budget")
+    budget = given.get("--budget", BUDGET)
     question = {
         "form": form,
         "text": text,
@@ -70,7 +70,7 @@ def answered(arguments: Sequence[str]) -> bool:
             "tags": given.get("--tag"),
             "limit": given.get("--limit", 10),
             "offset": given.get("--offset", 0),
-            "token_budget": tokens,
+            "token_budget": budget if name == "context" else given.get("--token-budget"),
             "min_score": given.get("--min-score"),
         },
     }
@@ -83,7 +83,7 @@ def answered(arguments: Sequence[str]) -> bool:
     if form == "json":
         print_json(found["shown"])
     elif form == "context":
-        print_context(found["shown"], tokens)
+        print_context(found["shown"], budget)
     else:
         print_rows(
             [Row(cells, [TextLine(*line) for line in below]) for cells, below in found["shown"]]

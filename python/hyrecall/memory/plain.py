@@ -8,9 +8,8 @@ opens the store.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
@@ -100,11 +99,13 @@ def days(matches: Matches) -> list[tuple[str, str]]:
     return [(f"{one.episode.occurred_at:%Y-%m-%d}", one.episode.full_text) for one in matches]
 
 
-def rows(
-    matches: Matches, snippets: Snippets, *, first: int
-) -> list[tuple[Sequence[str], list[tuple[Any, ...]]]]:
-    """Return the cells of each match, and the line below: its time and the best part of it."""
-    made = []
+Shown: TypeAlias = tuple[list[str], list[tuple[Any, ...]]]
+"""The cells of a match, and the lines below: a text and its styles."""
+
+
+def rows(matches: Matches, snippets: Snippets, *, first: int) -> list[Shown]:
+    """Return a row of each match; the line below has its time and the best part of it."""
+    made: list[Shown] = []
     for rank, match in enumerate(matches, first):
         score = "fill" if match.is_fill else f"{match.score:.6f}"
         parts = [_part(one) for one in (match.bm25_score, match.vector_score)]
