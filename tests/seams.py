@@ -141,7 +141,7 @@ NAMES = {
     "hyrecall.ask.request": "CallOptions Search",
     "hyrecall.ask.scope": "distinct_scopes read_scopes",
     "hyrecall.base.arguments": "check_keywords convert_field",
-    "hyrecall.base.asking": "LONGEST_PATH SOCKET",
+    "hyrecall.base.asking": "LENGTH LONGEST_PATH MOST_BYTES_OF_HELLO SOCKET address_of",
     "hyrecall.base.disk": (
         "LateCheck Mark SOURCE check_outside open_replacement read_mark resolve_target write_mark"
     ),

@@ -1,7 +1,9 @@
 """The owner of a store answers ``recall`` and ``context`` as the command itself would."""
 
+import contextlib
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,9 +17,17 @@ pytest.importorskip("apsw", reason="the extra [memory] is not installed")
 pytest.importorskip("typer", reason="the extra [cli] is not installed")
 
 from cli.conftest import start
-from hyrecall import Analyzer, recipes
+from hyrecall import Analyzer, __version__, recipes
 from hyrecall.memory import MemorySync
-from seams import NOTICE, Commands, plain, quick
+from seams import (
+    LENGTH,
+    MOST_BYTES_OF_HELLO,
+    NOTICE,
+    Commands,
+    address_of,
+    plain,
+    quick,
+)
 
 Run = Callable[..., SimpleNamespace]
 
@@ -142,6 +152,34 @@ def test_a_change_is_seen_at_once_and_the_next_owner_answers_too(
         client.remember("replication once more", id="newest", user_id="ann")
         assert quick.answered(LINES[0])
         assert "newest" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"{",
+        b"{}",
+        b'{"version": "0.0.0", "text": "replication"}',
+        b'{"a":' * 10_000,
+        json.dumps({"version": __version__}).encode(),
+        json.dumps({"version": __version__, "recipe": ["default"]}).encode(),
+        json.dumps({"version": __version__, "recipe": "__all__", "environ": 5}).encode(),
+        b"{" * (MOST_BYTES_OF_HELLO + 1),
+    ],
+    ids=lambda frame: repr(frame[:40]),
+)
+def test_a_question_that_is_none_is_refused_and_the_owner_goes_on(
+    owner: MemorySync, filled: Path, frame: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX) as connection, address_of(filled) as address:
+        connection.settimeout(30)
+        connection.connect(address)
+        connection.sendall(LENGTH.pack(len(frame)) + frame)
+        reply = b""
+        with contextlib.suppress(ConnectionResetError):  # it reads no more than a hello may have
+            reply = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert not reply or set(json.loads(reply[LENGTH.size :])) == {"refused"}
+    assert quick.answered(LINES[0])
 
 
 def test_it_loads_nothing_that_searches(owner: MemorySync) -> None:
