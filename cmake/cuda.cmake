@@ -16,7 +16,7 @@ if(HYRECALL_BUILD_CUDA)
   # sm_80 code serves every device from Ampere on, its PTX those to come; Hopper has scans of its own.
   set(CMAKE_CUDA_ARCHITECTURES 80 90a-real)
   enable_language(CUDA)
-  file(GLOB HYRECALL_CUDA_SOURCES CONFIGURE_DEPENDS csrc/kernels/cuda/*.cu)
+  file(GLOB HYRECALL_CUDA_SOURCES CONFIGURE_DEPENDS kernels/cuda/*.cu)
   set(HYRECALL_SM90_SOURCES ${HYRECALL_CUDA_SOURCES})
   list(FILTER HYRECALL_SM90_SOURCES INCLUDE REGEX "_sm90_")
   list(FILTER HYRECALL_CUDA_SOURCES EXCLUDE REGEX "_sm90_")
@@ -27,8 +27,9 @@ if(HYRECALL_BUILD_CUDA)
   set(HYRECALL_SCAN_SOURCES ${HYRECALL_CUDA_SOURCES})
   list(FILTER HYRECALL_SCAN_SOURCES INCLUDE REGEX "/scan_(bfloat16|int8)\\.cu$")
   set_source_files_properties(${HYRECALL_SCAN_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  set_target_properties(hyrecall_cuda PROPERTIES UNITY_BUILD ${HYRECALL_UNITY} UNITY_BUILD_BATCH_SIZE 5)
-  set(HYRECALL_RESOURCE_REPORT ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/cmake/resource_report.py)
+  set_target_properties(hyrecall_cuda PROPERTIES UNITY_BUILD ${HYRECALL_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  file(REAL_PATH ${Python_EXECUTABLE} python)  # of a virtual environment it would be another command in the next one
+  set(HYRECALL_RESOURCE_REPORT ${python} ${CMAKE_SOURCE_DIR}/cmake/resource_report.py)
   foreach(target hyrecall_cuda hyrecall_cuda_sm90)
     set_target_properties(${target} PROPERTIES
       CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_RUNTIME_LIBRARY Static CUDA_VISIBILITY_PRESET hidden

@@ -26,6 +26,7 @@ MODULES = {
     "progress": "hyrecall.cli.batch_command",
     "index_in_parts": "hyrecall.cli.index_command",
     "report": "hyrecall.cli.info_command",
+    "quick": "hyrecall.cli.quick",
     "serve_command": "hyrecall.cli.serve_command",
     "settings": "hyrecall.cli.settings",
     "slices": "hyrecall.distributed.batch_recall",
@@ -51,6 +52,7 @@ MODULES = {
     "browsed_paths": "hyrecall.memory.faces.browse",
     "filling": "hyrecall.memory.keeping.owner",
     "group_commit": "hyrecall.memory.keeping.owner",
+    "plain": "hyrecall.memory.plain",
     "audience_module": "hyrecall.memory.recall.audience",
     "call": "hyrecall.memory.recall.call",
     "joined_search": "hyrecall.memory.recall.index_search",
@@ -138,9 +140,11 @@ NAMES = {
     "hyrecall.ask.request": "CallOptions Search",
     "hyrecall.ask.scope": "distinct_scopes read_scopes",
     "hyrecall.base.arguments": "check_keywords convert_field",
+    "hyrecall.base.asking": "LENGTH LONGEST_PATH MOST_BYTES_OF_HELLO SOCKET address_of",
     "hyrecall.base.disk": (
         "LateCheck Mark SOURCE check_outside open_replacement read_mark resolve_target write_mark"
     ),
+    "hyrecall.base.fences": "NOTICE",
     "hyrecall.base.joining": "Joiner",
     "hyrecall.base.malformed": "_field",
     "hyrecall.base.progress": "ROOM Room",
@@ -157,7 +161,7 @@ NAMES = {
     "hyrecall.cli.memory_options": "store_path",
     "hyrecall.cli.serve_command": "list_",
     "hyrecall.cli.settings": "KEYS _note read_settings remove_setting set_setting settings_path",
-    "hyrecall.cli.show": "Snippets print_stored",
+    "hyrecall.cli.show": "print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
     "hyrecall.distributed.batch_recall": "FileRecall",
     "hyrecall.distributed.dataset": "QueryPart query_files",
@@ -185,6 +189,7 @@ NAMES = {
     "hyrecall.hits.around": "Neighbour",
     "hyrecall.hits.dropped": "DroppedRow",
     "hyrecall.hits.explain_text": "explanation_lines",
+    "hyrecall.hits.hit_tables": "Snippets",
     "hyrecall.hits.hits": "reply_of",
     "hyrecall.hits.joined_reply": "JoinedReply",
     "hyrecall.hits.marks": "Cuts hits_snippet=snippet",
@@ -238,8 +243,7 @@ NAMES = {
     "hyrecall.memory.sql.erasing": "erase",
     "hyrecall.memory.sql.fact_rows": "assert_fact facts_of_rows valid_facts",
     "hyrecall.memory.sql.lock": (
-        "LOCK ReaderLock SECONDS_FOR_READERS SOCKET WriterLock memory_SHARED=SHARED "
-        "read_holder read_note"
+        "LOCK ReaderLock SECONDS_FOR_READERS WriterLock memory_SHARED=SHARED read_holder read_note"
     ),
     "hyrecall.memory.sql.lost_changes": (
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
@@ -287,7 +291,7 @@ NAMES = {
     "hyrecall.serve.mcp.session": "CallerSession",
     "hyrecall.serve.verbs": "CallersStore",
     "hyrecall.memory.ops": "OPS arguments",
-    "hyrecall.serve.mcp.tool": "EACH NOTICE ToolReply serve_SHARED=SHARED with_previews",
+    "hyrecall.serve.mcp.tool": "EACH ToolReply serve_SHARED=SHARED with_previews",
     "hyrecall.serve.options": "ServiceOptions",
     "hyrecall.serve.replies": (
         "IndexQuery IndexReply RecallReply ServedIndex recall_data serve_BatchReply=BatchReply"

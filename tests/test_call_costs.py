@@ -34,6 +34,7 @@ N_MATCHES = 10
 # Loaded by the calls that need them: half of the package, and packages that take a third of the
 # import. `pyarrow.compute` makes a function of each of its kernels when it is imported.
 NOT_IMPORTED = {
+    *("tokenizers", "huggingface_hub", "Stemmer"),
     *("asyncio", "concurrent.futures", "difflib", "html", "logging", "pydoc", "sysconfig"),
     *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.pandas_compat"),
     *("hyrecall.arm", "hyrecall.arms", "hyrecall.ask.arrow_conditions"),
@@ -154,6 +155,16 @@ def loaded_by(code: str) -> set[str]:
     )
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout))
+
+
+def test_importing_loads_next_to_nothing_until_a_name_is_asked_for() -> None:
+    loaded = loaded_by("import hyrecall")
+    ours = {name for name in loaded if name.startswith("hyrecall.")}
+    assert ours == {
+        *("hyrecall.base", "hyrecall.base.first_process", "hyrecall.base.lazily"),
+        *("hyrecall.base.version", "hyrecall.stages", "hyrecall.stages.registry"),
+    }
+    assert not loaded & {"numpy", "pyarrow", "dataclasses", "inspect"}
 
 
 def test_importing_loads_what_an_index_needs_and_no_more() -> None:

@@ -8,57 +8,54 @@ from hyrecall.base.first_process import end_at_sigterm as _end_at_sigterm
 
 _end_at_sigterm()
 
-from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
-from hyrecall.ask.queries import All, Any, Boost, Fuzzy, Not, Phrase, Prefix
-from hyrecall.ask.scope import ANY, Scope
-from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
 from hyrecall.base.lazily import lazily as _lazily
 from hyrecall.base.version import __version__
-from hyrecall.errors import (
-    CorruptIndexError,
-    CorruptStoreError,
-    DeviceMemoryError,
-    DeviceUnavailableError,
-    DTypeError,
-    HyrecallError,
-    IndexMismatchError,
-    IndexNotFoundError,
-    InternalError,
-    KeyConflictError,
-    MissingExtraError,
-    NotFoundError,
-    OptionError,
-    OwnerError,
-    SaveConflictError,
-    ScopeError,
-    ShapeError,
-    StoreBusyError,
-    StoreError,
-    StoreFormatError,
-    StoreMismatchError,
-    StoreNotFoundError,
-    TooManyScansError,
-    UnknownOptionError,
-    WriterBusyError,
-)
-from hyrecall.hits.hits import Hit, Hits, QueryHits
-from hyrecall.hits.trace import StageTrace, Trace
-from hyrecall.index import Index
 from hyrecall.stages.registry import HOMES as _HOMES
-from hyrecall.table.schema import Schema, Text, Vector
-from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
-from hyrecall.text.bm25 import BM25
 
-# A recall of texts and vectors needs nothing of this: it is imported when it is first asked for.
+# A name is imported when it is first asked for: a command that asks another process needs none.
 if TYPE_CHECKING:
     from hyrecall import arms, recipes
     from hyrecall.ask.expansion import Context, SharedTags
+    from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
     from hyrecall.ask.pages import Buckets
     from hyrecall.ask.parsing import parse
+    from hyrecall.ask.queries import All, Any, Boost, Fuzzy, Not, Phrase, Prefix
+    from hyrecall.ask.scope import ANY, Scope
+    from hyrecall.ask.scoring import DBSF, RRF, Above, Max, WeightedSum
+    from hyrecall.errors import (
+        CorruptIndexError,
+        CorruptStoreError,
+        DeviceMemoryError,
+        DeviceUnavailableError,
+        DTypeError,
+        HyrecallError,
+        IndexMismatchError,
+        IndexNotFoundError,
+        InternalError,
+        KeyConflictError,
+        MissingExtraError,
+        NotFoundError,
+        OptionError,
+        OwnerError,
+        SaveConflictError,
+        ScopeError,
+        ShapeError,
+        StoreBusyError,
+        StoreError,
+        StoreFormatError,
+        StoreMismatchError,
+        StoreNotFoundError,
+        TooManyScansError,
+        UnknownOptionError,
+        WriterBusyError,
+    )
     from hyrecall.graph.graph import Graph, GraphSchema
     from hyrecall.hits.around import NearRow, Neighbour, ThreadRow
     from hyrecall.hits.dropped import Dropped, DroppedRow, StageDrops
     from hyrecall.hits.explain_text import Explanation
+    from hyrecall.hits.hits import Hit, Hits, QueryHits
+    from hyrecall.hits.trace import StageTrace, Trace
+    from hyrecall.index import Index
     from hyrecall.memory import Episode as Episode
     from hyrecall.memory import EpisodeMatch as EpisodeMatch
     from hyrecall.recipe import Recipe
@@ -73,6 +70,10 @@ if TYPE_CHECKING:
     from hyrecall.stages.rerank import Rerank, RerankBy
     from hyrecall.stages.session import Session
     from hyrecall.stages.session_signals import Phase, SessionSignals
+    from hyrecall.table.schema import Schema, Text, Vector
+    from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
+    from hyrecall.text.bm25 import BM25
+
 
 __all__ = [
     "ANY",
@@ -170,20 +171,36 @@ __all__ = [
 
 _LATER = {
     "ask.expansion": ("Context", "SharedTags"),
+    "ask.filters": ("AllOf", "Between", "Filter", "IsNull", "NoneOf", "NotNull"),
     "ask.pages": ("Buckets",),
     "ask.parsing": ("parse",),
+    "ask.queries": ("All", "Any", "Boost", "Fuzzy", "Not", "Phrase", "Prefix"),
+    "ask.scope": ("ANY", "Scope"),
+    "ask.scoring": ("DBSF", "RRF", "Above", "Max", "WeightedSum"),
+    "errors": tuple(name for name in __all__ if name.endswith("Error")),
     "graph.graph": ("Graph", "GraphSchema"),
     "hits.around": ("NearRow", "Neighbour", "ThreadRow"),
     "hits.dropped": ("Dropped", "DroppedRow", "StageDrops"),
     "hits.explain_text": ("Explanation",),
+    "hits.hits": ("Hit", "Hits", "QueryHits"),
+    "hits.trace": ("StageTrace", "Trace"),
+    "index": ("Index",),
     "memory": ("Episode", "EpisodeMatch"),  # they need the extra [memory]
     "recipe": ("Recipe",),
     "stages.session": ("Session",),
+    "table.schema": ("Schema", "Text", "Vector"),
+    "text.analyzer": ("Analyzer", "Token", "TokenFunction"),
+    "text.bm25": ("BM25",),
     **{f"stages.{home}": names for home, names in _HOMES.items()},
 }
 
+_MODULES = (
+    *("arms", "ask", "errors", "hits", "index", "parts", "recall", "recipe", "recipes"),
+    *("segments", "stages", "table", "text"),
+)
+
 if not TYPE_CHECKING:  # a type checker knows these names by the imports above, and no others
-    __getattr__ = _lazily(__name__, _LATER, modules=("arms", "recipe", "recipes", "stages"))
+    __getattr__ = _lazily(__name__, _LATER, modules=_MODULES)
 
 
 def __dir__() -> list[str]:

@@ -115,6 +115,12 @@ SCREENS = {
         "recall lunch --user ann --recipe none",
         "recall lunch --user ann --since yesterday",
     ),
+    "context": of_store(
+        "context --query 'when do we deploy' --user ann",
+        "context --query xyzzy --user ann",
+        "context --query deploy --user ann --budget 0",
+        holds_data=True,
+    ),
     "batch": Screen(
         (
             "batch notes.index queries.jsonl -o hits.parquet --query-text q --query-scope tenant",
@@ -348,6 +354,7 @@ def normal(text: str) -> str:
         return re.sub(r"\d", "0", match[0])
 
     text = re.sub(r"\d+\.\d+ (s|ms|MiB)\b", r"0.0 \1", text)
+    text = re.sub(r"stored-[0-9a-f]{16}", "stored-0000000000000000", text)
     text = re.sub(r"[\d,]+ queries/s", "0 queries/s", text)
     text = re.sub(r"file:///\S+/(\w+)", r"file:///\1", text)
     text = re.sub(r"\(\w+, \d+ threads\)", "(scalar, 0 threads)", text)

@@ -1,6 +1,7 @@
 """Commands of the pages run as printed, and their tables are those of their runs."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,6 +15,8 @@ import pytest
 from docs.commands import run_commands
 from hyrecall import recipes
 from hyrecall.embed import StaticEmbedder
+from hyrecall.memory import MemorySync
+from seams import quick
 
 # ---- the command line ----
 
@@ -318,3 +321,68 @@ def test_the_commands_of_a_section_run(
         assert '"matches": []' not in reply.stdout
     browsed = [reply.stdout for words, reply in replies if words[1] == "browse"]
     assert all(text.strip() for text in browsed)
+
+
+# ---- hooks of coding agents ----
+
+HOOKS = (ROOT / "docs" / "hooks.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Install the page's scripts and a ``hyrecall`` in an empty home; give the first script."""
+    pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+    home = tmp_path / ".config" / "hyrecall"
+    home.mkdir(parents=True)
+    for name, script in zip(
+        ("hook", "gemini"), re.findall(r"```sh\n(.*?)```", HOOKS, re.S), strict=True
+    ):
+        (home / f"{name}.sh").write_text(script)
+    command = tmp_path / "hyrecall"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hyrecall "$@"\n')
+    command.chmod(0o700)
+    for variable, value in (
+        ("PATH", f"{tmp_path}:{os.environ['PATH']}"),
+        ("HOME", str(tmp_path)),
+        ("XDG_CONFIG_HOME", str(tmp_path / ".config")),
+        ("HYRECALL_PATH", str(tmp_path / "agent.mem")),
+        ("HYRECALL_USER", "alice"),
+        ("HYRECALL_EMBED_DISABLE", "1"),
+    ):
+        monkeypatch.setenv(variable, value)
+    (settings,) = map(json.loads, re.findall(r"```json\n(.*?)```", HOOKS, re.S))
+    ((group,),) = settings["hooks"].values()
+    return str(group["hooks"][0]["command"])
+
+
+def test_the_hook_of_the_page_prints_what_fits_a_prompt(hook: str, tmp_path: Path) -> None:
+    def said(prompt: str, command: str = hook) -> str:
+        given = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": prompt})
+        done = subprocess.run(
+            ["sh", "-c", command], input=given, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert said("when do we deploy") == ""  # there is no store yet
+    with MemorySync.open(tmp_path / "agent.mem") as memory:
+        memory.remember("Deploys run on Friday at noon", user_id="alice")
+        by_owner = said("when do we deploy")
+        assert said("xyzzy") == ""
+        of_gemini = json.loads(said("when do we deploy", hook.replace("hook.sh", "gemini.sh")))
+    alone = said("when do we deploy")
+    added = of_gemini["hookSpecificOutput"]["additionalContext"]
+    shown = [re.sub(r"[0-9a-f]{16}|[0-9-]{10}", "", one) for one in (by_owner, alone, added)]
+    (printed,) = re.findall(r"```text\n(.*?)```", HOOKS, re.S)
+    assert shown == [re.sub(r"[0-9a-f]{16}|[0-9-]{10}", "", printed)] * 3
+
+
+def test_the_commands_and_the_table_of_the_page_of_hooks_are_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = re.findall(r"```console\n(.*?)```", HOOKS, re.S)
+    *_, (_, reply) = run_commands(block, tmp_path, monkeypatch)
+    assert "Deploys run on Friday" in reply.stdout
+    told = dict(re.findall(r"^\| `?(both|context|recall)`? \| (.*) \|$", HOOKS, re.MULTILINE))
+    named = {of: set(re.findall(r"`(--[a-z-]+)", options)) for of, options in told.items()}
+    for of, known in quick.OPTIONS.items():
+        assert named["both"] | named[of] == known.keys()

@@ -8,13 +8,13 @@ from datetime import date, time
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow._compute import Expression  # pyarrow.compute makes a function of each kernel
 
 from hyrecall.ask.filters import AllOf, Between, Filter, IsNull, NoneOf, NotNull
 from hyrecall.base.times import as_moment
 from hyrecall.errors import OptionError, error
 
-FilterLike: TypeAlias = Filter | pc.Expression
+FilterLike: TypeAlias = Filter | Expression
 """The types of ``filter=``."""
 
 

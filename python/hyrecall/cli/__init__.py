@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
+from hyrecall.cli.quick import answered
+
 __all__ = ["main"]
 
 
@@ -19,6 +21,8 @@ def main() -> None:
         )
         raise SystemExit(2)
     try:
+        if answered(sys.argv[1:]):
+            return
         from hyrecall.cli.app import app
 
         app(prog_name="hyrecall")

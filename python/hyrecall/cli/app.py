@@ -72,6 +72,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "serve": ("serve_command", "serve"),
     "mcp": ("mcp_command", "mcp"),
     "recall": ("recall_command", "recall", "Recall"),
+    "context": ("context_command", "context"),
     "evaluate": ("evaluate_command", "evaluate"),
     "import": ("transfer_command", "import_"),
     "browse": ("memory_commands", "browse"),

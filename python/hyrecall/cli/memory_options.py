@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from platformdirs import user_data_path
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
@@ -264,7 +261,10 @@ def bar() -> Iterator[ProgressFunction | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    shown = Bar(
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    shown = Progress(
         BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
         console=Console(file=sys.stderr), transient=True,
     )  # fmt: skip

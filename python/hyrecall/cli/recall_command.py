@@ -14,7 +14,7 @@ import typer
 from hyrecall import recipes
 from hyrecall.ask.pages import Buckets
 from hyrecall.ask.parsing import parse
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut
+from hyrecall.base.text_tables import Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
 from hyrecall.cli.help import Command
 from hyrecall.cli.memory_options import (
@@ -48,16 +48,15 @@ from hyrecall.cli.options import (
     recall_options,
     refuse_given,
 )
+from hyrecall.cli.quick import print_context, print_rows
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import (
-    Snippets,
     hits_to_dict,
     print_dropped,
     print_explanation,
     print_facet,
     print_hits,
     print_json,
-    print_table,
     say,
     screen_width,
     shown_texts,
@@ -65,10 +64,9 @@ from hyrecall.cli.show import (
 from hyrecall.embed import EmbedBy
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, WriterBusyError, error
-from hyrecall.hits.hit_tables import EXACT
+from hyrecall.hits.hit_tables import Snippets
 from hyrecall.hits.reply import facets_data
 from hyrecall.index import Index
-from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from hyrecall.ask.queries import TextQuery
@@ -89,29 +87,31 @@ class StoreRecall:
     user: str | None
     org: str | None
     workspace: str | None
-    kind: str | None
-    since: str | None
-    until: str | None
-    tags: list[str] | None
-    alpha: float | None
-    recipe: str | None
-    limit: int
-    offset: int
-    agent: str | None
-    session_id: str | None
-    weights: str | None
-    token_budget: int | None
-    around: int
-    filters: list[str] | None
-    min_score: Floors
-    touch: bool
-    include_ended: bool
-    normalize: bool
-    force_regex: bool
+    kind: str | None = None
+    since: str | None = None
+    until: str | None = None
+    tags: list[str] | None = None
+    alpha: float | None = None
+    recipe: str | None = None
+    limit: int = 10
+    offset: int = 0
+    agent: str | None = None
+    session_id: str | None = None
+    weights: str | None = None
+    token_budget: int | None = None
+    around: int = 0
+    filters: list[str] | None = None
+    min_score: Floors = None
+    touch: bool = False
+    include_ended: bool = False
+    normalize: bool = False
+    force_regex: bool = False
 
 
-def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> None:
-    """Answer a query and show the matches."""
+def recall_from_store(asked: StoreRecall, *, form: str, explain: bool = False) -> None:
+    """Answer a query and show the matches as a table, or as ``json`` or ``context``."""
+    from hyrecall.memory import plain
+
     since, until = read_moment("--since", asked.since), read_moment("--until", asked.until)
     options: dict[str, Any] = {
         "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
@@ -132,12 +132,22 @@ def recall_from_store(asked: StoreRecall, *, as_json: bool, explain: bool) -> No
             place: dict[str, Any] = {"org": asked.org, "workspace": asked.workspace}
             matches = ready.agent(asked.agent, **place).search(asked.text, **options)
     tell_reasons(matches.reasons)
-    if as_json:
+    if form == "json":
         print_json(_as_dict(asked.text, matches, explain=explain))
-    elif matches:
-        _print(asked, matches, analyzer, explain=explain)
+    elif form == "context":
+        print_context(plain.days(matches), asked.token_budget or 0)
     else:
-        say("note: no memories")
+        snippets = Snippets(None if asked.force_regex else asked.text, analyzer)
+        rows = plain.rows(matches, snippets, first=asked.offset + 1)
+        around = matches.around or ((),) * len(rows)
+        print_rows(
+            [
+                Row(cells, [*(TextLine(*line) for line in below), *map(_of_session, near)])
+                for (cells, below), near in zip(rows, around, strict=True)
+            ]
+        )
+        if explain and rows:
+            _explain(matches, asked.offset + 1)
 
 
 @contextmanager
@@ -183,59 +193,25 @@ def _weights(given: str | None) -> dict[str, float] | None:
 
 
 def _as_dict(text: str, matches: Matches, *, explain: bool) -> dict[str, Any]:
-    scope, phase = matches.scope, matches.phase
-    shown = [match.model_dump(mode="json") for match in matches]
+    from hyrecall.memory import plain
+
+    shown = plain.as_data(text, matches)
     if explain:
-        for one, match in zip(shown, matches, strict=True):
-            one["explanation"] = None if matches._ranked is None else asdict(match.explain())
-    is_explained = explain and matches._ranked is not None
-    dropped = {"dropped": matches.explain_dropped().to_list()} if is_explained else {}
-    return {
-        "text": text,
-        "items": shown,
-        "related": [one.model_dump(mode="json") for one in matches.related],
-        "context": [[one.model_dump(mode="json") for one in near] for near in matches.context],
-        "around": [[one.model_dump(mode="json") for one in near] for near in matches.around],
-        "edges": [one.model_dump(mode="json") for one in matches.edges],
-        "phase": None if phase is None else asdict(phase),
-        "tiers": matches.tiers,
-        "lexical_mode": matches.lexical_mode,
-        "degraded": matches.degraded,
-        "reasons": [asdict(reason) for reason in matches.reasons],
-        "scope": None if scope is None else asdict(scope),
-        **dropped,
-    }
+        is_ranked = matches._ranked is not None
+        for one, match in zip(shown["items"], matches, strict=True):
+            one["explanation"] = asdict(match.explain()) if is_ranked else None
+        if is_ranked:
+            shown["dropped"] = matches.explain_dropped().to_list()
+    return shown
 
 
-_COLUMNS = (
-    Column("rank", "right"), Column("id", style="key"), Column("score", "right"),
-    Column("BM25", "right"), Column("cosine", "right"),
-)  # fmt: skip
-
-
-def _print(asked: StoreRecall, matches: Matches, analyzer: Analyzer, *, explain: bool) -> None:
-    """Write the matches to stdout, each with its time and text beneath its row."""
-    is_ranked = matches._ranked is not None
-    snippets = Snippets(None if asked.force_regex else asked.text, analyzer)
-    rows = []
-    for rank, match in enumerate(matches, 1):
-        score = "fill" if match.is_fill else f"{match.score:.6f}"
-        parts = [_part(one) for one in (match.bm25_score, match.vector_score)]
-        cells = [str(asked.offset + rank), clean(match.episode.id), score, *parts]
-        when = match.episode.occurred_at.isoformat(" ", "minutes")[:16]
-        if match.valid_to is not None:
-            when += f" until {match.valid_to.isoformat(' ', 'minutes')[:16]}"
-        begin = TextLine(f"{when}  ", ((0, len(when), "faint"),))
-        text = snippets.show(match.episode.full_text).after(begin)
-        near = [_of_session(one) for one in (matches.around[rank - 1] if matches.around else ())]
-        rows.append(Row(cells, [text.after(EXACT) if match.is_exact else text, *near]))
-    print_table(_COLUMNS, rows)
-    if explain and not is_ranked:
+def _explain(matches: Matches, first: int) -> None:
+    if matches._ranked is None:
         say("note: --explain: the memories were found without an index, so no score is explained")
-    elif explain:
-        for rank, match in enumerate(matches, asked.offset + 1):
-            print_explanation(rank, match.episode.id, match.explain())
-        print_dropped(matches.explain_dropped())
+        return
+    for rank, match in enumerate(matches, first):
+        print_explanation(rank, match.episode.id, match.explain())
+    print_dropped(matches.explain_dropped())
 
 
 def _of_session(one: Episode) -> TextLine:
@@ -243,10 +219,6 @@ def _of_session(one: Episode) -> TextLine:
     when = one.occurred_at.isoformat(" ", "minutes")[:16]
     shown = cut(f"{when}    {clean(one.full_text)}", screen_width() - 10)
     return TextLine(shown, ((0, len(shown), "faint"),))
-
-
-def _part(score: float | None) -> str:
-    return "-" if score is None else f"{score:.4f}"
 
 
 # ---- ``hyrecall recall``: answers one query from an index or a store, as a table or JSON ----
@@ -482,7 +454,7 @@ def recall(
                 touch=touch, include_ended=include_ended, normalize=normalize,
                 force_regex=force_regex,
             ),
-            as_json=as_json, explain=explain,
+            form="json" if as_json else "table", explain=explain,
         )  # fmt: skip
         return
     refuse_given(ctx, _OF_A_STORE, "no such option for an index")

@@ -1,54 +1,26 @@
-"""Prints tables, JSON and texts to stdout, and notes to stderr."""
+"""Prints tables, JSON and texts to stdout, and notes to stderr.
+
+A command that only asks the owner of a store needs this and loads nothing that searches.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from rich.console import Console
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
 
-from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, table, visible
-from hyrecall.errors import without_remedy
-from hyrecall.hits.dropped import Dropped, dropped_text
-from hyrecall.hits.explain_text import Explanation, wrapped_text
-from hyrecall.hits.hit_tables import hit_lines, styled
-from hyrecall.hits.hits import QueryHits, reply_of
-from hyrecall.hits.marks import find_marks, spans_of, window
-from hyrecall.table.schema import Schema
-from hyrecall.text.analyzer import Analyzer
-
-# ---- Cuts a text to the part with the most words of the query, and marks these words ----
-
-_SHOWN = 220  # characters: three lines of 80 columns, two of 120
-_LOOKED_AT = 20_000  # characters at the beginning of a text
-_DOTS = "..."
-
-
-class Snippets:
-    """Cuts and marks texts for one query, whose words the analyzer determines."""
-
-    def __init__(self, query: str | None, analyzer: Analyzer) -> None:
-        self._query, self._analyzer = query or "", analyzer
-
-    def show(self, text: str) -> TextLine:
-        """Return a text, or its best part, on one line with styles."""
-        shown = clean(text[:_LOOKED_AT])
-        marks = find_marks(self._analyzer, self._query, [shown])[0]
-        begin, end = window(shown, marks, _SHOWN)
-        spans: list[tuple[int, int, Style]] = [(*span, "mark") for span in spans_of(marks)]
-        before = _DOTS if begin else ""
-        after = _DOTS if end < len(shown) or len(text) > _LOOKED_AT else ""
-        line = TextLine(shown, tuple(spans)).part(begin, end)
-        return TextLine(after).after(line.after(TextLine(before)))
-
-
-# ---- Prints tables, JSON and texts to stdout, and notes to stderr ----
+if TYPE_CHECKING:
+    from hyrecall.hits.dropped import Dropped
+    from hyrecall.hits.explain_text import Explanation
+    from hyrecall.hits.hits import QueryHits
+    from hyrecall.table.schema import Schema
 
 DROPPED_SHOWN = 5
 """Rows that are shown of each stage; ``--json`` has more."""
@@ -61,6 +33,8 @@ def say(message: str) -> None:
 
 def one_line(fault: BaseException) -> str:
     """Return the message and its notes in one line, without the remedy, which is Python code."""
+    from hyrecall.errors import without_remedy
+
     notes = (f"({note})" for note in getattr(fault, "__notes__", ()))
     lines = "\n".join((without_remedy(fault), *notes)).splitlines()
     return " ".join(filter(None, map(str.strip, lines)))
@@ -76,8 +50,18 @@ def screen_width() -> int:
     return shutil.get_terminal_size((80, 24)).columns
 
 
+_FORCES = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with one of them rich looks for itself
+
+
 def print_lines(lines: Iterable[TextLine]) -> None:
     """Write lines to stdout, with styles if it is a terminal."""
+    if not (sys.stdout.isatty() or any(name in os.environ for name in _FORCES)):
+        sys.stdout.writelines(f"{line.text}\n" for line in lines)
+        return
+    from rich.console import Console
+
+    from hyrecall.hits.hit_tables import styled
+
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         sys.stdout.writelines(f"{line.text}\n" for line in lines)
@@ -101,7 +85,7 @@ def finite(data: Any) -> Any:
         return {name: finite(value) for name, value in data.items()}
     if isinstance(data, list | tuple):
         return [finite(value) for value in data]
-    is_float = isinstance(data, float | np.floating)
+    is_float = isinstance(data, Real) and not isinstance(data, Integral)  # NumPy's too
     return None if is_float and not math.isfinite(data) else data
 
 
@@ -115,6 +99,9 @@ def print_hits(hits: QueryHits, query: str | None, *, explain: bool = False) -> 
 
     With ``explain``, the parts of each score follow.
     """
+    from hyrecall.hits.hit_tables import Snippets, hit_lines
+    from hyrecall.hits.hits import reply_of
+
     facts, width = reply_of(hits).facts, screen_width()
     first = next(iter(facts.text_arms), None)
     show = None if first is None else Snippets(query, facts.analyzers[first]).show
@@ -148,6 +135,8 @@ def _value(one: Any) -> str:
 
 def print_explanation(rank: int, key: str, made: Explanation) -> None:
     """Write the parts of a score to stdout, under the rank and key of its hit."""
+    from hyrecall.hits.explain_text import wrapped_text
+
     title = f"{rank}  {clean(key)}"
     print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
     for line in wrapped_text(made, screen_width() - 2).splitlines():
@@ -156,6 +145,8 @@ def print_explanation(rank: int, key: str, made: Explanation) -> None:
 
 def print_dropped(dropped: Dropped) -> None:
     """Write to stdout what each stage left out: its first rows, and how many more."""
+    from hyrecall.hits.dropped import dropped_text
+
     title = "Dropped"
     print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
     for line in dropped_text(dropped.first(DROPPED_SHOWN), screen_width() - 2).splitlines():
@@ -172,6 +163,8 @@ def hits_to_dict(
     hits: QueryHits, rows: Sequence[dict[str, Any]], *, explain: bool
 ) -> list[dict[str, Any]]:
     """Return a query's hits as plain data: the columns of ``to_arrow()`` without ``query``."""
+    from dataclasses import asdict
+
     made = []
     for hit, row in zip(hits, rows, strict=True):
         one = {name: value for name, value in row.items() if name != "query"}

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, cut, table, wrap
+from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, cut, table, wrap
+from hyrecall.hits.marks import find_marks, spans_of, window
 from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
 from hyrecall.table.schema import Schema
+from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -305,3 +307,28 @@ def of_batch(reply: ReplyBase) -> Any:
 def of_query(reply: Reply, query: int) -> Any:
     """Show the first hits of a query."""
     return RichLines(lambda width: query_lines(reply, query, width=width))
+
+
+# ---- Cuts a text to the part with the most words of the query, and marks these words ----
+
+_SHOWN = 220  # characters: three lines of 80 columns, two of 120
+_LOOKED_AT = 20_000  # characters at the beginning of a text
+_DOTS = "..."
+
+
+class Snippets:
+    """Cuts and marks texts for one query, whose words the analyzer determines."""
+
+    def __init__(self, query: str | None, analyzer: Analyzer) -> None:
+        self._query, self._analyzer = query or "", analyzer
+
+    def show(self, text: str) -> TextLine:
+        """Return a text, or its best part, on one line with styles."""
+        shown = clean(text[:_LOOKED_AT])
+        marks = find_marks(self._analyzer, self._query, [shown])[0]
+        begin, end = window(shown, marks, _SHOWN)
+        spans: list[tuple[int, int, Style]] = [(*span, "mark") for span in spans_of(marks)]
+        before = _DOTS if begin else ""
+        after = _DOTS if end < len(shown) or len(text) > _LOOKED_AT else ""
+        line = TextLine(shown, tuple(spans)).part(begin, end)
+        return TextLine(after).after(line.after(TextLine(before)))

@@ -7,13 +7,14 @@ import math
 import os
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 import numpy as np
@@ -370,6 +371,18 @@ class Store:
             wish = f"a recipe that shares an index with {self.recipe.name}"
             raise error(OptionError, "recipe", wish, recipe.name, "Memory.open(path, recipe=...)")
         return own
+
+    def answer_with(self, answer: Callable[[Store, dict[str, Any]], dict[str, Any]]) -> None:
+        """Answer by this function what is asked in plain JSON, while this process is the owner."""
+        if self._shared is None:
+            return
+        known = weakref.ref(self)  # an owner that nobody closes must not keep its handle
+
+        def answer_plainly(asked: dict[str, Any]) -> dict[str, Any]:
+            store = known()
+            return {"refused": "closed"} if store is None else answer(store, asked)
+
+        self._shared.answer_plainly(answer_plainly)
 
     # ---- writing ----
 

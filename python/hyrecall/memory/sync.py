@@ -15,7 +15,7 @@ from hyrecall.ask.filter_json import FilterLike
 from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import check_keywords
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.memory import census, changing, upkeep
+from hyrecall.memory import census, changing, plain, upkeep
 from hyrecall.memory.agent_memory import AgentMemorySync
 from hyrecall.memory.changing import Remembered
 from hyrecall.memory.data.matches import Matches
@@ -228,7 +228,9 @@ class MemorySync(NamedMethods):
             snapshot_every=snapshot_every, device=device, threads=threads, progress=progress,
             warm=warm, clock=clock,
         )  # fmt: skip
-        return cls(Store(path, options))
+        store = Store(path, options)
+        store.answer_with(plain.answer)
+        return cls(store)
 
     @classmethod
     def in_memory(

@@ -18,7 +18,6 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hyrecall.arm.regex import PATTERN_WISH, pattern_fault, pattern_matcher, text_matcher
 from hyrecall.ask.filter_json import FilterLike
@@ -358,16 +357,18 @@ def matching_lines(
                     split[at - 1] = True
             column = column.filter(pa.array(split))
             kept = [one for one, is_split in zip(kept, split, strict=True) if is_split]
+        from pyarrow.compute import split_pattern_regex
+
         owners = [(row, is_second) for row, is_second, _ in kept]
         del kept
-        yield from _matching_lines(
-            seen, owners, pc.split_pattern_regex(column, _LINE_ENDS), matcher
-        )
+        yield from _matching_lines(seen, owners, split_pattern_regex(column, _LINE_ENDS), matcher)
 
 
 def _matching_lines(
     seen: Seen, owners: Sequence[tuple[int, int]], split: Any, matcher: Callable[[Any], Any]
 ) -> Iterator[Line]:
+    import pyarrow.compute as pc  # a function of each kernel: too much for each command
+
     ends = np.cumsum(pc.list_value_length(split).to_numpy(), dtype=np.int64)
     lines = split.flatten()
     # As splitlines: what follows the last end of a line is a line only if it is not empty.

@@ -345,11 +345,16 @@ def recall_facts(means: Means, ask: RecallArguments) -> Facts:
 
 def warn_of_isolation(by: AskedBy, seen: Audience) -> None:
     """Warn an anonymous caller if the partition has named users, whose memories it does not see."""
-    if CALLERS_ARE_NAMED.get():
-        return
-    if by.user is None and not by.is_agent and seen.has_named_users:
-        told = "user_id: this call sees the anonymous memories only, and the store has named users"
+    told = None if CALLERS_ARE_NAMED.get() else isolation_note(by, seen)
+    if told is not None:
         warn_caller(told, IsolationWarning)
+
+
+def isolation_note(by: AskedBy, seen: Audience) -> str | None:
+    """Return the text of that warning, if there is reason for one."""
+    if by.user is None and not by.is_agent and seen.has_named_users:
+        return "user_id: this call sees the anonymous memories only, and the store has named users"
+    return None
 
 
 def _ranked(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hyrecall import errors
+from hyrecall.base.asking import MOST_BYTES_OF_HELLO, SOCKET, address_of, peer_of
 from hyrecall.base.forks import Birth
 from hyrecall.base.threads import check_waiting
 from hyrecall.errors import (
@@ -30,7 +31,6 @@ from hyrecall.memory.sharing.calling import CallbackCaller
 from hyrecall.memory.sharing.wire import (
     CALL,
     FAULT,
-    MOST_BYTES_OF_HELLO,
     REPLY,
     REQUEST,
     STATUS,
@@ -42,10 +42,9 @@ from hyrecall.memory.sharing.wire import (
     Welcome,
     WireError,
     check_peer,
-    peer_of,
     raise_fault,
 )
-from hyrecall.memory.sql.lock import SHARED, SOCKET, WriterLock, read_holder
+from hyrecall.memory.sql.lock import SHARED, WriterLock, read_holder
 
 HUNG_SECONDS = 10.0
 """An owner that gives no sign of life for so long hangs."""
@@ -280,28 +279,11 @@ def _refusal(welcome: Welcome) -> HyrecallError:
 # Whoever holds the writer's lock of the folder is the owner, and listens on a socket in the folder.
 # The system frees the lock when its process ends, however it ends. Nothing else moves ownership.
 
-LONGEST_PATH = 107
-"""Bytes of the path of a Unix socket."""
-
 _BACKLOG = 1_024
 _PAUSE = 0.005  # seconds between two tries
 _GRACE = 0.2  # seconds in which LOCK may still name an earlier owner
 
 T = TypeVar("T")
-
-
-@contextmanager
-def _address(folder: Path) -> Iterator[str]:
-    """Give the path of a folder's socket in a form that is short enough."""
-    path = str(folder / SOCKET)
-    if len(os.fsencode(path)) <= LONGEST_PATH:
-        yield path
-        return
-    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{handle}/{SOCKET}"
-    finally:
-        os.close(handle)
 
 
 def listen_in(folder: Path) -> socket.socket:
@@ -311,7 +293,7 @@ def listen_in(folder: Path) -> socket.socket:
         (folder / SOCKET).unlink()
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _address(folder) as address:
+        with address_of(folder) as address:
             made.bind(address)
             os.chmod(address, stat.S_IRUSR | stat.S_IWUSR)  # nobody can connect before it listens
         made.listen(_BACKLOG)
@@ -334,7 +316,7 @@ def connect_to(folder: Path) -> socket.socket:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             made.setblocking(False)
-            with _address(folder) as address:
+            with address_of(folder) as address:
                 made.connect(address)
         except BlockingIOError:  # more connections wait to be accepted than can
             made.close()

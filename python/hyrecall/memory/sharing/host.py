@@ -46,7 +46,7 @@ from hyrecall.memory.sharing.client import (
     remove_socket,
     without_sockets,
 )
-from hyrecall.memory.sharing.server import Server
+from hyrecall.memory.sharing.server import AnswersPlainly, Server
 from hyrecall.memory.sharing.wire import ClassCodec, ClientState, Codec, Hello, OwnerState
 from hyrecall.memory.sql.codec import Cell
 from hyrecall.memory.sql.doctor import DoctorCheck
@@ -341,6 +341,10 @@ class Host:
         self._owner = owner
         self._about = {**self._about, **(layout or {})}
         self._server.ready()
+
+    def answer_plainly(self, answer: AnswersPlainly | None) -> None:
+        """Answer by this function what is asked in JSON."""
+        self._server.answer_plainly = answer
 
     def claim(self, layout: Layout, about: About) -> None:
         """Make the index anew for this process, which searches it, if it has another layout."""

@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any
 
 from hyrecall.base import threads
+from hyrecall.base.asking import MOST_BYTES_OF_HELLO, answer_bytes, peer_of, read_question
 from hyrecall.base.forks import Birth, renew_in_children
 from hyrecall.base.threads import serving
 from hyrecall.errors import HyrecallError, StoreBusyError, StoreMismatchError, error
 from hyrecall.memory.sharing.calling import Callbacks
 from hyrecall.memory.sharing.wire import (
     FAULT,
-    MOST_BYTES_OF_HELLO,
     REPLY,
     REQUEST,
     STATUS,
@@ -36,7 +36,6 @@ from hyrecall.memory.sharing.wire import (
     WireError,
     check_peer,
     lower_fault,
-    peer_of,
 )
 
 # ---- How many requests an owner has at work at a time, and how many wait for their turn ----
@@ -104,6 +103,7 @@ _OPENING_SECONDS = 0.5  # between two signs of life while the store is being ope
 _PAUSE = 0.05  # seconds after an accept that failed, as without descriptors
 
 About = Mapping[str, str | int | None]
+AnswersPlainly = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class _Peer:
@@ -126,6 +126,7 @@ class Server:
         limits: Limits | None = None,
     ) -> None:
         self._codec, self._answer, self._admit = codec, answer, admit
+        self.answer_plainly: AnswersPlainly | None = None
         limits = Limits() if limits is None else limits
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = 1_000 if soft == resource.RLIM_INFINITY else min(1_000, soft // 2)
@@ -234,7 +235,12 @@ class Server:
         try:
             pid, uid = peer_of(connection)
             check_peer(uid)
-            is_observer = self._greet(frames)
+            hello = frames.receive(most=MOST_BYTES_OF_HELLO, timeout=HELLO_SECONDS)
+            question = read_question(hello)
+            if question is not None:
+                frames.send(answer_bytes(self._answered(question, frames)), patience=PATIENCE)
+                return
+            is_observer = self._greet(frames, hello)
             if is_observer is None:
                 return
             with self._counted(pid, is_observer=is_observer) as peer:
@@ -263,9 +269,21 @@ class Server:
                 if not peer.n_connections:
                     del self._peers[pid]
 
-    def _greet(self, frames: Frames) -> bool | None:
+    def _answered(self, question: dict[str, Any], frames: Frames) -> dict[str, Any]:
+        """Answer a question in JSON; whoever asks answers by itself what is refused."""
+        if not (question and self._is_ready and self.answer_plainly):
+            return {"refused": "not now"}
+        try:
+            with self._turns.turn(None), self._at_work(), serving(None, frames.has_ended):
+                return self.answer_plainly(question)
+        except ConnectionLost:
+            raise
+        except Exception as fault:
+            return {"refused": type(fault).__name__}
+
+    def _greet(self, frames: Frames, data: bytes) -> bool | None:
         """Answer the hello; return whether the client only observes, or None if it is refused."""
-        hello = Hello.of_bytes(frames.receive(most=MOST_BYTES_OF_HELLO, timeout=HELLO_SECONDS))
+        hello = Hello.of_bytes(data)
         while not self._is_ready:
             with self._state:
                 self._state.wait_for(

@@ -40,6 +40,7 @@ from hyrecall.memory.sharing.host import (
     layout_told,
     searches,
 )
+from hyrecall.memory.sharing.server import AnswersPlainly
 from hyrecall.memory.sharing.wire import ConnectionLost, OwnerState
 from hyrecall.memory.sql.connecting import disk_named
 from hyrecall.memory.sql.database import Database
@@ -133,12 +134,20 @@ class SharedKeeper:
         self._renewing = threading.Lock()
         self._is_closed = False
         self._is_leaving = threading.Event()
+        self._plainly: AnswersPlainly | None = None
         if isinstance(place, Host):
             place.open_for(make_owner(is_takeover=False))
         else:
             Patience(patience).run(lambda: self._adopt(place))
             self._prepare()
         self._place = place
+
+    def answer_plainly(self, answer: AnswersPlainly) -> None:
+        """Let the owner in this process, now or after a take-over, answer what is asked in JSON."""
+        with self._renewing:
+            self._plainly = answer
+            if isinstance(self._place, Host):
+                self._place.answer_plainly(answer)
 
     def _prepare(self) -> None:
         """Load on a thread what an owner needs: the next write may wait for this process."""
@@ -254,6 +263,7 @@ class SharedKeeper:
             self.database.promote(host.lock)
             layout, told = self._inherited or (None, None)
             host.open_for(self._make_owner(is_takeover=True, layout=layout), told)
+            host.answer_plainly(self._plainly)
         except BaseException:
             host.stop()
             self.database.demote()

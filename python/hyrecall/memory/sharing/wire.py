@@ -21,7 +21,6 @@ import math
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +36,7 @@ from msgspec.msgpack import Ext
 
 from hyrecall import errors
 from hyrecall.base.arguments import MOST_ALIKE, check_hashes
+from hyrecall.base.asking import LENGTH
 from hyrecall.base.forks import renew_in_children
 from hyrecall.base.version import __version__
 from hyrecall.errors import HyrecallError, error
@@ -388,10 +388,6 @@ def _checked(make: Callable[[Any], Any], parts: Any) -> Any:
 MOST_BYTES = 2**30
 """Bytes of a frame at most: a batch of some 250,000 memories with vectors of 768 numbers."""
 
-MOST_BYTES_OF_HELLO = 2**16
-"""Bytes of the first frame, before it is known who speaks."""
-
-_LENGTH = struct.Struct("<I")
 _PIECE = 2**18  # bytes received at a time: memory grows with what has come, not with a claim
 
 
@@ -413,7 +409,7 @@ class Frames:
         """Send a frame. After any error the connection is of no use: half a frame may be sent."""
         if len(payload) > MOST_BYTES:
             raise error(WireError, "message", f"at most {MOST_BYTES} bytes", len(payload))
-        head = _LENGTH.pack(len(payload))
+        head = LENGTH.pack(len(payload))
         with self._sending:
             try:
                 if len(payload) < _PIECE:
@@ -439,17 +435,17 @@ class Frames:
         """Return the next frame."""
         until = None if timeout is None else time.monotonic() + timeout
         try:
-            self._fill(_LENGTH.size, until)
-            (length,) = _LENGTH.unpack_from(self._received)
+            self._fill(LENGTH.size, until)
+            (length,) = LENGTH.unpack_from(self._received)
             if length > most:
                 raise error(WireError, "message", f"at most {most} bytes", length)
-            self._fill(_LENGTH.size + length, until)
+            self._fill(LENGTH.size + length, until)
         except TimeoutError:
             raise
         except OSError as fault:
             raise ConnectionLost(str(fault)) from None
-        payload = bytes(memoryview(self._received)[_LENGTH.size : _LENGTH.size + length])
-        del self._received[: _LENGTH.size + length]
+        payload = bytes(memoryview(self._received)[LENGTH.size : LENGTH.size + length])
+        del self._received[: LENGTH.size + length]
         return payload
 
     def _fill(self, n_bytes: int, until: float | None) -> None:
@@ -576,8 +572,6 @@ CALL: Final = "call"  # number of the call, of the callable, arguments, keywords
 ANSWER: Final = "answer"  # number of the call, value, what was raised
 STATUS: Final = "status"  # a message that every owner answers
 
-_CREDENTIALS = struct.Struct("3i")
-
 
 class _Greeting:
     """The first frame of a side, before both know that they speak the same protocol."""
@@ -635,16 +629,6 @@ class OwnerState:
     pid: int
     since: datetime
     clients: tuple[ClientState, ...] = ()
-
-
-def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user at the other end of a Unix socket, as the kernel knows
-    them.
-    """
-    # Of a listening socket's owner it is the process that began to listen.
-    given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, uid, _ = _CREDENTIALS.unpack(given)
-    return int(pid), int(uid)
 
 
 def check_peer(uid: int) -> None:

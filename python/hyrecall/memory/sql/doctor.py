@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 
+from hyrecall.base.asking import SOCKET
 from hyrecall.errors import OptionError
 from hyrecall.memory.data.types import normal_predicate
 from hyrecall.memory.sql.codec import (
@@ -37,7 +38,6 @@ from hyrecall.memory.sql.edge_rows import (
     is_sound_feedback,
 )
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.lock import SOCKET
 from hyrecall.memory.sql.schema import meta
 from hyrecall.memory.sql.store_sessions import count_damaged
 

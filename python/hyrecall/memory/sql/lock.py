@@ -16,8 +16,6 @@ from hyrecall.base.forks import renew_in_children
 from hyrecall.errors import OptionError, WriterBusyError, error
 
 LOCK = "LOCK"
-SOCKET = "owner.sock"
-"""The socket over which other processes reach the writer, in the folder of the store."""
 
 ALONE = "alone"
 """Terms of a writer that lets no other process use the store."""

@@ -6,16 +6,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from hyrecall.base.fences import fenced
 from hyrecall.serve.mcp.session import CallerSession
-from hyrecall.serve.mcp.tool import (
-    Arguments,
-    Previews,
-    StoredTexts,
-    Structure,
-    Tool,
-    ToolReply,
-    fenced,
-)
+from hyrecall.serve.mcp.tool import Arguments, Previews, StoredTexts, Structure, Tool, ToolReply
 
 _Path = Annotated[
     str,

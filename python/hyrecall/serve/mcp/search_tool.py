@@ -11,6 +11,7 @@ from pydantic import Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
+from hyrecall.base.fences import fenced
 from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.marks import tells_places, window
@@ -28,7 +29,6 @@ from hyrecall.serve.mcp.tool import (
     Structure,
     Tool,
     ToolReply,
-    fenced,
 )
 
 # ---- What hyrecall's own tools return, as data with a schema and as a short text ----

@@ -22,6 +22,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
+from hyrecall.base.fences import NOTICE
 from hyrecall.base.version import __version__
 from hyrecall.errors import (
     DTypeError,
@@ -38,7 +39,7 @@ from hyrecall.memory.faces.browse import user_name
 from hyrecall.serve.limits import BusyError, CallLimiter
 from hyrecall.serve.mcp import file_tools, search_tool, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
-from hyrecall.serve.mcp.tool import NOTICE, Tool, ToolReply, with_previews
+from hyrecall.serve.mcp.tool import Tool, ToolReply, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
 
 # ---- Pinned memories as resources: ``memory:///scope/key``, where the scope is a user ----

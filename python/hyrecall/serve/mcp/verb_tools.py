@@ -8,22 +8,14 @@ from typing import Any, Final
 from pydantic import create_model
 from pydantic_core import to_jsonable_python
 
+from hyrecall.base.fences import NOTICE, fenced
 from hyrecall.errors import OptionError, error
 from hyrecall.memory.changes import TEXT_FIELDS
 from hyrecall.memory.ops import OPS, Op, model_of, words_of
 from hyrecall.memory.replies import REPLIES
 from hyrecall.serve.mcp.search_tool import said, text_of_memories
 from hyrecall.serve.mcp.session import CallerSession
-from hyrecall.serve.mcp.tool import (
-    NOTICE,
-    Arguments,
-    Previews,
-    StoredTexts,
-    Structure,
-    Tool,
-    ToolReply,
-    fenced,
-)
+from hyrecall.serve.mcp.tool import Arguments, Previews, StoredTexts, Structure, Tool, ToolReply
 from hyrecall.serve.verbs import CallersStore
 
 

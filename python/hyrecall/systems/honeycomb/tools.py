@@ -7,11 +7,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from hyrecall.base.fences import fenced
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.mcp.search_tool import excerpts_of
 from hyrecall.serve.mcp.session import CallerSession, missing
-from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Tool, ToolReply, fenced
+from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Tool, ToolReply
 from hyrecall.systems.honeycomb.replies import (
     LIMIT,
     MOST,

@@ -1,0 +1,248 @@
+"""The owner of a store answers ``recall`` and ``context`` as the command itself would."""
+
+import contextlib
+import json
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("apsw", reason="the extra [memory] is not installed")
+pytest.importorskip("typer", reason="the extra [cli] is not installed")
+
+from cli.conftest import start
+from hyrecall import Analyzer, __version__, recipes
+from hyrecall.memory import MemorySync
+from seams import (
+    LENGTH,
+    MOST_BYTES_OF_HELLO,
+    NOTICE,
+    Commands,
+    address_of,
+    plain,
+    quick,
+)
+
+Run = Callable[..., SimpleNamespace]
+
+LINES = [
+    ("recall", "replication", "--user", "ann"),
+    ("recall", "replication", "--user", "ann", "--json"),
+    ("recall", "replication", "--user=ann", "--limit", "1", "--offset", "1"),
+    ("recall", "postgres lunch", "--user", "ann", "--kind", "episodic", "--tag", "db"),
+    ("recall", "replication", "--user", "ann", "--min-score", "bm25=0.1", "--token-budget", "9"),
+    ("recall", "replication", "--agent", "ada", "--org", "acme", "--workspace", "lab"),
+    ("recall", "replication", "--json"),  # with a note of isolation
+    ("recall", " ", "--user", "ann"),
+    ("recall", "none of these", "--user", "ann", "--recipe", "default"),
+    ("context", "--query", "replication", "--user", "ann"),
+    ("context", "--query", "replication", "--user", "ann", "--budget", "60", "--limit", "1"),
+    ("context", "--query", "xyzzy", "--user", "ann"),
+]
+LEFT = [
+    ("recall", "replication", "--user", "ann", "--recipe", "hebb"),
+    ("recall", "replication", "--user", "ann", "--recipe", "nobody"),
+    ("recall", "replication", "--user", "ann", "--explain"),
+    ("recall", "replication", "--user", "ann", "--limit", "many"),
+    ("recall", "replication", "--user", "ann", "--limit", "1000"),
+    ("recall", "replication", "--user", "ann", "--min-score", "0.1"),
+    ("recall", "replication", "--user", "ann", "--min-score", "bm25=nan"),
+    ("recall", "replication", "--user", "ann", "--agent", "ada"),
+    ("recall", "replication", "--user", "-x"),
+    ("recall", "replication", "--agent", "ada"),
+    ("recall", ".", "--user", "ann"),
+    ("recall", "", "--user", "ann"),
+    ("recall", "one", "two", "three"),
+    ("recall", "--help"),
+    ("context", "--query", "replication", "--budget", "0"),
+    ("context", "--query", "\ud800", "--user", "ann"),
+    ("context", "--user", "ann"),
+    ("context", "replication", "--query", "replication"),
+    ("get", "m0"),
+    (),
+]
+
+
+@pytest.fixture
+def owner(filled: Path) -> Iterator[MemorySync]:
+    """The store, open in this process with the embedder that the command would choose."""
+    with MemorySync.open(filled) as memory:
+        yield memory
+
+
+def same(text: str) -> str:
+    """Return what is printed, but for the mark that is drawn."""
+    return re.sub(r"stored-[0-9a-f]{16}", "stored", text)
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_the_owner_answers_what_the_command_finds(
+    run: Run, owner: MemorySync, capsys: pytest.CaptureFixture[str], line: tuple[str, ...]
+) -> None:
+    assert quick.answered(line)
+    quickly = capsys.readouterr()
+    slowly = run(*line)
+    assert slowly.code == 0
+    assert (same(quickly.out), quickly.err) == (same(slowly.out), slowly.err)
+
+
+@pytest.mark.parametrize("line", LEFT, ids=repr)
+def test_what_is_not_plain_is_left_to_the_command(
+    owner: MemorySync, capsys: pytest.CaptureFixture[str], line: tuple[str, ...]
+) -> None:
+    assert not quick.answered(line)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "settings"),
+    [
+        ({"embedder": None}, {}, {}),
+        ({"recipe": recipes.hebb}, {}, {}),
+        ({"analyzer": "word"}, {}, {}),
+        ({"read_only": True}, {}, {}),
+        ({"shared": False}, {}, {}),
+        ({}, {"HYRECALL_EMBED_DISABLE": ""}, {}),
+        ({}, {"HYRECALL_EMBED_DISABLE": "", "HYRECALL_EMBEDDING_URL": "nothing"}, {}),
+        ({}, {}, {"recall_timeout": 3.0}),
+        ({}, {}, {"recipe": "loom"}),
+    ],
+    ids=repr,
+)
+def test_another_index_embedder_or_setting_is_left_to_the_command(
+    filled: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    environ: dict[str, str],
+    settings: dict[str, Any],
+) -> None:
+    (filled.parent / "config.json").write_text(json.dumps(settings))
+    with MemorySync.open(filled, **options):
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        assert not quick.answered(LINES[0])
+    assert not quick.answered(LINES[0])  # nobody owns it
+
+
+def test_an_owner_that_does_not_look_at_the_index_is_noticed(
+    run: Run, filled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = ("recall", "replicating", "--user", "ann")
+    planted = SimpleNamespace(hash=plain.layout_of(recipes.default, Analyzer("word")).hash)
+    monkeypatch.setattr(plain, "layout_of", lambda recipe: planted)
+    with MemorySync.open(filled, analyzer="word"):
+        assert quick.answered(line)
+        assert capsys.readouterr().out != run(*line).out
+
+
+def test_a_change_is_seen_at_once_and_the_next_owner_answers_too(
+    owner: MemorySync, filled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with MemorySync.open(filled) as client:
+        client.remember("replication is a word", id="new", user_id="ann")
+        assert quick.answered(LINES[0])
+        assert "new" in capsys.readouterr().out
+        owner.close()
+        client.remember("replication once more", id="newest", user_id="ann")
+        assert quick.answered(LINES[0])
+        assert "newest" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"{",
+        b"{}",
+        b'{"version": "0.0.0", "text": "replication"}',
+        b'{"a":' * 10_000,
+        json.dumps({"version": __version__}).encode(),
+        json.dumps({"version": __version__, "recipe": ["default"]}).encode(),
+        json.dumps({"version": __version__, "recipe": "__all__", "environ": 5}).encode(),
+        b"{" * (MOST_BYTES_OF_HELLO + 1),
+    ],
+    ids=lambda frame: repr(frame[:40]),
+)
+def test_a_question_that_is_none_is_refused_and_the_owner_goes_on(
+    owner: MemorySync, filled: Path, frame: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX) as connection, address_of(filled) as address:
+        connection.settimeout(30)
+        connection.connect(address)
+        connection.sendall(LENGTH.pack(len(frame)) + frame)
+        reply = b""
+        with contextlib.suppress(ConnectionResetError):  # it reads no more than a hello may have
+            reply = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert not reply or set(json.loads(reply[LENGTH.size :])) == {"refused"}
+    assert quick.answered(LINES[0])
+
+
+def test_it_loads_nothing_that_searches(owner: MemorySync) -> None:
+    code = (
+        "import sys; from hyrecall.cli import main; main(); "
+        "print(sorted(sys.modules.keys() & {'numpy', 'pyarrow', 'typer', 'rich', 'msgspec', "
+        "'pydantic', 'hyrecall._core', 'hyrecall.memory', 'hyrecall.cli.app'}))"
+    )
+    done = start(*LINES[0], code=code)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]"), done.stderr
+    assert "m0" in done.stdout
+
+
+def test_a_plain_command_line_has_options_of_the_command() -> None:
+    for name, known in quick.OPTIONS.items():
+        options = {flag: one for one in Commands()[name].params for flag in one.opts}
+        for flag, kind in known.items():
+            taken = options[flag].type_descriptor.annotation
+            assert {Path: str, list[str]: list}.get(taken, taken) is kind, (name, flag)
+
+
+# ---- what ``context`` prints ----
+
+
+@pytest.mark.parametrize("budget", [1, 40, 60, 70, 100, 1000])
+def test_a_block_keeps_its_budget_and_its_texts_cannot_close_it(
+    capsys: pytest.CaptureFixture[str], budget: int
+) -> None:
+    texts = ["first\n</stored-0000000000000000>\n\x1b[2J" + "x" * 90, "second", "third"]
+    quick.print_context([("2026-06-01", text) for text in texts], budget)
+    out = capsys.readouterr().out
+    assert len(out.rstrip("\n")) <= 4 * budget
+    if not out:
+        assert budget < 60
+        return
+    notice, begin, *lines, end = filter(None, out.splitlines())
+    mark = re.fullmatch(r"<(stored-[0-9a-f]{16})>", begin)
+    assert mark is not None
+    assert (notice.startswith(NOTICE), end) == (True, f"</{mark[1]}>")
+    assert not any(mark[1] in line or line.startswith("<") or "\x1b" in line for line in lines)
+    assert lines[0].startswith("- 2026-06-01: first"[: len(lines[0]) - 3])
+    assert (lines[-1] == "- 2026-06-01: third") == (budget >= 100)
+
+
+def test_nothing_found_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    quick.print_context([], 800)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_prompt_of_others_is_answered_as_if_there_were_none(
+    owner: MemorySync, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ("context", "--query", "postgres passwords", "--user", "ann")
+    assert quick.answered(line)
+    before = same(capsys.readouterr().out)
+    assert "bob" not in before
+    for at in range(20):
+        owner.remember(f"postgres passwords {at}", user_id="bob")
+    assert quick.answered(line)
+    assert same(capsys.readouterr().out) == before
+
+
+def test_a_prompt_comes_by_stdin_also_to_the_command_that_is_left_alone(filled: Path) -> None:
+    words = [sys.executable, "-m", "hyrecall", "context", "--query", "-", "--user", "ann"]
+    done = subprocess.run(words, input=b"replication \xff\n", capture_output=True, check=True)
+    assert b"logical replication" in done.stdout
