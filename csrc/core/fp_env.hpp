@@ -22,10 +22,11 @@ class FpEnvGuard {
     // FTZ is bit 15, DAZ bit 6; fegetenv saved the rest.
     _mm_setcsr(_mm_getcsr() & ~0x8040U);
 #elif defined(__aarch64__)
-    // FPCR, which fegetenv saved too: FZ is bit 24, FZ16 bit 19, DN (default NaN) bit 25.
+    // FPCR, which fegetenv saved too: FIZ, AH and NEP are bits 0 to 2, FZ16 is bit 19, FZ bit 24,
+    // DN (default NaN) bit 25, AHP (half precision without infinities) bit 26.
     std::uint64_t mode;
     asm volatile("mrs %0, fpcr" : "=r"(mode));
-    mode &= ~(std::uint64_t{1} << 24 | std::uint64_t{1} << 19 | std::uint64_t{1} << 25);
+    mode &= ~std::uint64_t{0x7080007};
     asm volatile("msr fpcr, %0" : : "r"(mode) : "memory");
 #endif
   }

@@ -16,7 +16,7 @@ import hyrecall as hr
 from engine import lexical_edges
 from engine.lexical_edges import TILE, Ranking, Texts, cases, long_texts, rank, search, short_texts
 from hyrecall import _core
-from laws.isa import skip_without
+from laws.isa import NEEDED_FLAGS, skip_without
 
 # ---- at the ends of their bits, at the borders of tiles, at full buffers ----
 
@@ -40,7 +40,9 @@ def test_lists_are_those_of_a_full_sort_to_the_bit(texts: Texts, ask: Ask) -> No
 
 
 @pytest.mark.plain_cases(1)
-@pytest.mark.parametrize("isa", ["scalar", "avx2", "avx512"])  # the others share kernels of scores
+@pytest.mark.parametrize(
+    "isa", [isa for isa in NEEDED_FLAGS if isa not in {"avx512vnni", "amx", "neondot"}]
+)  # those have no kernels of scores of their own
 def test_every_instruction_set_gives_these_lists(isa: str) -> None:
     skip_without(isa)
     paths = os.pathsep.join(p for p in sys.path if p)

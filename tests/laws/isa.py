@@ -1,24 +1,27 @@
 """The instruction sets that kernels are compiled for, and which of them this CPU has."""
 
+import platform
 from pathlib import Path
 
 import pytest
 
-# From the plainest to the best, by the names that HYRECALL_ISA takes.
-NEEDED_FLAGS = {
-    "scalar": set[str](),
-    "avx2": {"avx2", "fma", "f16c"},
-    "avx512": {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"},
-}
-NEEDED_FLAGS["avx512vnni"] = NEEDED_FLAGS["avx512"] | {"avx512_vnni"}
-NEEDED_FLAGS["amx"] = NEEDED_FLAGS["avx512vnni"] | {"amx_tile", "amx_int8"}
+# Of this processor, from the plainest to the best, by the names that HYRECALL_ISA takes.
+NEEDED_FLAGS = {"scalar": set[str]()}
+if platform.machine() == "aarch64":
+    NEEDED_FLAGS["neon"] = {"asimd"}
+    NEEDED_FLAGS["neondot"] = {"asimd", "asimddp"}
+else:
+    NEEDED_FLAGS["avx2"] = {"avx2", "fma", "f16c"}
+    NEEDED_FLAGS["avx512"] = NEEDED_FLAGS["avx2"] | {"avx512f", "avx512bw", "avx512vl", "avx512dq"}
+    NEEDED_FLAGS["avx512vnni"] = NEEDED_FLAGS["avx512"] | {"avx512_vnni"}
+    NEEDED_FLAGS["amx"] = NEEDED_FLAGS["avx512vnni"] | {"amx_tile", "amx_int8"}
 
 
 def cpu_flags() -> set[str]:
     """Return what the system says of this CPU: not what hyrecall says."""
     cpu = Path("/proc/cpuinfo")
     for line in cpu.read_text().splitlines() if cpu.exists() else ():
-        if line.startswith("flags"):
+        if line.startswith(("flags", "Features")):
             return set(line.split(":")[1].split())
     return set()
 

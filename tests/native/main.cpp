@@ -22,10 +22,16 @@ void make_room_for_libraries(char** argv) {
   execv("/proc/self/exe", argv);  // comes back only if it fails: then the room is as it was
 }
 
+#if defined(__aarch64__)
+constexpr char const* kSets[] = {"scalar", "neon", "neondot"};
+#else
+constexpr char const* kSets[] = {"scalar", "avx2", "avx512", "avx512vnni", "amx"};
+#endif
+
 // Tests of every instruction set try those that this machine can run.
 void tell_missing_sets() {
   auto const found = hyrecall::cpu::found_kernels();
-  for (char const* const name : {"scalar", "avx2", "avx512", "avx512vnni", "amx"}) {
+  for (char const* const name : kSets) {
     bool const is_there = std::any_of(found.begin(), found.end(), [&](auto const& one) {
       return std::strcmp(one.name, name) == 0;
     });

@@ -229,6 +229,42 @@ TEST(parallel_for_gives_threads_round_to_nearest) {
   CHECK(restored);
 }
 
+#if defined(__SSE2__) || defined(__aarch64__)
+// As torch.set_flush_denormal(True) leaves a thread.
+void flush_denormals() {
+#if defined(__SSE2__)
+  _mm_setcsr(_mm_getcsr() | 0x8040U);
+#else
+  std::uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  asm volatile("msr fpcr, %0" : : "r"(mode | std::uint64_t{1} << 24) : "memory");
+#endif
+}
+
+TEST(guards_keep_denormals_that_the_caller_flushes) {
+  std::fenv_t caller;
+  std::fegetenv(&caller);
+  float const volatile least = 0x1p-126f;
+  float volatile half = 0.0f;  // written before the mode changes again
+  auto const is_kept = [&] {
+    half = least * 0.5f;
+    return half != 0.0f;
+  };
+  flush_denormals();
+  bool const before = is_kept();
+  bool inside = false;
+  {
+    FpEnvGuard const guard;
+    inside = is_kept();
+  }
+  bool const after = is_kept();
+  std::fesetenv(&caller);
+  CHECK(!before);
+  CHECK(inside);
+  CHECK(!after);
+}
+#endif
+
 TEST(parallel_for_works_in_a_forked_child) {
 #if defined(__SANITIZE_THREAD__)
   throw Skip("ThreadSanitizer does not follow threads of a forked child");

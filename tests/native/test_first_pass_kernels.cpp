@@ -22,6 +22,7 @@ using cpu::FirstPassSurvivors;
 enum class Bug {
   kNone,
   kSaturates,
+  kWraps,  // a row's four products have 16 bits together
   kDropsTail,
   kScaleOfFirstBlock,
   kStrict,
@@ -31,6 +32,10 @@ enum class Bug {
 
 std::int32_t product(std::uint8_t const* row, std::int8_t const* query, Bug bug) {
   std::int32_t sum = 0;
+  if (bug == Bug::kWraps) {
+    for (int j = 0; j < 4; ++j) sum += (row[j] - 128) * query[j];
+    return static_cast<std::int16_t>(sum);
+  }
   for (int pair = 0; pair < 4; pair += 2) {
     std::int32_t two = 0;
     std::int32_t offset = 0;
@@ -195,6 +200,7 @@ TEST(first_pass_kernels_of_every_instruction_set_equal_the_definition) {
 TEST(first_pass_kernels_with_planted_bugs_are_caught) {
   CHECK(always_agree(definition<Bug::kNone>()));
   CHECK(!always_agree(definition<Bug::kSaturates>()));
+  CHECK(!always_agree(definition<Bug::kWraps>()));
   CHECK(!always_agree(definition<Bug::kDropsTail>()));
   CHECK(!always_agree(definition<Bug::kScaleOfFirstBlock>()));
   CHECK(!always_agree(definition<Bug::kStrict>()));

@@ -1,10 +1,13 @@
 // The golden table on every instruction set of this CPU, by this compiler.
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "core/float_bits.hpp"
 #include "core/formulas.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "kernels/shared/arithmetic_op.hpp"
@@ -117,6 +120,47 @@ TEST(golden_dots_have_their_bits_on_every_instruction_set) {
     }
     CHECK(n_dots >= 45);
   }
+}
+
+// Mistakes that a set with narrow registers invites: lanes that fold beside each other, and
+// products that are rounded before they are added.
+enum class DotBug { kNone, kFoldsNeighbours, kRoundsProducts };
+
+float dot_by_definition(Line const& line, DotBug bug) {
+  std::vector<float> const query = floats(line.inputs[0]);
+  std::vector<float> row;
+  if (line.dtype == "float32") {
+    row = floats(line.inputs[1]);
+  } else {
+    auto const value_of = line.dtype == "float16" ? float16_value : bfloat16_value;
+    for (std::uint16_t const bits : words<std::uint16_t>(line.inputs[1]))
+      row.push_back(value_of(bits));
+  }
+  float lanes[kLanes] = {};
+  for (std::size_t i = 0; i < query.size(); ++i) {
+    float& lane = lanes[i % kLanes];
+    float const volatile rounded = row[i] * query[i];
+    lane = bug == DotBug::kRoundsProducts ? lane + rounded : std::fmaf(row[i], query[i], lane);
+  }
+  for (std::size_t width = kLanes / 2; width >= 1; width /= 2) {
+    for (std::size_t j = 0; j < width; ++j)
+      lanes[j] = bug == DotBug::kFoldsNeighbours ? lanes[2 * j] + lanes[2 * j + 1]
+                                                 : lanes[j] + lanes[j + width];
+  }
+  return lanes[0];
+}
+
+TEST(golden_dots_with_planted_bugs_are_caught) {
+  auto const table = read_table();
+  auto const is_right = [&](DotBug bug) {
+    return std::all_of(table.begin(), table.end(), [&](Line const& line) {
+      return line.op != "dot" ||
+             std::bit_cast<std::uint32_t>(dot_by_definition(line, bug)) == bits_of(line.expected);
+    });
+  };
+  CHECK(is_right(DotBug::kNone));
+  CHECK(!is_right(DotBug::kFoldsNeighbours));
+  CHECK(!is_right(DotBug::kRoundsProducts));
 }
 
 TEST(golden_inverse_norms_have_their_bits) {

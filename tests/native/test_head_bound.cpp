@@ -7,6 +7,7 @@
 
 #include "core/formulas.hpp"
 #include "kernels/cpu/dot.hpp"
+#include "kernels/cpu/head_rows.hpp"
 #include "kernels/head_bound.hpp"
 #include "kernels/nibble_code.hpp"
 #include "native/check.hpp"

@@ -20,5 +20,6 @@ struct DotKernels {
 DotKernels scalar_dot_kernels();
 DotKernels avx2_dot_kernels();
 DotKernels avx512_dot_kernels();
+DotKernels neon_dot_kernels();
 
 }  // namespace hyrecall::cpu

@@ -2,12 +2,13 @@
 // 32 in rising
 //         order by fma from +0, the tail padded with +0; lanes fold by 16, 8, 4, 2, 1. All float32.
 // In/Out: see DotKernels. The engine pads the query; rows are as stored.
-// Cost:   reads n_rows x dim x itemsize bytes once: bound by memory for one query. Four rows share
-// each query load. Oracle: tests/oracle, the same definition with libm's fmaf.
+// Cost:   reads n_rows x dim x itemsize bytes once: bound by memory for one query. kRowsAtOnce rows
+//         share each query load.
+// Oracle: tests/oracle, the same definition with libm's fmaf.
 //
 // Included once by each dot_<isa>.cpp inside its own and an anonymous namespace, after it has
-// defined `Lanes`: nothing here may be shared between instruction sets, or the linker keeps one
-// copy for all.
+// defined `Lanes` and kRowsAtOnce: nothing here may be shared between instruction sets, or the
+// linker keeps one copy for all.
 
 template <typename T>
 inline Lanes load_tail(T const* row, std::size_t n) {
@@ -37,7 +38,8 @@ template <typename T>
 void dot_rows(float const* query, T const* rows, std::size_t n_rows, std::size_t dim,
               float* scores) {
   std::size_t row = 0;
-  for (; row + 4 <= n_rows; row += 4) dot_block<4>(query, rows + row * dim, dim, scores + row);
+  for (; row + kRowsAtOnce <= n_rows; row += kRowsAtOnce)
+    dot_block<kRowsAtOnce>(query, rows + row * dim, dim, scores + row);
   for (; row < n_rows; ++row) dot_block<1>(query, rows + row * dim, dim, scores + row);
 }
 

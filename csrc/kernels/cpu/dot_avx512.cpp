@@ -8,6 +8,8 @@ namespace hyrecall::cpu {
 namespace avx512 {
 namespace {
 
+constexpr int kRowsAtOnce = 4;
+
 struct Half;
 struct Brain;
 

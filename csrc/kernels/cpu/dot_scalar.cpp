@@ -9,6 +9,8 @@ namespace hyrecall::cpu {
 namespace scalar {
 namespace {
 
+constexpr int kRowsAtOnce = 4;
+
 struct Half;
 struct Brain;
 

@@ -114,11 +114,15 @@ FirstPassKernels avx2_first_pass_kernels();
 FirstPassKernels avx512_first_pass_kernels();
 FirstPassKernels avx512vnni_first_pass_kernels();
 FirstPassKernels amx_first_pass_kernels();
+FirstPassKernels neon_first_pass_kernels();
+FirstPassKernels neondot_first_pass_kernels();
 
 // Of planes of 4 bits.
 FirstPassKernels scalar_nibble_pass_kernels();
 FirstPassKernels avx2_nibble_pass_kernels();
 FirstPassKernels avx512_nibble_pass_kernels();
 FirstPassKernels avx512vnni_nibble_pass_kernels();
+FirstPassKernels neon_nibble_pass_kernels();
+FirstPassKernels neondot_nibble_pass_kernels();
 
 }  // namespace hyrecall::cpu

@@ -8,5 +8,6 @@ namespace hyrecall::cpu {
 HeadKernels scalar_head_kernels();
 HeadKernels avx2_head_kernels();
 HeadKernels avx512_head_kernels();
+HeadKernels neon_head_kernels();
 
 }  // namespace hyrecall::cpu

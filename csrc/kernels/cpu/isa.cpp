@@ -5,6 +5,8 @@
 #if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include "core/error.hpp"
@@ -50,6 +52,14 @@ bool may_use_amx() {
 
 // On a second block of queries the tiles are full enough.
 constexpr std::size_t kManyForAmx = 17;
+#elif defined(__aarch64__)
+bool has_sdot() {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 // From the plainest to the best. AMX is there if the processor has it; see is_granted.
@@ -82,6 +92,14 @@ std::vector<Kernels> known_kernels() {
     known.push_back({"amx", avx512_dot_kernels(), avx512_score_kernels(),
                      avx512vnni_first_pass_kernels(), avx512vnni_nibble_pass_kernels(),
                      avx512_head_kernels(), kManyForAmx, amx_first_pass_kernels(), true});
+  }
+#elif defined(__aarch64__)
+  known.push_back({"neon", neon_dot_kernels(), neon_score_kernels(), neon_first_pass_kernels(),
+                   neon_nibble_pass_kernels(), neon_head_kernels()});
+  if (has_sdot()) {
+    known.push_back({"neondot", neon_dot_kernels(), neon_score_kernels(),
+                     neondot_first_pass_kernels(), neondot_nibble_pass_kernels(),
+                     neon_head_kernels()});
   }
 #endif
   return known;

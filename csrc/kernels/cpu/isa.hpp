@@ -38,9 +38,9 @@ Kernels const& kernels();
 // AMX where the CPU has it.
 std::vector<Kernels> found_kernels();
 
-// The set to use, by name (scalar, avx2, avx512, avx512vnni, amx); "": the best. For the start of
-// the process, before any kernel is used; a set that this CPU lacks throws when the first kernel is
-// asked for.
+// The set to use, by name: scalar; on x86-64 avx2, avx512, avx512vnni, amx; on aarch64 neon,
+// neondot; "": the best. For the start of the process, before any kernel is used; a set that this
+// CPU lacks throws when the first kernel is asked for.
 void force_isa(std::string name);
 
 }  // namespace hyrecall::cpu

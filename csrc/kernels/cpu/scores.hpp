@@ -30,5 +30,6 @@ struct ScoreKernels {
 ScoreKernels scalar_score_kernels();
 ScoreKernels avx2_score_kernels();
 ScoreKernels avx512_score_kernels();
+ScoreKernels neon_score_kernels();
 
 }  // namespace hyrecall::cpu

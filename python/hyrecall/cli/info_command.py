@@ -44,7 +44,7 @@ _HARMLESS_SETTINGS = KEYS.keys() - {"path", "embedder", "embedding_url", "embedd
 _DURATION = r"(\d{1,9}(\.\d{1,9})?(ms|s|m|h|d)?){1,4}"
 _SCAN = r"(generic|-(int8|float16|bfloat16):\d{1,4}:(generic|sm_90a))"
 _HARMLESS_VARIABLES = {
-    "HYRECALL_ISA": "scalar|avx2|avx512|avx512vnni|amx",
+    "HYRECALL_ISA": "scalar|avx2|avx512|avx512vnni|amx|neon|neondot",
     "HYRECALL_FRONT_PLANE": "head8|head4|int8|rows",
     "HYRECALL_CUDA_KERNELS": f"{_SCAN}(,{_SCAN})*",
     "HYRECALL_DENSE_TUNING": r"\d{1,9},\d{1,9},\d{1,9}",
