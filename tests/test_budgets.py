@@ -13,33 +13,33 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_877, 7),
+    "": (1_894, 7),
     "adapters": (4_551, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
-    "base": (2_671, 16),
-    "cli": (7_400, 23),
+    "base": (2_788, 18),
+    "cli": (7_659, 25),
     "distributed": (4_781, 10),
     "embed": (2_325, 9),
     "evaluate": (2_446, 7),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_215, 12),
-    "memory": (21_974, 61),
+    "hits": (3_242, 12),
+    "memory": (22_115, 62),
     "migrate": (1_332, 9),
     "parts": (1_493, 4),
-    "recall": (4_919, 19),
+    "recall": (4_928, 19),
     "replicas": (1_986, 7),
     "rerank": (436, 2),
     "segments": (3_124, 11),
-    "serve": (7_133, 31),
-    "stages": (3_353, 15),
-    "systems": (5_104, 29),
+    "serve": (7_127, 31),
+    "stages": (3_293, 15),
+    "systems": (5_110, 29),
     "table": (2_972, 11),
     "text": (783, 3),
 }
-TESTS = (120_951, 592)
-CSRC = (40_787, 351)
+TESTS = (121_494, 593)
+CSRC = (41_662, 361)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 
