@@ -23,9 +23,9 @@ PYBIND11_MODULE(_core, m) {
   bind_request(m);
   bind_recall(m);
   bind_matches(m);
-  bind_frozen(m);
-  bind_rows(m);
   bind_shaping(m);
+  bind_frozen(m);  // it takes the features of a Linear
+  bind_rows(m);
   bind_arms(m);
   bind_graph(m);  // into arms
   bind_device(m);
