@@ -16,6 +16,7 @@ MODULES = {
     "langgraph_embedding": "hyrecall.adapters.langgraph",
     "scope": "hyrecall.ask.scope",
     "known_options": "hyrecall.recall.known",
+    "asking": "hyrecall.base.asking",
     "disk": "hyrecall.base.disk",
     "forks": "hyrecall.base.forks",
     "runtime": "hyrecall.base.runtime",

@@ -17,28 +17,28 @@ PYTHON = {
     "adapters": (4_551, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
-    "base": (2_788, 18),
-    "cli": (7_659, 25),
+    "base": (2_820, 18),
+    "cli": (7_667, 25),
     "distributed": (4_781, 10),
     "embed": (2_325, 9),
     "evaluate": (2_446, 7),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_242, 12),
-    "memory": (22_115, 62),
+    "hits": (3_230, 12),
+    "memory": (22_121, 62),
     "migrate": (1_332, 9),
     "parts": (1_493, 4),
     "recall": (4_928, 19),
     "replicas": (1_986, 7),
     "rerank": (436, 2),
     "segments": (3_124, 11),
-    "serve": (7_127, 31),
+    "serve": (7_154, 31),
     "stages": (3_293, 15),
     "systems": (5_110, 29),
     "table": (2_972, 11),
     "text": (783, 3),
 }
-TESTS = (121_494, 593)
+TESTS = (121_546, 593)
 CSRC = (41_662, 361)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
@@ -101,7 +102,7 @@ def test_metadata_comes_back_whole() -> None:
         (hr.Filter(year=hr.IsNull()), ["c"]),
         (hr.Filter(tags="hot"), ["a"]),
         (hr.Filter(**{"lang.code": "de"}) | hr.Filter(id=["b", "none"]), ["b", "c"]),
-        (pa.compute.field("year") > 2024, ["b"]),
+        (pc.field("year") > 2024, ["b"]),
         (None, ["a", "b", "c"]),
     ],
 )

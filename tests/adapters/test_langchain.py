@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 pytest.importorskip("langchain_core", reason="LangChain is not installed: .ci/frameworks langchain")
@@ -170,7 +171,7 @@ def test_an_index_with_one_audience_takes_no_scope() -> None:
         (hr.Filter(n=[0, 3]), "ad"),
         ({"n": 1}, "b"),
         ({"n": {"from": 3}}, "de"),
-        (pa.compute.field("n") < 2, "ab"),
+        (pc.field("n") < 2, "ab"),
         ({"id": ["c", "x"]}, "c"),
     ],
 )

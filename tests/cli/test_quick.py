@@ -6,7 +6,10 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +28,7 @@ from seams import (
     NOTICE,
     Commands,
     address_of,
+    asking,
     plain,
     quick,
 )
@@ -108,6 +112,8 @@ def test_what_is_not_plain_is_left_to_the_command(
         ({"analyzer": "word"}, {}, {}),
         ({"read_only": True}, {}, {}),
         ({"shared": False}, {}, {}),
+        ({"clock": partial(datetime, 2001, 1, 1, tzinfo=UTC)}, {}, {}),
+        ({"recall_timeout": 9.0}, {}, {}),
         ({}, {"HYRECALL_EMBED_DISABLE": ""}, {}),
         ({}, {"HYRECALL_EMBED_DISABLE": "", "HYRECALL_EMBEDDING_URL": "nothing"}, {}),
         ({}, {}, {"recall_timeout": 3.0}),
@@ -182,14 +188,52 @@ def test_a_question_that_is_none_is_refused_and_the_owner_goes_on(
     assert quick.answered(LINES[0])
 
 
-def test_it_loads_nothing_that_searches(owner: MemorySync) -> None:
-    code = (
+def test_an_owner_that_stands_still_is_left_soon(
+    filled: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_SECONDS", 0.3)
+    with socket.socket(socket.AF_UNIX) as listening, address_of(filled) as address:
+        listening.bind(address)
+        listening.listen()
+        begin = time.monotonic()
+        assert not quick.answered(LINES[0])
+        assert time.monotonic() - begin < 30  # it does not wait for ever
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [
+        (">/dev/full", 1, "error: output: No space left on device"),
+        ("| true", 0, ""),
+        (">&-", None, ""),
+        ("<&-", 0, ""),
+    ],
+)
+def test_output_that_cannot_be_written_ends_as_of_any_command(
+    owner: MemorySync, redirection: str, code: int | None, said: str
+) -> None:
+    line = " ".join(("context", "--query", "-" if redirection == "<&-" else "replication"))
+    command = f"{sys.executable} -m hyrecall {line} --user ann {redirection}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr
+    assert code in (None, done.returncode)
+
+
+@pytest.mark.parametrize("colours", [False, True])
+def test_it_loads_nothing_that_searches(owner: MemorySync, colours: bool) -> None:
+    colour = "import os; os.environ.pop('FORCE_COLOR', None); " + (
+        "os.environ['FORCE_COLOR'] = '1'; " if colours else ""
+    )
+    code = colour + (
         "import sys; from hyrecall.cli import main; main(); "
         "print(sorted(sys.modules.keys() & {'numpy', 'pyarrow', 'typer', 'rich', 'msgspec', "
         "'pydantic', 'hyrecall._core', 'hyrecall.memory', 'hyrecall.cli.app'}))"
     )
     done = start(*LINES[0], code=code)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]"), done.stderr
+    loaded = "['rich']" if colours else "[]"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, loaded), done.stderr
     assert "m0" in done.stdout
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
@@ -94,11 +95,11 @@ def test_a_query_that_is_refused_raises_with_its_key_or_is_a_row(
     with pytest.raises(hr.ScopeError, match=r"query 11 .*\(query_key 'q11'\)|\[11\].*'q11'"):
         world.recall()(asked)
     made = world.recall(on_error="column")(asked)
-    refused = made.filter(pa.compute.is_valid(made.column("error")))
+    refused = made.filter(pc.is_valid(made.column("error")))
     assert refused.column("query_key").to_pylist() == ["q11", "q30"]
     assert all("scope" in one for one in refused.column("error").to_pylist())
     assert refused.column("key").null_count == refused.num_rows
-    rest = made.filter(pa.compute.is_null(made.column("error"))).drop_columns("error")
+    rest = made.filter(pc.is_null(made.column("error"))).drop_columns("error")
     kept = [at for at in range(N_QUERIES) if at not in (11, 30)]
     assert equal(rest, hits_of(world.one, world.queries.take(kept), **HOW))
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import hyrecall as hr
 from fuzz.kinds import EPOCH, NANOSECONDS, Kind
@@ -352,7 +353,7 @@ def plainly(value: Any) -> str:
 
 
 def _of_query(table: pa.Table, query: int) -> bytes:
-    mine = table.filter(pa.compute.equal(table.column("query"), query)).drop(["query"])
+    mine = table.filter(pc.equal(table.column("query"), query)).drop(["query"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, mine.schema) as stream:
         stream.write_table(mine.combine_chunks().take(pa.array(range(mine.num_rows), pa.int64())))

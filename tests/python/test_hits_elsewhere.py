@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +44,7 @@ def hits(index: hr.Index) -> hr.Hits:
 
 def test_a_batch_and_a_query_are_data_frames_of_each_library(hits: hr.Hits) -> None:
     table = hits.to_arrow()
-    own = table.filter(pa.compute.equal(table["query"], 2))
+    own = table.filter(pc.equal(table["query"], 2))
     assert hits[2].to_arrow().equals(own.combine_chunks())
     assert hits.to_pandas().equals(table.to_pandas())
     assert hits[2].to_pandas().equals(own.to_pandas())

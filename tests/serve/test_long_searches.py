@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hyrecall as hr
@@ -81,7 +82,7 @@ def test_a_pattern_that_asks_too_much_is_refused_at_every_door() -> None:
 def test_slices_find_what_one_pass_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["", "tea", None, "é" * 40, "milk\ntea", "x" * 90, "teas", None]
     column = pa.chunked_array([texts[:3], texts[3:]], pa.large_string())
-    whole = pa.compute.match_substring_regex(column, "t.a$").to_pylist()
+    whole = pc.match_substring_regex(column, "t.a$").to_pylist()
     seen: list[int] = []
     monkeypatch.setattr(scans, "spend", seen.append)
     monkeypatch.setattr(regex, "SLICE_STEPS", 20)

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -30,7 +31,7 @@ LONGEST_PATH: Final = 107
 """Bytes of the path of a Unix socket."""
 
 _CREDENTIALS = struct.Struct("3i")
-_SECONDS = 10.0
+_SECONDS = 3.0  # for all of it: whoever waits longer opens the store
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
@@ -59,9 +60,11 @@ def address_of(folder: str | os.PathLike[str]) -> Iterator[str]:
 
 def ask(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
     """Return the answer of the owner of a store; None: there is none, or it leaves the question."""
-    told = json.dumps({"version": __version__, **question}).encode()
+    asked = json.dumps({"version": __version__, **question}, ensure_ascii=False)
+    told = asked.encode("utf-8", "surrogatepass")
     if len(told) > MOST_BYTES_OF_HELLO:
         return None
+    until = time.monotonic() + _SECONDS
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(_SECONDS)
@@ -70,11 +73,22 @@ def ask(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
             if peer_of(connection)[1] != os.geteuid():
                 return None
             connection.sendall(LENGTH.pack(len(told)) + told)
-            with connection.makefile("rb") as file:
-                found = json.loads(file.read(*LENGTH.unpack(file.read(LENGTH.size))))
+            (length,) = LENGTH.unpack(_received(connection, LENGTH.size, until))
+            found = json.loads(_received(connection, length, until))
     except (OSError, ValueError, struct.error):
         return None
     return found if isinstance(found, dict) and "refused" not in found else None
+
+
+def _received(connection: socket.socket, length: int, until: float) -> bytes:
+    """Return so many bytes, or fewer if the other end stops."""
+    found = bytearray()
+    while len(found) < length:
+        connection.settimeout(max(until - time.monotonic(), 1e-6))
+        if not (part := connection.recv(length - len(found))):
+            break
+        found += part
+    return bytes(found)
 
 
 def read_question(hello: bytes) -> dict[str, Any] | None:

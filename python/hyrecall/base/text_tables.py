@@ -9,7 +9,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 Style = Literal["heading", "key", "mark", "faint"]
 
@@ -209,3 +212,18 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width:
     columns = [Column(name, "right" if at else "left") for at, name in enumerate(headings)]
     made = table(columns, [Row(row) for row in rows], width=width)
     return "\n".join(line.text for line in made)
+
+
+# ---- Lines as rich shows them: a Text, since rich would read a str as markup ----
+
+_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
+
+
+def styled(line: TextLine) -> Text:
+    """Return a line with its styles as rich has them."""
+    from rich.text import Text
+
+    shown = Text(line.text, no_wrap=True, overflow="ignore")
+    for begin, end, style in line.spans:
+        shown.stylize(_STYLES[style], begin, end)
+    return shown

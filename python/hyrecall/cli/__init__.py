@@ -21,8 +21,13 @@ def main() -> None:
         )
         raise SystemExit(2)
     try:
-        if answered(sys.argv[1:]):
-            return
+        try:
+            if answered(sys.argv[1:]):
+                return
+        except OSError as fault:
+            from hyrecall.cli.app import end_unwritten
+
+            end_unwritten(fault)
         from hyrecall.cli.app import app
 
         app(prog_name="hyrecall")

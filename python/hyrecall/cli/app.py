@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -153,10 +153,7 @@ class _Commands(Group):
                 raise
         except OSError as first:
             fault = first
-            _write_out()
-        if fault.errno != errno.EPIPE:  # a closed pipe is not reported
-            say(_judge(fault)[1])
-        raise SystemExit(REFUSED) from None
+        end_unwritten(fault)
 
     def invoke(self, ctx: Any) -> Any:
         _print_anything()
@@ -168,6 +165,14 @@ class _Commands(Group):
                 traceback.print_exception(fault)
             say(message)
             raise typer.Exit(code) from None
+
+
+def end_unwritten(fault: OSError) -> NoReturn:
+    """End the process, whose output could not be written."""
+    _write_out()
+    if fault.errno != errno.EPIPE:  # a closed pipe is not reported
+        say(_judge(fault)[1])
+    raise SystemExit(REFUSED) from None
 
 
 def _write_out() -> OSError | None:

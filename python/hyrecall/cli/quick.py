@@ -42,7 +42,7 @@ _LARGEST = 2**20  # bytes of the settings
 
 def answered(arguments: Sequence[str]) -> bool:
     """Answer a command line by the owner of the store; False: nothing has been written."""
-    name = arguments[0] if arguments else ""
+    name = arguments[0] if arguments and sys.stdin and sys.stdout else ""
     read = _read(OPTIONS.get(name, {}), arguments[1:])
     settings = None if read is None else _settings()
     if read is None or settings is None:
@@ -117,7 +117,7 @@ def _read(
             given.setdefault(name, []).append(value)
         elif kind is str:
             given[name] = value
-        elif value.isascii() and value.isdecimal():
+        elif value.isascii() and value.isdecimal() and len(value) < 10:
             given[name] = int(value)
         else:
             return None
@@ -191,7 +191,7 @@ def _usual_path() -> str | None:
 @cache
 def stdin_text() -> str:
     """Return what stands in stdin, once for all who ask."""
-    return sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    return sys.stdin.buffer.read().decode("utf-8", "replace").strip() if sys.stdin else ""
 
 
 # ---- What is printed, by whomever it was found ----

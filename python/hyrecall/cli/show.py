@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from hyrecall.base.text_tables import Column, Row, TextLine, clean, table, visible
+from hyrecall.base.text_tables import Column, Row, TextLine, clean, styled, table, visible
 
 if TYPE_CHECKING:
     from hyrecall.hits.dropped import Dropped
@@ -59,8 +59,6 @@ def print_lines(lines: Iterable[TextLine]) -> None:
         sys.stdout.writelines(f"{line.text}\n" for line in lines)
         return
     from rich.console import Console
-
-    from hyrecall.hits.hit_tables import styled
 
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, cut, table, wrap
+from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, cut, styled, table, wrap
 from hyrecall.hits.marks import find_marks, spans_of, window
 from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
@@ -275,8 +275,6 @@ def _html_table(
 # ---- Hits as rich shows them, in a terminal or a notebook: the tables of ``print``, in full width
 # Stored text is data, so every line is a Text: a str would be read as markup.
 
-_STYLES = {"heading": "bold", "key": "cyan", "mark": "bold yellow", "faint": "dim"}
-
 
 class RichLines:
     """A table that is laid out when rich tells the width of the screen."""
@@ -287,16 +285,6 @@ class RichLines:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         for line in self._lay_out(options.max_width):
             yield styled(line)
-
-
-def styled(line: TextLine) -> Text:
-    """Return a line with its styles as rich has them."""
-    from rich.text import Text
-
-    shown = Text(line.text, no_wrap=True, overflow="ignore")
-    for begin, end, style in line.spans:
-        shown.stylize(_STYLES[style], begin, end)
-    return shown
 
 
 def of_batch(reply: ReplyBase) -> Any:

@@ -26,7 +26,7 @@ from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED, isolation_note
 from hyrecall.memory.store import Store
 from hyrecall.memory.view import View
 
-_SECONDS = 5.0  # for an embedder that loads; whoever asks waits for ten
+_SECONDS = 2.0  # for an embedder that loads; whoever asks waits for three
 
 
 def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
@@ -34,8 +34,10 @@ def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
     name = asked["recipe"]
     recipe: Recipe | None = getattr(recipes, name) if name in recipes.__all__ else None
     is_same = recipe is not None and layout_of(recipe).hash == store.layout.hash
-    if recipe is None or not is_same or not _embeds_alike(store, recipe, asked):
-        raise error(OptionError, "question", "one for this index and embedder", "another")
+    is_usual = store.options.clock is None and store.options.recall_timeout is None
+    if recipe is None or not (is_same and is_usual and _embeds_alike(store, recipe, asked)):
+        wish = "one for this index, embedder, clock and time limit"
+        raise error(OptionError, "question", wish, "another")
     place, agent = (asked["org"], asked["workspace"]), asked["agent"]
     by = read_partition(*place, asked["user"]) if agent is None else read_agent(agent, *place)
     store.wait_until_ready(_SECONDS)
@@ -46,6 +48,8 @@ def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
         matches = View(store, by).search(asked["text"], recipe=recipe, **asked["options"])
     finally:
         CALLERS_ARE_NAMED.reset(token)
+    if matches.faults:  # the command notes them as it meets them
+        raise error(OptionError, "question", "read policies that are followed", "others")
     with store.database.reading() as connection:
         note = isolation_note(by, audience(connection, by))
     told = shown(asked["form"], asked["text"], matches, store, first=asked["options"]["offset"] + 1)

@@ -279,6 +279,8 @@ class Server:
         except ConnectionLost:
             raise
         except Exception as fault:
+            if not isinstance(fault, HyrecallError):
+                _log.warning("a question was not answered: %s", type(fault).__name__)
             return {"refused": type(fault).__name__}
 
     def _greet(self, frames: Frames, data: bytes) -> bool | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from hyrecall.ask.filters import Filter
 from hyrecall.base.fences import fenced
 from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.marks import tells_places, window
+from hyrecall.hits.marks import Mark, tells_places, window
 from hyrecall.memory import Degradation, Episode, EpisodeMatch, Matches
 from hyrecall.memory.data.types import Origin
 from hyrecall.memory.derived.layout import FILTERED
@@ -95,18 +95,26 @@ def match_shape(one: Episode, end: datetime | None) -> Match:
     )  # fmt: skip
 
 
+LOOKED_AT: Final = 1_000
+"""Words of a query in a text, of which the part with most is chosen."""
+
+
 def excerpts_of(matches: Iterable[EpisodeMatch]) -> Excerpts:
     """Return what shows, of each text of matches, the part with most words of the query."""
     return {
-        text: partial(_excerpt, text, one._origin)
+        text: partial(_excerpt, text, cache(partial(_first_marks, one._origin, text)))
         for one in matches
         if (asked := one._origin.asked) is not None and tells_places(asked[0])
         for text in (one.episode.text, one.episode.input, one.episode.full_text)
     }
 
 
-def _excerpt(text: str, origin: Origin, width: int) -> str:
-    begin, end = window(text, origin.marks(text), width)
+def _first_marks(origin: Origin, text: str) -> list[Mark]:
+    return origin.marks(text)[:LOOKED_AT]
+
+
+def _excerpt(text: str, marks: Callable[[], list[Mark]], width: int) -> str:
+    begin, end = window(text, marks(), width)
     return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
 
 

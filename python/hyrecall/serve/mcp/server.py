@@ -39,7 +39,7 @@ from hyrecall.memory.faces.browse import user_name
 from hyrecall.serve.limits import BusyError, CallLimiter
 from hyrecall.serve.mcp import file_tools, search_tool, verb_tools
 from hyrecall.serve.mcp.session import DEFAULT_USER, CallerSession, served_recipes
-from hyrecall.serve.mcp.tool import Tool, ToolReply, with_previews
+from hyrecall.serve.mcp.tool import Tool, ToolReply, entry_sizes, fits, with_previews
 from hyrecall.serve.options import Caller, ServiceOptions, free_names
 
 # ---- Pinned memories as resources: ``memory:///scope/key``, where the scope is a user ----
@@ -287,17 +287,25 @@ class _Answers:
         """Answer a call of a tool; an error of the tool is a result with ``isError``."""
         name = params.name if params.name in self.tools else "a call"  # for the log
         try:
-            reply = await self.gate.run(lambda: self._answer(context, params))
+            reply, data = await self.gate.run(lambda: self._shown(context, params))
         except Exception as fault:
             return types.CallToolResult(content=[_text(_told(fault, name))], is_error=True)
-        data = reply.data
-        if not isinstance(data, dict):
-            data = data.model_dump(mode="json", by_alias=True)
-        data = await asyncio.to_thread(with_previews, data, reply.excerpts)
         text = reply.text(data) if callable(reply.text) else reply.text
         if text is None:
             text = json.dumps(data, ensure_ascii=False)
         return types.CallToolResult(content=[_text(text)], structured_content=data)
+
+    async def _shown(
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> tuple[ToolReply, dict[str, Any]]:
+        """Return a reply with its data, in which long texts are cut."""
+        reply = await self._answer(context, params)
+        data = reply.data
+        if not isinstance(data, dict):
+            data = data.model_dump(mode="json", by_alias=True)
+        if not fits(entry_sizes(data)):
+            data = await asyncio.to_thread(with_previews, data, reply.excerpts)
+        return reply, data
 
     async def _answer(self, context: _Context, params: types.CallToolRequestParams) -> ToolReply:
         tool = self.tools.get(params.name)

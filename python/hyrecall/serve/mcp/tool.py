@@ -41,17 +41,27 @@ def with_previews(data: dict[str, Any], excerpts: Excerpts) -> dict[str, Any]:
     All small entries stay whole; large ones share what is left in equal parts. ``is_cut`` says
     whether any was cut, where the data has it. What has no excerpt keeps its beginning.
     """
-    lists = {name: value for name, value in data.items() if isinstance(value, list)}
-    sizes = [_size(entry) for value in lists.values() for entry in value]
-    room = SHARED + EACH * len(sizes)
-    if sum(sizes) <= room:
+    sizes = entry_sizes(data)
+    if fits(sizes):
         return data
-    most = _equal_part(sizes, room)
+    most = _equal_part(sizes, SHARED + EACH * len(sizes))
     cut = {
         name: [one if _size(one) <= most else _cut(one, most, excerpts) for one in value]
-        for name, value in lists.items()
+        for name, value in data.items()
+        if isinstance(value, list)
     }
     return data | cut | ({"is_cut": True} if "is_cut" in data else {})
+
+
+def entry_sizes(data: dict[str, Any]) -> list[int]:
+    """Return the bytes of each entry of the lists of a reply."""
+    lists = (value for value in data.values() if isinstance(value, list))
+    return [_size(entry) for value in lists for entry in value]
+
+
+def fits(sizes: Sequence[int]) -> bool:
+    """Return whether entries of these sizes stay whole."""
+    return sum(sizes) <= SHARED + EACH * len(sizes)
 
 
 def _size(value: Any) -> int:
@@ -104,7 +114,8 @@ def _with_strings(value: Any, most: int, excerpts: Excerpts) -> Any:
     width = len(value) * most // len(whole)  # less where the part has longer characters than most
     while len(shown := excerpts[value](width).encode("utf-8", "replace")) > most:
         width = width * 7 // 8
-    return f"{shown.decode()} ({len(whole) - len(shown):,} bytes more)"
+    n_left = len(whole) - len(shown.strip("…".encode()))
+    return f"{shown.decode()} ({n_left:,} bytes more)"
 
 
 def _largest(entry: Any) -> tuple[dict[str, Any], str] | None:
