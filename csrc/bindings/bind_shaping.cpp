@@ -228,6 +228,7 @@ LinearRules take_rules(std::vector<GivenTerm> const& terms,
                        std::vector<std::vector<std::size_t>> arms) {
   LinearRules out{{}, std::move(arms)};
   for (auto const& [kind, at, steps, tick, half_life, wanted, weight] : terms) {
+    require(kind >= 0 && kind <= static_cast<int>(LinearTerm::Kind::kShared), "a kind of feature");
     out.terms.push_back(
         {static_cast<LinearTerm::Kind>(kind), at, steps, tick, half_life, wanted, weight});
   }

@@ -29,16 +29,19 @@ SCOPES = ["ann", "bob", "ann", hr.Scope(["ann", "bob"])]
 
 
 def rows(first: int = 0, n: int = N) -> pa.Table:
+    """Return rows whose columns differ from those of another ``first``, and so do their values."""
+    others = range(first // N, first // N + n)
+    n_talks = 4 + first // N
     return pa.table(
         {
             "id": np.arange(first, first + n),
             "user": [("ann", "bob", "cy")[at % 3] for at in range(n)],
-            "talk": [None if at % 3 else f"t{at % 4}" for at in range(n)],
+            "talk": [None if at % 3 else f"t{at % n_talks}" for at in range(n)],
             "turn": np.arange(n),
-            "year": [at % 7 for at in range(n)],
-            "at": [None if at % 5 == 0 else NOW - dt.timedelta(days=at) for at in range(n)],
-            "tags": [None if at % 6 == 0 else [f"g{at % 4}", f"h{at % 3}"] for at in range(n)],
-            "half": pa.array([np.float16(at % 3 / 3) for at in range(n)], pa.float16()),
+            "year": [at % 7 for at in others],
+            "at": [None if at % 5 == 0 else NOW - dt.timedelta(days=at) for at in others],
+            "tags": [None if at % 6 == 0 else [f"g{at % 4}", f"h{at % 3}"] for at in others],
+            "half": pa.array([np.float16(at % 3 / 3) for at in others], pa.float16()),
             "text": [f"{WORDS[at % 5]} {WORDS[at % 3]} n{at}" for at in range(n)],
         }
     )

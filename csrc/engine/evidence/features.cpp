@@ -48,7 +48,9 @@ void check(FeatureLists const& lists, LinearRules const& rules, std::size_t n_gi
     if (term.kind == Kind::kAgreement) require(term.at <= rules.arms.size(), "as many arms");
     if (term.kind == Kind::kGiven) require(term.at < n_given, "a given value");
     if (term.kind == Kind::kValue)
-      require(term.wanted != nullptr && term.wanted->codes.size() == 1, "a wanted value");
+      require(term.wanted != nullptr && term.wanted->codes.size() == 1 && !term.wanted->is_list &&
+                  has_value(*term.wanted, 0),
+              "a wanted value");
     if (term.steps != 0) require(lists.stands.size() == n, "threads of every entry");
     if (!term.reads_column()) continue;
     require(term.at < lists.columns.size(), "a column");

@@ -39,7 +39,8 @@ class RowBits {
 };
 
 // Adds the rows that match a node. add(leaf, rows) adds those that hold a leaf: it is called once
-// for each place of a leaf in the tree, so that the cost is that of the postings.
+// for each place of a leaf in the tree, so that the cost is that of the postings, and of a set of
+// bits for each node.
 template <typename F>
 void add_matched(MatchNode const& node, F const& add, RowBits& found) {
   auto const add_any = [&add](std::span<MatchNode const> nodes, RowBits& to) {
