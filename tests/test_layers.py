@@ -25,7 +25,7 @@ PYTHON_ONLY_IN = {
     "polars": {"hits/hits"},
     "pandas": {"hits/hits"},
     "typer": {"cli", "systems/hypergraph/command", "systems/l0/command"},
-    "rich": {"cli", "hits/hit_tables"},
+    "rich": {"cli", "base/text_tables", "hits/hit_tables"},
     "platformdirs": {"cli"},
     "apsw": {"memory"},
     "pydantic": {"memory", "serve", "systems", "adapters"},

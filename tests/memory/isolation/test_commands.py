@@ -33,6 +33,7 @@ SERVERS = {"serve", "mcp"}  # what they tell whom: tests/serve
 # What a user may ask, knowing ids and words of others.
 CASES: dict[str, list[list[str]]] = {
     "recall": [["oak disk"], ["zq"], ["", "--limit", "100"], ["oak", "--recipe", "hebb", "--json"]],
+    "context": [["--query", "oak disk"], ["--query", "zq", "--limit", "100"]],
     "remember": [["oak tea", "--id", "walked", "--json"]],
     "get": [["m0"], ["m1", "--json"]],
     "list": [[], ["--json"], ["--tag", "zq"], ["--filter", '{"kind": "note"}']],
