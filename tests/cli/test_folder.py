@@ -114,7 +114,9 @@ def test_an_interrupted_sync_leaves_the_index_as_it_was(
     before = (index / "MANIFEST").read_bytes()
     (docs / "new.md").write_text("Cold milk")
     waits = (
-        "import sys, time; from hyrecall.cli import main; from hyrecall.segments import saving; "
+        "import signal, sys, time; from hyrecall.cli import main; "
+        "from hyrecall.segments import saving; "
+        "signal.signal(signal.SIGINT, signal.default_int_handler); "  # a shell's jobs ignore it
         "saving.disk.commit = lambda *_: (print('now', flush=True), time.sleep(60)); "
         "sys.argv = ['hyrecall', 'sync', *sys.argv[1:]]; main()"
     )
