@@ -371,9 +371,10 @@ def test_the_hook_of_the_page_prints_what_fits_a_prompt(hook: str, tmp_path: Pat
         of_gemini = json.loads(said("when do we deploy", hook.replace("hook.sh", "gemini.sh")))
     alone = said("when do we deploy")
     added = of_gemini["hookSpecificOutput"]["additionalContext"]
-    shown = [re.sub(r"[0-9a-f]{16}|[0-9-]{10}", "", one) for one in (by_owner, alone, added)]
+    drawn = re.compile(r"stored-[0-9a-f]{16}|\d{4}-\d\d-\d\d")
+    shown = [drawn.sub("", one) for one in (by_owner, alone, added)]
     (printed,) = re.findall(r"```text\n(.*?)```", HOOKS, re.S)
-    assert shown == [re.sub(r"[0-9a-f]{16}|[0-9-]{10}", "", printed)] * 3
+    assert shown == [drawn.sub("", printed)] * 3
 
 
 def test_the_commands_and_the_table_of_the_page_of_hooks_are_true(
