@@ -1,8 +1,8 @@
 """Answers a search in plain data, for the command and for a process that asks the owner.
 
 Such a process (:mod:`hyrecall.base.asking`) has opened nothing. The owner answers for it if it
-would itself find the same: with the same index and the same embedder. Else it is refused, and
-opens the store.
+would itself find the same: with the same index and embedder, and no clock or time limit of its
+own. Else it is refused, and opens the store.
 """
 
 from __future__ import annotations
