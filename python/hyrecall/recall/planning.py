@@ -20,6 +20,7 @@ from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.plan import Plan, Ranking, is_shaped, whole_list
 from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.schema import MaxSim
 from hyrecall.table.tensors import check_finite, query_vectors, row_count, take_guest
 from hyrecall.text.bm25 import BM25
 
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from hyrecall.stages.evidence import Evidence
     from hyrecall.stages.session import Session
     from hyrecall.stages.stage import Stage
+    from hyrecall.table.bundles import QueryBundles
 
 
 # ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
 
 _ALL_VALID = np.zeros(0, np.uint8)
 
-Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
+Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None] | QueryBundles"
 
 
 def check_arms(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
@@ -75,7 +77,7 @@ def read_vectors(
     """Return, by arm, the queries that the search reads where they lie, and those on the host."""
     # ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
     # as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
-    guests = {}
+    guests: dict[str, _core.Guest] = {}
     if snapshot.device is not None and may_stay:
         folder, ordinal = snapshot.device
         for arm, (value, _) in given.items():
@@ -96,9 +98,9 @@ def check_idle(
     """Check the vectors of arms that will not run."""
     if guests:
         _on_host(facts, given, [arm for arm in guests if arm not in running])
-    for arm, (matrix, _) in vectors.items():
+    for arm, read in vectors.items():
         if arm not in running:
-            check_finite(matrix, given[arm][1])
+            check_finite(read[0], given[arm][1])
 
 
 def _on_host(
@@ -109,15 +111,18 @@ def _on_host(
     are_checked_later: bool = False,
 ) -> dict[str, Matrix]:
     """Read the vectors of these arms in host memory; check their values, or leave it for later."""
-    return {
-        arm: query_vectors(
-            given[arm][0],
-            dim=facts.dims[arm],
-            argument=given[arm][1],
-            is_checked_later=are_checked_later,
-        )
-        for arm in arms
-    }
+    out: dict[str, Matrix] = {}
+    for arm in arms:
+        value, argument = given[arm]
+        if isinstance(facts.schema.vector_arms[arm], MaxSim):
+            from hyrecall.table.bundles import query_bundles
+
+            out[arm] = query_bundles(value, dim=facts.dims[arm], argument=argument)
+        else:
+            out[arm] = query_vectors(
+                value, dim=facts.dims[arm], argument=argument, is_checked_later=are_checked_later
+            )
+    return out
 
 
 def add_dense(
@@ -137,11 +142,11 @@ def add_dense(
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
         elif arm in vectors:
-            matrix, valid = vectors[arm]
+            matrix, valid, *more = vectors[arm]
             present = _ALL_VALID if valid is None else valid.view(np.uint8)
             try:
                 for table in tables:
-                    request.add_dense(column, arm, matrix, present, floors.get(arm), table)
+                    request.add_dense(column, arm, matrix, present, floors.get(arm), table, *more)
             except OptionError:  # of a norm, which NaN and infinity have too
                 check_finite(matrix, given[arm][1])
                 raise
@@ -240,7 +245,7 @@ def make_plan(
     texts = read_texts(facts, ranking.text, () if others is None else others.readers)
     given = name_vectors(facts, ranking.vectors)
     # Counted before anything of that size is made.
-    n_queries = _query_count(texts, given, request, ranking, others)
+    n_queries = _query_count(facts, texts, given, request, ranking, others)
     _check_keys(request, n_queries)
     selected, tables = ranking.selected, ranking.tables
     # Else it must be known before which queries an arm gets, or several arms read them.
@@ -418,7 +423,8 @@ def _has_query(
     out = np.ones((n_queries, len(arms)), np.bool_)
     for at, arm in enumerate(arms):
         if arm in vectors:
-            out[:, at] = vectors[arm][0].any(axis=1)
+            read = vectors[arm]
+            out[:, at] = read[0].any(axis=1) if len(read) == 2 else read.any()
         elif arm in texts:
             out[:, at] = [text is not None for text in texts[arm]]
     return out
@@ -470,10 +476,13 @@ def _only(
         arm: [text if one else None for text, one in zip(queries, selected, strict=True)]
         for arm, queries in texts.items()
     }
-    masked: dict[str, Matrix] = {
-        arm: (matrix, selected if valid is None else valid & selected)
-        for arm, (matrix, valid) in vectors.items()
-    }
+    masked: dict[str, Matrix] = {}
+    for arm, read in vectors.items():
+        if len(read) == 3:
+            masked[arm] = read.only(selected)
+        else:
+            matrix, valid = read
+            masked[arm] = (matrix, selected if valid is None else valid & selected)
     return kept, masked
 
 
@@ -502,6 +511,7 @@ def _check_keys(request: Search, n_queries: int) -> None:
 
 
 def _query_count(
+    facts: IndexFacts,
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, tuple[Any, str]],
     request: Search,
@@ -510,7 +520,9 @@ def _query_count(
 ) -> int:
     counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
-        counts["vectors", arm] = row_count(value, argument=argument)
+        is_pair = isinstance(facts.schema.vector_arms[arm], MaxSim) and isinstance(value, tuple)
+        n_pair = len(value[1]) - 1 if is_pair and len(value) == 2 else None  # (values, offsets)
+        counts["vectors", arm] = row_count(value, argument=argument) if n_pair is None else n_pair
     candidates: Any = request.candidates
     if candidates is not None:
         for arm, lists in candidates.items():

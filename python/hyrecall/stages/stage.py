@@ -446,7 +446,7 @@ def texts_of(stage: TextStage, lists: FusedLists, call: StageCall) -> pa.Array:
 
 def vector_arm(stage: Stage, plan: StagePlan) -> str:
     """Return the vector arm that a stage reads: the one it names, or the only one."""
-    arms, named = list(plan.schema.vector_arms), getattr(stage, "vector", None)
+    arms, named = list(plan.schema.one_vector_arms), getattr(stage, "vector", None)
     argument = f"{stage.name}.vector"
     if named is None and len(arms) != 1:
         wish = f"one of {arms}" if arms else "an index with a vector arm"

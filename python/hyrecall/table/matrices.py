@@ -34,6 +34,7 @@ class VectorInput:
     chunks: tuple[Array, ...]
     valid: Mask | None
     guest: Any = None
+    begins: npt.NDArray[np.uint32] | None = None  # of the vectors of rows of many
 
 
 @lru_cache(maxsize=64)  # NumPy composes the name again each time
