@@ -230,7 +230,8 @@ std::shared_ptr<DenseColumn> build_dense_column(std::string const& name, std::st
   FirstPassChoice const first_pass = read_settings().first_pass;
   std::vector<MatrixChunk> taken;
   for (py::array const& chunk : chunks) taken.push_back(take_chunk(chunk, type, dim, name));
-  std::span<std::uint32_t const> const of_rows = begins ? span_of(*begins) : std::span<std::uint32_t const>{};
+  std::span<std::uint32_t const> const of_rows =
+      begins ? span_of(*begins) : std::span<std::uint32_t const>{};
   NativeRun const run;
   return std::const_pointer_cast<DenseColumn>(DenseColumn::build(
       name, type, dim, taken, span_of(valid), span_of(order), threads, first_pass, of_rows));
@@ -366,7 +367,8 @@ void bind_dense(py::module_& m) {
       .def_static(
           "build", &build_dense_column,
           "Take vectors. chunks: (n, dim) each; valid: a byte for each that says whether it "
-          "is there; order: the vectors' row of each row. begins: where the vectors of rows of many "
+          "is there; order: the vectors' row of each row. begins: where the vectors of rows of "
+          "many "
           "begin, and one past the last.",
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
           py::arg("order"), py::arg("threads"), py::arg("begins") = py::none())
@@ -376,8 +378,7 @@ void bind_dense(py::module_& m) {
                   py::arg("threads") = 1)
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-                  py::arg("norms"), py::arg("planes") = py::none(),
-                  py::arg("begins") = py::none())
+                  py::arg("norms"), py::arg("planes") = py::none(), py::arg("begins") = py::none())
       .def("read_late", &read_late,
            "Compare blocks of the files of rows, plane and heads when they are first read; call it "
            "once, before others have the column. None: a file that was checked, or is not there. "
@@ -386,9 +387,10 @@ void bind_dense(py::module_& m) {
       .def("check", &check_dense, "Compare all blocks with their checksums that nobody has read.")
       .def("row", &row_of, "Return a copy of a row's vector, or of all of them, as bytes.",
            py::arg("row"))
-      .def_property_readonly("begins", &begins_of,
-                             "Where the vectors of rows of many begin, and one past the last; None: "
-                             "each row has one.")
+      .def_property_readonly(
+          "begins", &begins_of,
+          "Where the vectors of rows of many begin, and one past the last; None: "
+          "each row has one.")
       .def_property_readonly("rows", &rows_of,
                              "The vectors as given, as bytes; call check() before reading them.")
       .def_property_readonly(

@@ -61,8 +61,7 @@ class HeldFusedLists {
   }
 
   static void require_column(HeldExecution const& held, std::size_t column) {
-    for (auto const& segment : held.snapshot->segments)
-    {
+    for (auto const& segment : held.snapshot->segments) {
       auto const& dense = segment->segment().p.dense;
       require(column < dense.size() && !dense[column]->has_many(), "a column of one vector a row");
     }

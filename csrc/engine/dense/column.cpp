@@ -110,13 +110,10 @@ void check_begins(std::span<std::uint32_t const> begins, std::size_t n_vectors,
     throw Error(ErrorCode::kCorrupt, name, "expected where the vectors of rows begin, got others");
 }
 
-std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype,
-                                                      std::uint32_t dim,
-                                                      std::span<MatrixChunk const> chunks,
-                                                      std::span<std::uint8_t const> valid,
-                                                      std::span<std::uint32_t const> order,
-                                                      int threads, FirstPassChoice first_pass,
-                                                      std::span<std::uint32_t const> begins) {
+std::shared_ptr<DenseColumn const> DenseColumn::build(
+    std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
+    std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads,
+    FirstPassChoice first_pass, std::span<std::uint32_t const> begins) {
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
   column->dtype = dtype;

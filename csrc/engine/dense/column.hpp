@@ -43,8 +43,8 @@ struct DenseColumn {
   Buffer<float> inverse_norms;  // [n_vectors]; 0 = no vector (null, or a zero row)
   // [n_rows + 1] row r has the vectors from begins[r] to begins[r + 1]; empty: each row has one.
   Buffer<std::uint32_t> begins;
-  CodePlane plane;              // empty: too few rows, too many dimensions, or saved without it
-  Head head;                    // empty: it would not pay, or was saved without it
+  CodePlane plane;  // empty: too few rows, too many dimensions, or saved without it
+  Head head;        // empty: it would not pay, or was saved without it
   mutable PlaneUse plane_use;
   // Set if the file was opened without reading its vectors: each block is checked when it is first
   // read. Null: all blocks are checked. The segment checks the norms.

@@ -110,9 +110,10 @@ class BoundScan {
     Row const block = pair * cpu::kFirstPassBlocks;
     column_.plane.check_late(column_.dim, block, block + cpu::kFirstPassBlocks);
     cpu::FirstPassRows const rows = layer_.rows(block, cpu::kFirstPassBlocks);
-    bool const has_next = std::size_t{block} + 2 * cpu::kFirstPassBlocks <= n_blocks_;
-    cpu::FirstPassPrefetch const ahead{
-        has_next ? layer_.codes(block + cpu::kFirstPassBlocks) : nullptr, 0};
+    Row const next = block + layer_.ahead_blocks;
+    bool const has_next = std::size_t{next} + cpu::kFirstPassBlocks <= n_blocks_;
+    cpu::FirstPassPrefetch const ahead{has_next ? layer_.codes(next) : nullptr, 0};
+    layer_.ask_for_scales(next);
     for (std::size_t panel = 0; panel < n_panels_; ++panel) {
       query_.kernels().reach_rows(rows, column_.dim, query_.panels()[panel],
                                   panel == 0 ? ahead : cpu::FirstPassPrefetch{},

@@ -262,6 +262,7 @@ def make_plan(
         facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
     )
     check_idle(facts, given, guests, vectors, arms)
+    _check_moves(facts, arms, feedback)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     grouping = read_grouping(
@@ -388,6 +389,14 @@ def _joining(
         "normalize": _bool("normalize", ranking.how.normalize),
         "ranks_by_place": isinstance(fusion, RRF) and fusion.alpha_mode == "votes",
     }
+
+
+def _check_moves(facts: IndexFacts, arms: Sequence[str], feedback: Any) -> None:
+    """Refuse to move the queries of an arm of many vectors."""
+    many = [arm for arm in arms if isinstance(facts.schema.vector_arms.get(arm), MaxSim)]
+    if many and feedback is not None and feedback.dense > 0:
+        wish = f"0 beside {many[0]!r} (whose rows have many vectors)"
+        raise error(OptionError, "Feedback.dense", wish, feedback.dense)
 
 
 def _check_min_fused(ranking: Ranking, fusion: Fusion | None) -> None:

@@ -325,9 +325,8 @@ def segment_of(
     apart: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
-        begins = None
-        if isinstance(schema.vector_arms[arm], MaxSim):
-            begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows)
+        has_many = isinstance(schema.vector_arms[arm], MaxSim)
+        begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows) if has_many else None
         dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, begins, take, has_role)
         late_rows += vectors.late(1)
         apart.append(vectors.read_apart)  # of a few rows, vectors and norms

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow
 from hyrecall.table.arrow_values import check_column, is_list
@@ -83,13 +82,20 @@ def _of_offsets(values: Any, offsets: Any, argument: str) -> Bundles:
 
 def _of_arrays(value: Sequence[Any], argument: str, row_name: str) -> Bundles:
     arrays, counts, kinds, dims = [], [0], set(), set()
-    for at, one in enumerate(value):
+    for at, given in enumerate(value):
+        one: Any = given
         if one is None:
             counts.append(0)
             continue
+        wish = f"a {row_name} of shape (n_vectors, dim)"
+        if isinstance(one, list | tuple):
+            try:
+                one = np.array(one, np.float32)
+            except (TypeError, ValueError, OverflowError) as fault:
+                got = f"a {type(one).__name__} of others"
+                raise error(ShapeError, f"{argument}[{at}]", wish, got) from fault
         array, kind = host_array(one, argument=f"{argument}[{at}]")
         if array.ndim != 2:
-            wish = f"a {row_name} of shape (n_vectors, dim)"
             raise error(ShapeError, f"{argument}[{at}]", wish, f"shape {array.shape}")
         counts.append(len(array))
         arrays.append(array)
@@ -127,7 +133,4 @@ def query_bundles(value: object, *, dim: int, argument: str) -> QueryBundles:
     if read.begins[-1] == 0:
         return QueryBundles(np.zeros((0, dim), np.float32), None, read.begins)
     values, valid = query_vectors(read.values, dim=dim, argument=argument)
-    if valid is not None and not valid.all():
-        raise error(OptionError, argument, "no null vector inside a query", "one")
-    assert _core.arithmetic.all_finite(values)
-    return QueryBundles(values, None, read.begins)
+    return QueryBundles(values, valid, read.begins)
