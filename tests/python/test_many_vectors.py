@@ -224,8 +224,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[hr.HyrecallError], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_argument_is_refused_by_name(wrong: str, index: hr.Index) -> None:
     said, kind, words = WRONG[wrong]
+    call: dict[str, Any] = {"vectors": QUERIES[:1], "scope": SCOPE, **said}
     with pytest.raises(kind, match=words):
-        index.recall(**{"vectors": QUERIES[:1], "scope": SCOPE} | said)
+        index.recall(**call)
 
 
 def test_rows_of_another_shape_are_refused(index: hr.Index) -> None:
