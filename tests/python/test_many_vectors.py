@@ -1,6 +1,7 @@
 """Rows of many vectors: forms of input, refusals, files, shards, a service; replies: tests/laws."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,7 @@ COLUMNS: dict[str, Callable[[list[Bundle | None]], Any]] = {
 
 @pytest.mark.parametrize("form", COLUMNS)
 def test_every_form_of_rows_gives_the_same_index(form: str, index: hr.Index) -> None:
-    made = hr.Index.build(
-        table(600), SCHEMA, vectors={"tokens": COLUMNS[form](ROWS)}, device="cpu"
-    )
+    made = hr.Index.build(table(600), SCHEMA, vectors={"tokens": COLUMNS[form](ROWS)}, device="cpu")
     assert reply(made) == reply(index)
 
 
@@ -144,7 +143,7 @@ def test_shards_reply_as_one_index(index: hr.Index, n_shards: int) -> None:
     rows = lists(ROWS, pa.list_(pa.list_(pa.float32(), DIM)))
     whole = table(600).append_column("tokens", rows)
     cuts = np.linspace(0, 600, n_shards + 1).astype(int)
-    parts = [whole[int(a) : int(b)] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    parts = [whole[int(a) : int(b)] for a, b in pairwise(cuts)]
     shards = ShardedIndex.build(parts, SCHEMA, device="cpu")
     assert reply(shards) == reply(index)
     words = ["red"] * len(QUERIES)
@@ -201,7 +200,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[hr.HyrecallError], str]] = {
         {"vectors": (np.ones((2, DIM), np.float32), [0, 1])}, hr.OptionError, "offsets that rise",
     ),
     "one vector a row": (
-        {"vectors": pa.array([[1.0] * DIM], pa.list_(pa.float32()))}, hr.DTypeError, "vectors: expected",
+        {"vectors": pa.array([[1.0] * DIM], pa.list_(pa.float32()))},
+        hr.DTypeError,
+        "vectors: expected",
     ),
     "not a number": (
         {"vectors": [np.full((1, DIM), np.nan, np.float32)]}, hr.OptionError,
@@ -213,7 +214,9 @@ WRONG: dict[str, tuple[dict[str, Any], type[hr.HyrecallError], str]] = {
     ),
     "MMR": ({"shaping": hr.MMR(0.5)}, hr.OptionError, "MMR.vector: expected an index with"),
     "Dedup": (
-        {"shaping": hr.Dedup(0.5, vector="tokens")}, hr.OptionError, "Dedup.vector: expected one of",
+        {"shaping": hr.Dedup(0.5, vector="tokens")},
+        hr.OptionError,
+        "Dedup.vector: expected one of",
     ),
     "Feedback": (
         {"shaping": hr.Feedback()}, hr.OptionError, "Feedback.dense: expected 0 beside 'tokens'",

@@ -262,7 +262,6 @@ def make_plan(
         facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
     )
     check_idle(facts, given, guests, vectors, arms)
-    _check_moves(facts, arms, feedback)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
     grouping = read_grouping(
@@ -278,7 +277,7 @@ def make_plan(
     is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
-    _check_min_fused(ranking, fusion)
+    _check_joined(facts, ranking, fusion, arms, feedback)
     scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
     filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
     exact = look_up(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
@@ -391,18 +390,17 @@ def _joining(
     }
 
 
-def _check_moves(facts: IndexFacts, arms: Sequence[str], feedback: Any) -> None:
-    """Refuse to move the queries of an arm of many vectors."""
+def _check_joined(
+    facts: IndexFacts, ranking: Ranking, fusion: Fusion | None, arms: Sequence[str], feedback: Any
+) -> None:
+    """Refuse a floor without a fusion, and moved queries of an arm of many vectors."""
+    if ranking.min_fused is not None and fusion is None:
+        wish = "a fusion to act after (with one arm, min_score)"
+        raise error(OptionError, "min_fused", wish, "one arm")
     many = [arm for arm in arms if isinstance(facts.schema.vector_arms.get(arm), MaxSim)]
     if many and feedback is not None and feedback.dense > 0:
         wish = f"0 beside {many[0]!r} (whose rows have many vectors)"
         raise error(OptionError, "Feedback.dense", wish, feedback.dense)
-
-
-def _check_min_fused(ranking: Ranking, fusion: Fusion | None) -> None:
-    if ranking.min_fused is not None and fusion is None:
-        wish = "a fusion to act after (with one arm, min_score)"
-        raise error(OptionError, "min_fused", wish, "one arm")
 
 
 def _joined(
