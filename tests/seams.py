@@ -221,7 +221,7 @@ NAMES = {
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
     "hyrecall.memory.recall.call": "FoundRows RecallArguments IndexQuestion read_ask",
     "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
-    "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
+    "hyrecall.memory.recall.recalling": "LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
     "hyrecall.memory.sharing.host": "OwnerRequest CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",

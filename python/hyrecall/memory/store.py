@@ -25,6 +25,7 @@ from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.disk import replica_mark
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.runtime import check_device
+from hyrecall.base.threads import Pool
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
@@ -48,7 +49,7 @@ from hyrecall.memory.keeping.owner import Owner
 from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
 from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
-from hyrecall.memory.recall.recalling import Bounded, Means
+from hyrecall.memory.recall.recalling import Means, Trackers, call_tracker
 from hyrecall.memory.sharing.client import Connections
 from hyrecall.memory.sharing.host import About, Host, find_owner
 from hyrecall.memory.sharing.shared_keeper import Patience, SharedKeeper, observe
@@ -268,7 +269,7 @@ class Store:
         own = StoreSessions(self.database, lambda met: self.write(RecordConversations(met)))
         self.sessions = own if options.sessions is None else options.sessions
         self._own_sessions = own
-        self._bounded = Bounded("hyrecall-sessions")
+        self._trackers: Trackers = Pool(call_tracker, workers=8, name="hyrecall-sessions")
 
     def __reduce__(self) -> tuple[object, ...]:
         remedy = "in each process MemorySync.open(path)"
@@ -348,7 +349,7 @@ class Store:
             touch=lambda rows, at: self.write(Touch(rows, at)),
             guard=self.guard,
             sessions=self.sessions,
-            bounded=self._bounded,
+            trackers=self._trackers,
             clock=self._clock if self.options.clock is None else self.now,
             layout=self.layout,
             settle=self.settle,

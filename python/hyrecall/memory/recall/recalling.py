@@ -8,14 +8,12 @@ rows that the index named and the audience may read.
 from __future__ import annotations
 
 import logging
-import queue
-import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import apsw
 import numpy as np
@@ -24,8 +22,7 @@ import numpy.typing as npt
 from hyrecall._core.arithmetic import unit_scale
 from hyrecall.ask.expansion import MOST_BESIDE, Context
 from hyrecall.ask.recipe import Lexical, Recipe
-from hyrecall.base import threads
-from hyrecall.base.threads import warn_caller
+from hyrecall.base.threads import AllHungError, LateError, Pool, warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
 from hyrecall.errors import CorruptIndexError, HyrecallError
@@ -230,51 +227,6 @@ def _edges(
     return tuple(sorted(found, key=lambda edge: order.get(edge.id, len(order))))
 
 
-# ---- Runs external callables (session trackers) with a time limit, even if they never return ----
-
-T_ = TypeVar("T_")
-
-
-class Bounded:
-    """Runs a function on its own thread and waits for it with a time limit."""
-
-    # A call that hangs is left behind; while as many hang as are allowed, further ones are refused
-    # at once. Threads may share it.
-
-    def __init__(self, name: str, *, most: int = 8) -> None:
-        self._name = name
-        self._free = threading.Semaphore(most)
-
-    def call(self, function: Callable[[], T_], *, timeout: float) -> T_:
-        """Return what the function gives, or raise what it raises."""
-        if not self._free.acquire(blocking=False):
-            raise TimeoutError("too many calls hang")
-        said: queue.SimpleQueue[tuple[T_ | None, BaseException | None]] = queue.SimpleQueue()
-
-        def work() -> None:
-            try:
-                said.put((function(), None))
-            except BaseException as fault:
-                said.put((None, fault))
-            finally:
-                self._free.release()
-
-        try:
-            threads.start(work, name=self._name)
-        except RuntimeError:
-            self._free.release()
-            raise TimeoutError("there is no thread for it") from None
-        try:
-            given, fault = said.get(timeout=max(timeout, 0.0))
-        except queue.Empty:
-            raise TimeoutError("no answer in time") from None
-        if isinstance(fault, Exception):
-            raise fault
-        if fault is not None:  # a SystemExit of another's thread must not end the caller
-            raise RuntimeError(type(fault).__name__) from None
-        return given  # type: ignore[return-value]
-
-
 # ---- Answers one recall of a store: audience, embedding, index, then content ----
 
 CALLERS_ARE_NAMED: ContextVar[bool] = ContextVar("hyrecall_callers_are_named", default=False)
@@ -287,6 +239,7 @@ TRACKER_SECONDS = 0.25
 LEAST_WAIT = 0.5  # seconds; applying a few changes takes milliseconds, less would refuse too soon
 
 Vector = npt.NDArray[np.float32]
+Trackers: TypeAlias = Pool[Callable[[], Any], tuple[Any, BaseException | None]]
 
 
 @dataclass(frozen=True)
@@ -298,7 +251,7 @@ class Means:
     touch: Callable[[tuple[int, ...], datetime], object]
     guard: Guard
     sessions: SessionTracker
-    bounded: Bounded
+    trackers: Trackers
     clock: Callable[[], datetime]
     layout: Layout
     settle: Callable[[], None]
@@ -495,13 +448,27 @@ def _name(ask: RecallArguments) -> SessionName:
 
 def _tracked(means: Means, call: Callable[[], Any], reasons: list[Degradation]) -> Any:
     """Call the session tracker. A foreign one may raise or hang, so it has a time limit."""
+    fault: BaseException | None
     try:
         if isinstance(means.sessions, InProcessSessions | StoreSessions):
             return call()
-        return means.bounded.call(call, timeout=TRACKER_SECONDS)
-    except Exception as fault:
-        reasons.append(Degradation(DegradedReason.SESSION_TRACKER, type(fault).__name__))
-        return None
+        found, fault = means.trackers.run(call, TRACKER_SECONDS)
+    except (LateError, AllHungError):
+        fault = TimeoutError()
+    except Exception as raised:
+        fault = raised
+    if fault is None:
+        return found
+    reasons.append(Degradation(DegradedReason.SESSION_TRACKER, type(fault).__name__))
+    return None
+
+
+def call_tracker(call: Callable[[], Any], _until: float) -> tuple[Any, BaseException | None]:
+    """Call a foreign tracker on a thread, which nothing may end: return what it gives or raises."""
+    try:
+        return call(), None
+    except BaseException as fault:  # SystemExit, say
+        return None, fault
 
 
 def _session(
