@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import json
 import mmap
@@ -208,6 +209,24 @@ def commit(folder: Path, name: str) -> None:
     """Rename the file that :func:`prepare` wrote to `name`, atomically, and sync the folder."""
     os.replace(folder / f"{name}.tmp", folder / name)
     sync_folder(folder)
+
+
+def put(folder: Path, name: str, content: bytes) -> None:
+    """Write or replace a file, atomically and durably."""
+    prepare(folder, name, content)
+    commit(folder, name)
+
+
+def sealed(text: bytes, kind: str = "xxh3_64") -> bytes:
+    """Return a text, and a last line with its checksum, of :mod:`hashlib` if not XXH3-64."""
+    made = xxhash.xxh3_64(text) if kind == "xxh3_64" else hashlib.new(kind, text)
+    return text + f"{kind} {made.hexdigest()}\n".encode()
+
+
+def unsealed(content: bytes, kind: str = "xxh3_64") -> bytes | None:
+    """Return the text of :func:`sealed`; None: it is damaged."""
+    text = content[: content.rfind(b"\n", 0, -1) + 1]
+    return text if sealed(text, kind) == content else None
 
 
 def remove(paths: Iterable[Path]) -> None:
@@ -482,8 +501,6 @@ MARK = "REMOTE"
 FORMAT = 1
 SOURCE, REPLICA = "source", "replica"
 
-_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
-_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -549,11 +566,10 @@ def read_mark(folder: Path) -> Mark | None:
     """Read REMOTE of a folder; None: the folder was neither pushed nor pulled."""
     path = folder / MARK
     try:
-        text = read_bytes(path)
+        body = unsealed(read_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
-    if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+    if body is None:
         raise error(CorruptRemoteError, str(path), "a body with its checksum", "another body")
 
     def make(data: dict[str, Any]) -> Mark:
@@ -585,9 +601,7 @@ def replica_mark(folder: Path) -> Mark | None:
 def write_mark(folder: Path, mark: Mark) -> None:
     """Write REMOTE of a folder, durably."""
     text = json.dumps({"format": FORMAT, **asdict(mark)}, separators=(",", ":")) + "\n"
-    seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
-    prepare(folder, MARK, f"{text}{seal}".encode())
-    commit(folder, MARK)
+    put(folder, MARK, sealed(text.encode()))
 
 
 def read_utc(text: str) -> datetime:

@@ -219,7 +219,7 @@ def doctor(
             raise error(OptionError, "--rescue", "no --repair or --accept-loss with it", "more")
         _rescue(path, rescue, as_json=as_json)
         return
-    from hyrecall.memory.keeping.tasks import EmptyLog, Rebuild
+    from hyrecall.memory.keeping import EmptyLog, Rebuild
 
     is_changed = repair or accept_loss
     with opened(path, read_only=not is_changed, accept_loss=accept_loss) as memory:

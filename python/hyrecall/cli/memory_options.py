@@ -234,7 +234,7 @@ def now_ready(memory: MemorySync) -> MemorySync:
     A store whose owner has another index can be written all the same; a search reports it.
     """
     from hyrecall.memory.derived.layout import IndexNotReadyError
-    from hyrecall.memory.keeping.tasks import CatchUp
+    from hyrecall.memory.keeping import CatchUp
 
     with contextlib.suppress(IndexNotReadyError, StoreMismatchError):  # the answer reports it
         memory.wait_until_ready(_SECONDS_TO_WARM)

@@ -54,12 +54,12 @@ from hyrecall.memory.data.types import (
     read_used,
 )
 from hyrecall.memory.derived.row_filters import columns_of, passing_in_order, read_narrowing
-from hyrecall.memory.keeping.tasks import Erase
+from hyrecall.memory.keeping import Erase
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, read_partition
 from hyrecall.memory.recall.call import read_seconds, read_tags
 from hyrecall.memory.sql import writing
 from hyrecall.memory.sql.codec import Cell, cell_of
-from hyrecall.memory.sql.edge_rows import feedback_by
+from hyrecall.memory.sql.edge_rows import feedback_rows
 from hyrecall.memory.sql.fact_rows import KIND, as_episode
 from hyrecall.memory.sql.reading import homes_of_rows, newest_rows, places_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
@@ -592,7 +592,7 @@ def named_by(view: View) -> list[tuple[str, Cell, str]]:
     """Return each query and memory that a caller said to help it: query, cell and id."""
     with view.store.database.reading() as connection:
         cells = audience(connection, view.by).cells
-        found = feedback_by(connection, asker(view.by), cells)
+        found = feedback_rows(connection, cells, asker(view.by))
     return [(row.query, cells[row.cell], row.id) for row in found]
 
 
@@ -600,7 +600,7 @@ def feedback_of(view: View) -> Given:
     """Return what a caller said that helped, of what it may see now."""
     with view.store.database.reading() as connection:
         cells = audience(connection, view.by).cells
-        found = feedback_by(connection, asker(view.by), cells)
+        found = feedback_rows(connection, cells, asker(view.by))
     by_query: dict[str, QueryFeedback] = {}
     for row in found:
         known = by_query.get(row.query, QueryFeedback(row.query, (), row.at))

@@ -20,7 +20,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.hit_tables import EXACT, Snippets
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.derived.layout import IndexNotReadyError, layout_of
-from hyrecall.memory.keeping.tasks import CatchUp
+from hyrecall.memory.keeping import CatchUp
 from hyrecall.memory.recall.audience import audience, read_agent, read_partition
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED, isolation_note
 from hyrecall.memory.store import Store

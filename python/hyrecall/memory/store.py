@@ -45,8 +45,7 @@ from hyrecall.memory.derived.layout import (
     on_layout,
 )
 from hyrecall.memory.faces.import_rows import divide
-from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
+from hyrecall.memory.keeping import AwaitIndex, Follow, Keeper, Owner, TakeVectors
 from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
 from hyrecall.memory.recall.recalling import Means, Trackers, call_tracker

@@ -18,7 +18,7 @@ from hyrecall.memory.data.types import flag
 from hyrecall.memory.derived import backfill
 from hyrecall.memory.derived.backfill import Reembedded
 from hyrecall.memory.faces.transfer import File, Imported, export_lines, lines_of, write_lines
-from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
+from hyrecall.memory.keeping import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.codec import every_cell
 from hyrecall.memory.sql.doctor import DoctorCheck, Report, examine

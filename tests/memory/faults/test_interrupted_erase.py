@@ -41,7 +41,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for readers a moment only."""
-    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.05))
+    monkeypatch.setattr("hyrecall.memory.keeping.erase", partial(erase, wait=0.05))
 
 
 def n_erasures(path: Path) -> int:
@@ -169,7 +169,7 @@ def test_a_change_after_an_interrupted_erase_does_not_save_the_erased_text(
     path = copy_store(saved, tmp_path / "store")
     memory = open_store(path)
     with monkeypatch.context() as patch:
-        patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
+        patch.setattr("hyrecall.memory.keeping.scrub", lambda _: True)
         assert memory.forget(user_id=WHO, everything=True, erase=True) == 31
     memory.remember("plain words", user_id="bob")
     assert memory.search("plain", user_id="bob"), "the index has dropped what was erased"
@@ -188,7 +188,7 @@ def test_doctor_finds_erased_rows_in_a_snapshot_that_says_it_has_none(
     """Stores that were saved by a version that did not compact; also the planted bug."""
     path = copy_store(saved, tmp_path / "store")
     with monkeypatch.context() as patch:
-        patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
+        patch.setattr("hyrecall.memory.keeping.scrub", lambda _: True)
         patch.setattr("hyrecall.memory.derived.derived_index.compact", lambda held: held)
         with open_store(path) as memory:
             memory.forget(user_id=WHO, everything=True, erase=True)

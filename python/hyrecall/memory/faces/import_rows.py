@@ -52,7 +52,7 @@ from hyrecall.memory.sql.reading import (
     read_policy,
     set_policy,
 )
-from hyrecall.memory.sql.schema import has_tables, set_tables, take_sequence
+from hyrecall.memory.sql.schema import HEAD, has_tables, set_tables, take_sequence
 from hyrecall.memory.sql.writing import Written
 
 # ---- The lines of an export: JSON objects, each with one version, edge, agent or piece of feedback
@@ -221,7 +221,7 @@ def settle(connection: apsw.Connection) -> int:
         return 0
     source = f"iif(f.row IS NULL, v.source, '{FACT_SOURCE}')"
     select = (
-        f"SELECT d.cell, d.id, {source} FROM documents d JOIN versions v USING (cell, id, version) "
+        f"SELECT d.cell, d.id, {source} FROM {HEAD} "
         "JOIN cells c ON c.cell = d.cell LEFT JOIN facts f ON f.row = v.row "
         f"WHERE c.source IS NULL AND v.status <> 'deleted' AND {source} IS NOT NULL "
         "ORDER BY d.changed"

@@ -55,10 +55,10 @@ from hyrecall.memory.sql.codec import (
     warn_of_damage,
 )
 from hyrecall.memory.sql.connecting import sqlite_named
-from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_on
+from hyrecall.memory.sql.edge_rows import Asker, FeedbackRow, edges_in, feedback_rows
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.reading import HIGHEST, policies
-from hyrecall.memory.sql.schema import HAS_EXPIRED, LEFT_EXPIRED, LIVE
+from hyrecall.memory.sql.reading import policies
+from hyrecall.memory.sql.schema import HAS_EXPIRED, HIGHEST, LEFT_EXPIRED, LISTED, LIVE
 
 _DOCUMENT = "d.version, d.pinned, d.access_count, d.last_accessed"
 _VECTOR = "v.embedding, v.embedding_model, v.embedding_checksum"
@@ -115,7 +115,7 @@ def export_lines(
     warn_of_damage(n_bad)
     for edge in edges_in(connection, cells):
         yield _told(ExportLine(edge=edge))
-    for row in feedback_on(connection, cells):
+    for row in feedback_rows(connection, cells):
         feedback = _feedback_line(homes, row) if askers(row.asker) else None
         if feedback is not None:
             yield _told(ExportLine(feedback=feedback))
@@ -154,7 +154,7 @@ def _versions(
         f"SELECT v.successor, {_DOCUMENT}, {_VECTOR}, {CHECKED}, {FACT_COLUMNS} "
         "FROM documents d JOIN versions v ON v.cell = d.cell AND v.id = d.id "
         "LEFT JOIN facts f ON f.row = v.row "
-        "WHERE d.cell IN (SELECT value FROM json_each(?)) "
+        f"WHERE d.cell IN {LISTED} "
         f"{which}ORDER BY d.changed, v.version"
     )
     yield from rows(connection, select, (to_json(tuple(cells)),))

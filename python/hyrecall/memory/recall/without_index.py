@@ -27,7 +27,7 @@ from hyrecall.memory.sql.codec import (
     to_json,
     to_micros,
 )
-from hyrecall.memory.sql.schema import LIVE
+from hyrecall.memory.sql.schema import LISTED, LIVE
 from hyrecall.recall.exact import exact_text
 from hyrecall.stages.choice import Budget, token_counts
 from hyrecall.stages.gate import Gate
@@ -152,7 +152,7 @@ def _texts(
     texts = ", ".join(layout.columns[name].sql for name in layout.texts)
     select = f"""SELECT v.row, {texts}, {CHECKED}
       FROM versions v JOIN documents d ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version)
-      WHERE v.row IN (SELECT value FROM json_each(?)) ORDER BY v.row"""
+      WHERE v.row IN {LISTED} ORDER BY v.row"""
     n_texts = len(layout.texts)
     for begin in range(0, len(numbers), PAGE):
         page = numbers[begin : begin + PAGE]

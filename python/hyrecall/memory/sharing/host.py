@@ -26,16 +26,14 @@ from hyrecall.errors import HyrecallError, OptionError, StoreMismatchError, erro
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explain_text import Component, Explanation, Scaling, Term
 from hyrecall.hits.trace import StageTrace, Trace
-from hyrecall.memory import changes
+from hyrecall.memory import changes, keeping
 from hyrecall.memory.changes import Change
 from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionName
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.faces.import_rows import AgentLine, ExportLine, FeedbackLine, VersionLine
-from hyrecall.memory.keeping import tasks
-from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import AwaitIndex, Keeper, Parts, Snapshot, Task
+from hyrecall.memory.keeping import AwaitIndex, Keeper, Owner, Snapshot, Task
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import (
@@ -103,7 +101,7 @@ class ExplainRow(Task[Explanation]):
     row: int
     score: float
 
-    def run(self, owner: Parts) -> Explanation:
+    def run(self, owner: Owner) -> Explanation:
         """Search and explain."""
         found = owner.search_index(self.question)
         is_there = 0 <= self.place < len(found.rows)
@@ -128,7 +126,7 @@ class ExplainDropped(Task[Dropped]):
     scores: tuple[float, ...]
     most: int
 
-    def run(self, owner: Parts) -> Dropped:
+    def run(self, owner: Owner) -> Dropped:
         """Search and say what was left out."""
         found = owner.search_index(self.question)
         is_same = (found.rows, found.scores) == (self.rows, self.scores)
@@ -270,10 +268,10 @@ OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
     *(changes.Touch, changes.RecordConversations, Conversation, changes.SetVectors),
     changes.GiveFeedback,
     *(changes.ImportLines, changes.ImportedLines, changes.SettleTables),
-    *(tasks.Erase, tasks.Compact, tasks.Compacted, tasks.Snapshot, tasks.Rebuild, tasks.CatchUp),
-    *(tasks.TakeVectors, tasks.AwaitIndex, tasks.CheckIndex, tasks.EmptyLog, tasks.Follow),
-    tasks.CheckEmbeddings,
-    *(tasks.TellLayout, Layout),
+    *(keeping.Erase, keeping.Compact, keeping.Compacted, keeping.Snapshot, keeping.Rebuild),
+    *(keeping.CatchUp, keeping.TakeVectors, keeping.AwaitIndex, keeping.CheckIndex),
+    *(keeping.EmptyLog, keeping.Follow, keeping.CheckEmbeddings),
+    *(keeping.TellLayout, Layout),
     ClassCodec(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
     *(ExportLine, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),

@@ -25,8 +25,7 @@ from hyrecall.errors import StoreBusyError
 from hyrecall.memory.changes import Change
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.derived.projection import load_arrow
-from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import TakeVectors, Task, TellLayout
+from hyrecall.memory.keeping import Owner, TakeVectors, Task, TellLayout
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import Connections, connect_to, state_of
 from hyrecall.memory.sharing.host import (
@@ -168,7 +167,7 @@ class SharedKeeper:
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
     ) -> Reply:
-        """Commit a change, as :meth:`hyrecall.memory.keeping.tasks.Keeper.write`."""
+        """Commit a change, as :meth:`hyrecall.memory.keeping.Keeper.write`."""
         place = self._place
         if isinstance(place, Host):
             return place.owner.write(change, write_id=write_id, now=now)
@@ -178,7 +177,7 @@ class SharedKeeper:
         return cast("Reply", reply)
 
     def search_index(self, question: IndexQuestion) -> FoundRows:
-        """Rank rows, as :meth:`hyrecall.memory.keeping.tasks.Keeper.search_index`."""
+        """Rank rows, as :meth:`hyrecall.memory.keeping.Keeper.search_index`."""
         place = self._place
         if isinstance(place, Host):
             place.claim(self._layout, self._about)
@@ -189,7 +188,7 @@ class SharedKeeper:
         return replace(found, ranked=RemoteRows(self, question, found))
 
     def run(self, task: Task[Reply]) -> Reply:
-        """Do a task, as :meth:`hyrecall.memory.keeping.tasks.Keeper.run`."""
+        """Do a task, as :meth:`hyrecall.memory.keeping.Keeper.run`."""
         layout = self._layout_told if searches(task) else None
         return cast("Reply", self._ask(OwnerRequest(task, layout=layout)))
 

@@ -31,6 +31,12 @@ from hyrecall.errors import StoreFormatError, error
 NOW = "hyrecall_now"
 """The function of SQL that gives the time of the store, in microseconds."""
 
+HEAD = "documents d JOIN versions v USING (cell, id, version)"
+"""Every document d with its highest version v."""
+
+HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
+LISTED = "(SELECT value FROM json_each(?))"
+
 EXPIRED = f"iif(v.expires_at IS NULL, 0, v.expires_at <= {NOW}())"
 """Whether a version v, the highest of its document, has expired, as SQL; most are not asked."""
 

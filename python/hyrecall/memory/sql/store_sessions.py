@@ -13,7 +13,15 @@ import apsw
 
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
-from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_json, to_micros
+from hyrecall.memory.sql.codec import (
+    OF_OWNER,
+    from_micros,
+    is_text,
+    is_time,
+    rows,
+    to_json,
+    to_micros,
+)
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
 from hyrecall.stages.session import LONGEST, Session
@@ -37,11 +45,7 @@ class Conversation(NamedTuple):
 _MOST_RECALLS = 2**53
 _LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
 
-_OWNER = " AND ".join(
-    f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
-    for at, name in enumerate(("org", "workspace", "user"), start=1)
-)
-_NAMED = f"{_OWNER} AND name = ?4"
+_NAMED = f"{OF_OWNER} AND name = ?4"
 
 
 class StoreSessions:
@@ -265,7 +269,7 @@ def _save(connection: apsw.Connection, name: SessionName, last: datetime, sessio
         [(number, str(key), to_micros(at)) for key, at in session.accessed.items()],
     )
     displaced = (
-        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {_OWNER} "
+        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {OF_OWNER} "
         "ORDER BY last DESC, session DESC LIMIT -1 OFFSET ?4)"
     )
     connection.execute(displaced, (*name[:3], MOST_OF_A_USER))

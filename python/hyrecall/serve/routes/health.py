@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.base.threads import Workers
-from hyrecall.memory.keeping.tasks import CheckEmbeddings
+from hyrecall.memory.keeping import CheckEmbeddings
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
