@@ -213,7 +213,7 @@ NAMES = {
     "hyrecall.memory.faces.browse": "memory_path read_place",
     "hyrecall.memory.faces.rescue": "RESCUED_FACT rescue",
     "hyrecall.memory.faces.transfer": "Imported Numbered export_lines read_l0 read_lines",
-    "hyrecall.memory.keeping": "EXPIRING Erase Expiry GroupCommit scrub",
+    "hyrecall.memory.keeping": "EXPIRING Expiry GroupCommit Owner",
     "hyrecall.memory.memory": "Memory Opening THREADS",
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
@@ -222,7 +222,7 @@ NAMES = {
     "hyrecall.memory.recall.recalling": "LEAST_WAIT",
     "hyrecall.memory.recall.without_index": "Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
-    "hyrecall.memory.sharing.host": "OwnerRequest CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",
+    "hyrecall.memory.sharing.host": "OwnerRequest CODEC Host OF_RECIPES OF_REQUESTS",
     "hyrecall.memory.sharing.server": "Limits Server RequestLimiter",
     "hyrecall.memory.sharing.shared_keeper": "SharedKeeper observe",
     "hyrecall.memory.sharing.wire": (

@@ -357,7 +357,8 @@ def crew(
     """Start who answers parts, and end them; ``ray``: options of :class:`RayWorkers`, if any."""
     with ExitStack() as ended:
         answer: Callable[[BatchPart], Answer] = partial(answer_part, recall, folder=folder)
-        n_ahead, ask = 0, partial(partial, answer)  # an answer is made when it is awaited
+        ask: Ask = partial(partial, answer)  # an answer is made when it is awaited
+        n_ahead = 0
         if ray is not None:
             cpus = ray.get("num_cpus", 1)
             make = partial(partial, answer_part, recall.for_cpus(cpus), folder=folder)

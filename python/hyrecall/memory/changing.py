@@ -54,7 +54,7 @@ from hyrecall.memory.data.types import (
     read_used,
 )
 from hyrecall.memory.derived.row_filters import columns_of, passing_in_order, read_narrowing
-from hyrecall.memory.keeping import Erase
+from hyrecall.memory.keeping import Owner
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, read_partition
 from hyrecall.memory.recall.call import read_seconds, read_tags
 from hyrecall.memory.sql import writing
@@ -332,7 +332,7 @@ def forget(
         return store.write(Forget(selection, told, by, wanted))
     if isinstance(store.sessions, StoreSessions):
         store.sessions.flush()  # or it would be written again
-    return store.keeper.run(Erase(selection, secrets.token_bytes(16)))
+    return store.keeper.run(Owner.erase, selection, secrets.token_bytes(16))
 
 
 def read_which(

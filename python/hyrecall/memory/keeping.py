@@ -1,6 +1,4 @@
-"""The owner of a store: the process that has the writer's database and the index. Its upkeep is
-plain data, which another process may send.
-"""
+"""The owner of a store: the process that has the writer's database and the index."""
 
 from __future__ import annotations
 
@@ -10,20 +8,21 @@ import json
 import logging
 import math
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import apsw
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.turns import Turns, Waiting
 from hyrecall.embed.guard import Guard
-from hyrecall.errors import CorruptStoreError, HyrecallError
+from hyrecall.errors import CorruptStoreError, HyrecallError, OptionError, error
+from hyrecall.hits.dropped import Dropped
+from hyrecall.hits.explain_text import Explanation
 from hyrecall.memory.changes import Change, SetVectors
 from hyrecall.memory.data.matches import DegradedReason
 from hyrecall.memory.derived.backfill import FILLING, Filling
@@ -50,17 +49,20 @@ from hyrecall.memory.sql.writing import Selection
 
 _log = logging.getLogger("hyrecall.memory")
 
+P_ = ParamSpec("P_")
 Reply = TypeVar("Reply")
 
 # ---- The interface of a store's owner, in this process or in another
 
 
-class Task(ABC, Generic[Reply]):
-    """Upkeep that only the owner can do. Subclasses are frozen dataclasses of plain data."""
+TASKS: Final[dict[str, Callable[..., Any]]] = {}
+"""The upkeep that another process may ask the owner for, by name."""
 
-    @abstractmethod
-    def run(self, owner: Owner) -> Reply:
-        """Do it in the owner's process."""
+
+def task(method: Callable[P_, Reply]) -> Callable[P_, Reply]:
+    """Let other processes ask for a method of :class:`Owner`; its arguments are plain data."""
+    TASKS[method.__name__] = method
+    return method
 
 
 class Keeper(Protocol):
@@ -76,8 +78,10 @@ class Keeper(Protocol):
         """Rank the rows that a caller may see."""
         ...
 
-    def run(self, task: Task[Reply]) -> Reply:
-        """Do a task of the owner."""
+    def run(
+        self, do: Callable[Concatenate[Owner, P_], Reply], *given: P_.args, **named: P_.kwargs
+    ) -> Reply:
+        """Call a method of the owner that is one of :data:`TASKS`."""
         ...
 
     def close(self) -> None:
@@ -281,6 +285,68 @@ def _copied(fault: Exception) -> Exception:
 
 # ---- The owner of a store: the process that has the writer's database and the index ----
 
+SCRUB, CHECKPOINT = "removing erased rows", "emptying the log"
+EXPIRING = "erasing what has expired"
+"""What the background does until it is done."""
+
+EXPIRY_SECONDS = 60.0
+"""Between two times that expired memories are erased; nobody finds them meanwhile."""
+
+IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The result of a compaction."""
+
+    bytes_before: int
+    bytes_after: int
+    wal_truncated: bool
+
+
+SEARCH_AGAIN = "the store has changed since the search: search again"
+
+
+class Expiry:
+    """Erases memories that have expired, a while after they did."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._not_before = -math.inf
+
+    def due(self) -> bool:
+        """Erase what has expired, where it is time; return whether nothing is left that will."""
+        database = self._owner.database
+        with database.reading() as connection:
+            soonest = next_expiry(connection)
+        if soonest is None:
+            return True
+        began = time.monotonic()
+        if to_micros(soonest) <= database.clock() and began >= self._not_before:
+            try:
+                self.erase()
+            finally:  # each time costs the whole index: so it takes a twentieth of the time at most
+                took = time.monotonic() - began
+                self._not_before = time.monotonic() + max(EXPIRY_SECONDS, 20 * took)
+        return False
+
+    def erase(self) -> int:
+        """Erase what has expired; return how many memories."""
+        owner = self._owner
+        with owner.database.reading() as connection:
+            found = expired(connection)
+        n = 0
+        for one in found:
+            try:
+                n += erase(owner.database, one).n
+            except (
+                CorruptStoreError
+            ) as fault:  # doctor(full=True) names it; others' go all the same
+                _log.warning("a user's expired memories are left: %s", type(fault).__name__)
+        if found and not owner.scrub():
+            owner.background.until_done(SCRUB, owner.scrub)
+        return n
+
 
 class Owner:
     """Keeps a store in this process. Threads may share it."""
@@ -331,7 +397,7 @@ class Owner:
                 guard,
                 self.follower,
                 lambda made: self.write(SetVectors(made)),
-                self._take_dim,
+                lambda dim: self.take_vectors(self.follower.model, dim),
                 at_once=fills_at_once,
             )
         self.expiry = None if database.read_only else Expiry(self)
@@ -339,7 +405,7 @@ class Owner:
         self._follow()
         self.background.start()
         if opens_soon:  # the last owner may have ended between an erasure and its scrubbing
-            self.background.until_done(SCRUB, partial(scrub, self))
+            self.background.until_done(SCRUB, self.scrub)
 
     def write(
         self, change: Change[Reply], *, write_id: bytes | None = None, now: datetime | None = None
@@ -353,9 +419,11 @@ class Owner:
         """Rank rows, as :meth:`Keeper.search_index`."""
         return self._search(question)
 
-    def run(self, task: Task[Reply]) -> Reply:
-        """Do a task, as :meth:`Keeper.run`."""
-        return task.run(self)
+    def run(
+        self, do: Callable[Concatenate[Owner, P_], Reply], *given: P_.args, **named: P_.kwargs
+    ) -> Reply:
+        """Do upkeep, as :meth:`Keeper.run`."""
+        return do(self, *given, **named)
 
     def _follow(self) -> None:
         """Let the index follow a change, which may lack a vector."""
@@ -365,8 +433,165 @@ class Owner:
         if self.expiry is not None:
             self.background.until_done(EXPIRING, self.expiry.due)
 
-    def _take_dim(self, dim: int) -> None:
-        TakeVectors(self.follower.model, dim).run(self)
+    # ---- upkeep ----
+
+    @task
+    def erase(self, selection: Selection, write_id: bytes) -> int:
+        """Remove every byte of memories, from the database and the index; return their number."""
+        # What cannot be removed yet, because a reader or the disk is in the way, is removed later.
+        # The reply is kept by the id of the write, so that a retry gets the first one.
+        write_id, is_gone = check_write_id(write_id), False
+        try:
+            gone = erase(self.database, selection, write_id=write_id)
+            is_gone = self.scrub() and gone.wal_truncated
+        finally:
+            if not is_gone:  # interrupted, or a reader or the disk was in the way
+                self.background.until_done(SCRUB, self.scrub)
+        return gone.n
+
+    def scrub(self) -> bool:
+        """Remove erased rows from the index and the log; return whether all are gone."""
+        # A fault is logged, not raised: the erasure is committed, and this can be called again.
+        try:
+            with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
+                self.follower.reconcile()
+            return self.database.checkpoint(wait=0.0)
+        except HyrecallError as fault:
+            _log.warning("bytes of what was erased are left: %s", type(fault).__name__)
+            return False
+
+    @task
+    def compact(self) -> Compacted:
+        """Write the database anew without unused room, and empty the log."""
+        database = self.database
+        before = database.size()
+        Expiry(self).erase()
+        database.vacuum()
+        is_empty = database.checkpoint()
+        if not is_empty:
+            self.background.until_done(CHECKPOINT, partial(database.checkpoint, wait=0.0))
+        return Compacted(before, database.size(), is_empty)
+
+    @task
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the database; return whether the log is empty then."""
+        # It waits a moment for readers: the follower reads beside whoever asks.
+        return self.database.checkpoint(wait=1.0)
+
+    @task
+    def follow(self) -> None:
+        """Let the index follow changes that were not offered to it."""
+        self.background.poke()
+
+    @task
+    def catch_up(self) -> None:
+        """Apply every committed change, however long it takes; raises ``IndexNotReadyError``."""
+        self.follower.catch_up()
+
+    @task
+    def snapshot(self) -> bool:
+        """Save the index with every committed change; return whether something was saved."""
+        try:
+            self.follower.catch_up()
+        except (IndexNotReadyError, HyrecallError) as fault:
+            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
+        return self.follower.snapshot()
+
+    @task
+    def rebuild(self) -> None:
+        """Build the index anew from the rows; raises ``IndexNotReadyError`` if that fails."""
+        follower = self.follower
+        follower.relayout(self.layout, model=follower.model, dim=follower.dim)
+
+    @task
+    def take_vectors(self, model: str | None, dim: int) -> None:
+        """Let the index take vectors of a model and length, unless it takes these already."""
+        # Raises ``IndexNotReadyError`` if it cannot be made anew.
+        if (self.follower.model, self.follower.dim) != (model, dim):
+            self.follower.relayout(self.layout, model=model, dim=dim)
+
+    @task
+    def tell_layout(self) -> Layout | None:
+        """Tell the layout of the index; None: its analyzer has a callable, which cannot be sent."""
+        return None if self.layout.analyzer.has_callable else self.layout
+
+    @task
+    def await_index(self, budget: float) -> IndexState:
+        """Bring the index up to date; return its state after so many seconds at most."""
+        if self.database.problem_of_files():
+            return "unavailable"
+        try:
+            return "behind" if self.follower.ready(budget=budget).behind else "ready"
+        except IndexNotReadyError as fault:
+            is_none = fault.reason == DegradedReason.INDEX_UNAVAILABLE
+            return "unavailable" if is_none else "not_ready"
+
+    @task
+    def check_index(self, full: bool) -> tuple[DoctorCheck, ...]:
+        """Bring the index up to date and return checks for the report of ``doctor``."""
+        found = self.database.problem_of_files()
+        files = DoctorCheck("files", not found, f"not what was opened: {found}" if found else "")
+        if found:  # what stands in them says nothing
+            return (files,)
+        of_index = self._check_state()
+        is_left = self.follower.may_hold_erased(full=full)
+        told = "what was erased may be in the saved index: hyrecall doctor --repair"
+        told += ", or hyrecall pull for a replica"
+        erased = DoctorCheck("erased", not is_left, told if is_left else "")
+        return files, of_index, erased, self.check_embeddings()
+
+    def _check_state(self) -> DoctorCheck:
+        try:
+            self.follower.catch_up()
+            report = self.follower.report()
+        except IndexNotReadyError as fault:
+            return DoctorCheck("index", False, str(fault))
+        except HyrecallError as fault:
+            return DoctorCheck("index", False, type(fault).__name__)
+        behind, failed = report.get("behind"), report.get("failed")
+        told = f"it could not be made: {failed}" if failed else ""
+        told = told or json.dumps(report, default=str)
+        return DoctorCheck("index", not failed and not behind, told)
+
+    @task
+    def check_embeddings(self) -> DoctorCheck:
+        """Check the vectors of all memories: not ok while one has none, if there is an embedder."""
+        counts = None if self.follower.model is None else self.follower.unembedded()
+        if counts is None or not counts[0]:
+            return DoctorCheck("embeddings", True)
+        if self.filling is not None:
+            told = self.filling.told()
+        elif self.database.read_only:
+            told = "open for reading only"
+        else:
+            told = "the process that owns the store has no embedder"
+        told = "; ".join(filter(None, (told_unembedded(*counts), told)))
+        return DoctorCheck("embeddings", False, told)
+
+    @task
+    def explain_row(
+        self, question: IndexQuestion, place: int, row: int, score: float
+    ) -> Explanation:
+        """Ask a question again and explain one of its rows, if it still has the same score."""
+        found = self.search_index(question)
+        is_there = 0 <= place < len(found.rows)
+        is_same = is_there and (found.rows[place], found.scores[place]) == (row, score)
+        if not is_same or found.ranked is None:
+            wish = "a match whose score is still the same"
+            raise error(OptionError, "match", wish, "another", SEARCH_AGAIN)
+        return found.ranked.explain(place)
+
+    @task
+    def explain_dropped(
+        self, question: IndexQuestion, rows: tuple[int, ...], scores: tuple[float, ...], most: int
+    ) -> Dropped:
+        """Ask a question again and say what was left out, if it still finds the same rows."""
+        found = self.search_index(question)
+        is_same = (found.rows, found.scores) == (rows, scores)
+        if found.ranked is None or not is_same:
+            wish = "matches that are still found with the same scores"
+            raise error(OptionError, "matches", wish, "others", SEARCH_AGAIN)
+        return found.ranked.explain_dropped(most)
 
     def close(self) -> None:
         """Save the index and let go of everything. Closing twice is fine."""
@@ -376,266 +601,3 @@ class Owner:
             held.callback(self.background.close)
             if self.filling is not None:
                 held.callback(self.filling.close)
-
-
-# ---- The upkeep that only the owner of a store can do, as plain data ----
-
-SCRUB, CHECKPOINT = "removing erased rows", "emptying the log"
-EXPIRING = "erasing what has expired"
-"""What the background does until it is done."""
-
-EXPIRY_SECONDS = 60.0
-"""Between two times that expired memories are erased; nobody finds them meanwhile."""
-
-IndexState: TypeAlias = Literal["ready", "behind", "not_ready", "unavailable"]
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """The result of a compaction."""
-
-    bytes_before: int
-    bytes_after: int
-    wal_truncated: bool
-
-
-@dataclass(frozen=True)
-class Erase(Task[int]):
-    """Remove every byte of memories, from the database and the index; replies with their number."""
-
-    # What cannot be removed yet, because a reader or the disk is in the way, is removed later. The
-    # reply is kept by the id of the write, so that a retry gets the first one.
-
-    selection: Selection
-    write_id: bytes
-
-    def run(self, owner: Owner) -> int:
-        """Erase, then scrub index and log."""
-        write_id, is_gone = check_write_id(self.write_id), False
-        try:
-            gone = erase(owner.database, self.selection, write_id=write_id)
-            is_gone = scrub(owner) and gone.wal_truncated
-        finally:
-            if not is_gone:  # interrupted, or a reader or the disk was in the way
-                owner.background.until_done(SCRUB, partial(scrub, owner))
-        return gone.n
-
-
-def scrub(owner: Owner) -> bool:
-    """Remove erased rows from the index and the log; return whether all are gone."""
-    # A fault is logged, not raised: the erasure is committed, and this can be called again.
-    try:
-        with contextlib.suppress(IndexNotReadyError):  # then nothing of an index is there
-            owner.follower.reconcile()
-        return owner.database.checkpoint(wait=0.0)
-    except HyrecallError as fault:
-        _log.warning("bytes of what was erased are left: %s", type(fault).__name__)
-        return False
-
-
-class Expiry:
-    """Erases memories that have expired, a while after they did."""
-
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
-        self._not_before = -math.inf
-
-    def due(self) -> bool:
-        """Erase what has expired, where it is time; return whether nothing is left that will."""
-        database = self._owner.database
-        with database.reading() as connection:
-            soonest = next_expiry(connection)
-        if soonest is None:
-            return True
-        began = time.monotonic()
-        if to_micros(soonest) <= database.clock() and began >= self._not_before:
-            try:
-                self.erase()
-            finally:  # each time costs the whole index: so it takes a twentieth of the time at most
-                took = time.monotonic() - began
-                self._not_before = time.monotonic() + max(EXPIRY_SECONDS, 20 * took)
-        return False
-
-    def erase(self) -> int:
-        """Erase what has expired; return how many memories."""
-        owner = self._owner
-        with owner.database.reading() as connection:
-            found = expired(connection)
-        n = 0
-        for one in found:
-            try:
-                n += erase(owner.database, one).n
-            except (
-                CorruptStoreError
-            ) as fault:  # doctor(full=True) names it; others' go all the same
-                _log.warning("a user's expired memories are left: %s", type(fault).__name__)
-        if found and not scrub(owner):
-            owner.background.until_done(SCRUB, partial(scrub, owner))
-        return n
-
-
-@dataclass(frozen=True)
-class Compact(Task[Compacted]):
-    """Write the database anew without unused room."""
-
-    def run(self, owner: Owner) -> Compacted:
-        """Write it, and empty the log."""
-        database = owner.database
-        before = database.size()
-        Expiry(owner).erase()
-        database.vacuum()
-        is_empty = database.checkpoint()
-        if not is_empty:
-            owner.background.until_done(CHECKPOINT, partial(database.checkpoint, wait=0.0))
-        return Compacted(before, database.size(), is_empty)
-
-
-@dataclass(frozen=True)
-class Snapshot(Task[bool]):
-    """Save the index with every committed change; replies with whether something was saved."""
-
-    def run(self, owner: Owner) -> bool:
-        """Bring the index up to date and save it."""
-        try:
-            owner.follower.catch_up()
-        except (IndexNotReadyError, HyrecallError) as fault:
-            _log.warning("the index was not brought up to date: %s", type(fault).__name__)
-        return owner.follower.snapshot()
-
-
-@dataclass(frozen=True)
-class Rebuild(Task[None]):
-    """Build the index anew from the rows; raises ``IndexNotReadyError`` if that fails."""
-
-    def run(self, owner: Owner) -> None:
-        """Build it."""
-        follower = owner.follower
-        follower.relayout(owner.layout, model=follower.model, dim=follower.dim)
-
-
-@dataclass(frozen=True)
-class CatchUp(Task[None]):
-    """Apply every committed change, however long it takes; raises ``IndexNotReadyError``."""
-
-    def run(self, owner: Owner) -> None:
-        """Apply them."""
-        owner.follower.catch_up()
-
-
-@dataclass(frozen=True)
-class TellLayout(Task[Layout | None]):
-    """Tell the layout of the index; None: its analyzer has a callable, which cannot be sent."""
-
-    def run(self, owner: Owner) -> Layout | None:
-        """Tell it."""
-        return None if owner.layout.analyzer.has_callable else owner.layout
-
-
-@dataclass(frozen=True)
-class TakeVectors(Task[None]):
-    """Let the index take vectors of a model and length, unless it takes these already."""
-
-    # Raises ``IndexNotReadyError`` if it cannot be made anew.
-
-    model: str | None
-    dim: int
-
-    def run(self, owner: Owner) -> None:
-        """Build the index anew if it is of others."""
-        follower = owner.follower
-        if (follower.model, follower.dim) != (self.model, self.dim):
-            follower.relayout(owner.layout, model=self.model, dim=self.dim)
-
-
-@dataclass(frozen=True)
-class Follow(Task[None]):
-    """Let the index follow changes that were not offered to it."""
-
-    def run(self, owner: Owner) -> None:
-        """Wake the thread that follows."""
-        owner.background.poke()
-
-
-@dataclass(frozen=True)
-class EmptyLog(Task[bool]):
-    """Move the write-ahead log into the database; replies with whether the log is empty then."""
-
-    def run(self, owner: Owner) -> bool:
-        """Wait a moment for readers: the follower reads beside whoever asks."""
-        return owner.database.checkpoint(wait=1.0)
-
-
-@dataclass(frozen=True)
-class AwaitIndex(Task[IndexState]):
-    """Bring the index up to date; replies with its state after so many seconds at most."""
-
-    budget: float
-
-    def run(self, owner: Owner) -> IndexState:
-        """Wait for changes that another thread is applying, or apply them."""
-        if owner.database.problem_of_files():
-            return "unavailable"
-        try:
-            return "behind" if owner.follower.ready(budget=self.budget).behind else "ready"
-        except IndexNotReadyError as fault:
-            is_none = fault.reason == DegradedReason.INDEX_UNAVAILABLE
-            return "unavailable" if is_none else "not_ready"
-
-
-@dataclass(frozen=True)
-class CheckIndex(Task[tuple[DoctorCheck, ...]]):
-    """Check the index; replies with checks for the report of ``doctor``."""
-
-    full: bool
-
-    def run(self, owner: Owner) -> tuple[DoctorCheck, ...]:
-        """Bring the index up to date and report on it."""
-        found = owner.database.problem_of_files()
-        files = DoctorCheck("files", not found, f"not what was opened: {found}" if found else "")
-        if found:  # what stands in them says nothing
-            return (files,)
-        of_index = _index(owner)
-        is_left = owner.follower.may_hold_erased(full=self.full)
-        told = "what was erased may be in the saved index: hyrecall doctor --repair"
-        told += ", or hyrecall pull for a replica"
-        erased = DoctorCheck("erased", not is_left, told if is_left else "")
-        return files, of_index, erased, embeddings(owner)
-
-
-@dataclass(frozen=True)
-class CheckEmbeddings(Task[DoctorCheck]):
-    """Check whether every memory has a vector that a query's can be compared with."""
-
-    def run(self, owner: Owner) -> DoctorCheck:
-        """Count those that have none, and say how far embedding them came."""
-        return embeddings(owner)
-
-
-def embeddings(owner: Owner) -> DoctorCheck:
-    """Check the vectors of all memories: not ok while one has none, if there is an embedder."""
-    counts = None if owner.follower.model is None else owner.follower.unembedded()
-    if counts is None or not counts[0]:
-        return DoctorCheck("embeddings", True)
-    filling = owner.filling
-    if filling is not None:
-        told = filling.told()
-    elif owner.database.read_only:
-        told = "open for reading only"
-    else:
-        told = "the process that owns the store has no embedder"
-    return DoctorCheck(
-        "embeddings", False, "; ".join(filter(None, (told_unembedded(*counts), told)))
-    )
-
-
-def _index(owner: Owner) -> DoctorCheck:
-    try:
-        owner.follower.catch_up()
-        report = owner.follower.report()
-    except IndexNotReadyError as fault:
-        return DoctorCheck("index", False, str(fault))
-    except HyrecallError as fault:
-        return DoctorCheck("index", False, type(fault).__name__)
-    behind, failed = report.get("behind"), report.get("failed")
-    told = f"it could not be made: {failed}" if failed else ""
-    return DoctorCheck("index", not failed and not behind, told or json.dumps(report, default=str))

@@ -45,7 +45,7 @@ from hyrecall.memory.derived.layout import (
     on_layout,
 )
 from hyrecall.memory.faces.import_rows import divide
-from hyrecall.memory.keeping import AwaitIndex, Follow, Keeper, Owner, TakeVectors
+from hyrecall.memory.keeping import Keeper, Owner
 from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
 from hyrecall.memory.recall.recalling import Means, Trackers, call_tracker
@@ -392,7 +392,7 @@ class Store:
 
     def follow(self) -> None:
         """Let the index follow changes that were not offered to it."""
-        self.keeper.run(Follow())
+        self.keeper.run(Owner.follow)
 
     @property
     def owner(self) -> Owner:
@@ -458,7 +458,7 @@ class Store:
         try:
             if dim != self.dim:
                 try:
-                    self.keeper.run(TakeVectors(self.guard.model, dim))
+                    self.keeper.run(Owner.take_vectors, self.guard.model, dim)
                 except IndexNotReadyError as fault:
                     _log.warning("the index could not be made anew: %s", fault.detail)
                 self.dim = dim  # only now: a call that is interrupted before is repeated
@@ -499,7 +499,7 @@ class Store:
         self.settle()
         while True:
             left = max(until - time.monotonic(), 0.0)
-            state = self.keeper.run(AwaitIndex(left))
+            state = self.keeper.run(Owner.await_index, left)
             if state in ("ready", "behind"):
                 return state == "ready" and is_loaded
             if state == "unavailable" or not left:

@@ -26,14 +26,14 @@ from hyrecall.errors import HyrecallError, OptionError, StoreMismatchError, erro
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explain_text import Component, Explanation, Scaling, Term
 from hyrecall.hits.trace import StageTrace, Trace
-from hyrecall.memory import changes, keeping
+from hyrecall.memory import changes
 from hyrecall.memory.changes import Change
 from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.data.sessions import SessionName
 from hyrecall.memory.data.types import Edge, Episode, Fact, Participant
 from hyrecall.memory.derived.layout import Layout
 from hyrecall.memory.faces.import_rows import AgentLine, ExportLine, FeedbackLine, VersionLine
-from hyrecall.memory.keeping import AwaitIndex, Keeper, Owner, Snapshot, Task
+from hyrecall.memory.keeping import TASKS, Compacted, Keeper, Owner
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import (
@@ -65,10 +65,19 @@ About: TypeAlias = Mapping[str, str | int | None]
 
 
 @dataclass(frozen=True)
+class Task:
+    """Upkeep that only the owner can do: one of :data:`TASKS`, and its arguments."""
+
+    name: str
+    given: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class OwnerRequest:
     """A change to commit, once under its id, or a question of the index, or a task."""
 
-    what: Change[Any] | IndexQuestion | Task[Any]
+    what: Change[Any] | IndexQuestion | Task
     write_id: bytes | None = None
     now: datetime | None = None
     layout: About | None = None
@@ -87,54 +96,9 @@ def answer(owner: Owner, asked: object) -> Answered:
         with serving(asked.caller):
             if isinstance(what, IndexQuestion):
                 return replace(owner.search_index(what), ranked=None)
-            if isinstance(what, Task):
-                return owner.run(what)
+            if isinstance(what, Task) and what.name in TASKS:
+                return TASKS[what.name](owner, *what.given, **what.named)
     raise error(OptionError, "message", "a change, a question or a task", type(asked).__name__)
-
-
-@dataclass(frozen=True)
-class ExplainRow(Task[Explanation]):
-    """Ask a question again and explain one of its rows, if it still has the same score."""
-
-    question: IndexQuestion
-    place: int
-    row: int
-    score: float
-
-    def run(self, owner: Owner) -> Explanation:
-        """Search and explain."""
-        found = owner.search_index(self.question)
-        is_there = 0 <= self.place < len(found.rows)
-        if (
-            not is_there
-            or found.ranked is None
-            or found.rows[self.place] != self.row
-            or found.scores[self.place] != self.score
-        ):
-            wish = "a match whose score is still the same"
-            remedy = "the store has changed since the search: search again"
-            raise error(OptionError, "match", wish, "another", remedy)
-        return found.ranked.explain(self.place)
-
-
-@dataclass(frozen=True)
-class ExplainDropped(Task[Dropped]):
-    """Ask a question again and say what was left out, if it still finds the same rows."""
-
-    question: IndexQuestion
-    rows: tuple[int, ...]
-    scores: tuple[float, ...]
-    most: int
-
-    def run(self, owner: Owner) -> Dropped:
-        """Search and say what was left out."""
-        found = owner.search_index(self.question)
-        is_same = (found.rows, found.scores) == (self.rows, self.scores)
-        if found.ranked is None or not is_same:
-            wish = "matches that are still found with the same scores"
-            remedy = "the store has changed since the search: search again"
-            raise error(OptionError, "matches", wish, "others", remedy)
-        return found.ranked.explain_dropped(self.most)
 
 
 class RemoteRows:
@@ -147,11 +111,12 @@ class RemoteRows:
     def explain(self, place: int) -> Explanation:
         """Recompute the score of a row, by its place from 0."""
         row, score = self._rows[place], self._scores[place]
-        return self._keeper.run(ExplainRow(self._question, place, row, score))
+        return self._keeper.run(Owner.explain_row, self._question, place, row, score)
 
     def explain_dropped(self, most: int) -> Dropped:
         """Say what the stages left out."""
-        return self._keeper.run(ExplainDropped(self._question, self._rows, self._scores, most))
+        asked = self._question, self._rows, self._scores
+        return self._keeper.run(Owner.explain_dropped, *asked, most)
 
 
 _COMPARED = ("format", "model", "dim")
@@ -170,9 +135,12 @@ def compare(own: About, other: About, pid: int) -> None:
             raise _mismatch(name, mine, theirs, pid)
 
 
+_SEARCHES = ("explain_row", "explain_dropped", "await_index")
+
+
 def searches(what: object) -> bool:
     """Return whether something that is asked needs an index of the asker's layout."""
-    return isinstance(what, IndexQuestion | ExplainRow | ExplainDropped | AwaitIndex)
+    return isinstance(what, IndexQuestion) or (isinstance(what, Task) and what.name in _SEARCHES)
 
 
 def layout_told(about: About) -> About:
@@ -261,17 +229,14 @@ OF_REQUESTS: Final[tuple[type | ClassCodec, ...]] = (
 """What else a request of an index is made of."""
 
 OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
-    *(OwnerRequest, ExplainRow, ExplainDropped, IndexQuestion, FoundRows, OwnerState, ClientState),
+    *(OwnerRequest, Task, Compacted, IndexQuestion, FoundRows, OwnerState, ClientState),
     *(changes.Remember, changes.RememberFact, changes.Update, changes.Supersede),
     *(changes.EndFact, changes.Forget, changes.Pin, changes.AddEdge, changes.RemoveEdge),
     *(changes.UpdateMany, changes.SetPolicy),
     *(changes.Touch, changes.RecordConversations, Conversation, changes.SetVectors),
     changes.GiveFeedback,
     *(changes.ImportLines, changes.ImportedLines, changes.SettleTables),
-    *(keeping.Erase, keeping.Compact, keeping.Compacted, keeping.Snapshot, keeping.Rebuild),
-    *(keeping.CatchUp, keeping.TakeVectors, keeping.AwaitIndex, keeping.CheckIndex),
-    *(keeping.EmptyLog, keeping.Follow, keeping.CheckEmbeddings),
-    *(keeping.TellLayout, Layout),
+    Layout,
     ClassCodec(Analyzer, lambda value: (value.to_dict(),), Analyzer.from_dict),
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
     *(ExportLine, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
@@ -373,7 +338,7 @@ class Host:
             held.callback(self.stop)
             if self.state().clients:
                 with contextlib.suppress(HyrecallError):
-                    self.owner.run(Snapshot())
+                    self.owner.snapshot()
 
     def _answer(self, asked: object) -> Any:
         if not isinstance(asked, OwnerRequest) or not searches(asked.what):

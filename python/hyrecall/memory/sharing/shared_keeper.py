@@ -18,14 +18,14 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Protocol, TypeVar, cast
 
 from hyrecall.base import threads
 from hyrecall.errors import StoreBusyError
 from hyrecall.memory.changes import Change
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout
 from hyrecall.memory.derived.projection import load_arrow
-from hyrecall.memory.keeping import Owner, TakeVectors, Task, TellLayout
+from hyrecall.memory.keeping import P_, Owner
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.sharing.client import Connections, connect_to, state_of
 from hyrecall.memory.sharing.host import (
@@ -34,6 +34,7 @@ from hyrecall.memory.sharing.host import (
     Host,
     OwnerRequest,
     RemoteRows,
+    Task,
     answer,
     find_owner,
     layout_told,
@@ -187,8 +188,11 @@ class SharedKeeper:
             return found
         return replace(found, ranked=RemoteRows(self, question, found))
 
-    def run(self, task: Task[Reply]) -> Reply:
-        """Do a task, as :meth:`hyrecall.memory.keeping.Keeper.run`."""
+    def run(
+        self, do: Callable[Concatenate[Owner, P_], Reply], *given: P_.args, **named: P_.kwargs
+    ) -> Reply:
+        """Do upkeep, as :meth:`hyrecall.memory.keeping.Keeper.run`."""
+        task = Task(do.__name__, given, named)
         layout = self._layout_told if searches(task) else None
         return cast("Reply", self._ask(OwnerRequest(task, layout=layout)))
 
@@ -277,7 +281,8 @@ class SharedKeeper:
             model = self._about.get("model")
             if model is not None and connections.about.get("model") is None:
                 dim = self._about.get("dim") or connections.about.get("dim")
-                connections.ask(OwnerRequest(TakeVectors(str(model), int(dim or 0))))
+                task = Task("take_vectors", (str(model), int(dim or 0)))
+                connections.ask(OwnerRequest(task))
         except ConnectionLost:
             pass  # the next owner is asked
         except IndexNotReadyError as fault:
@@ -288,7 +293,7 @@ class SharedKeeper:
         told = layout_told(connections.about)
         if told["layout"] == self._about["layout"]:
             return None
-        layout = connections.ask(OwnerRequest(TellLayout()))
+        layout = connections.ask(OwnerRequest(Task("tell_layout")))
         is_sound = isinstance(layout, Layout) and layout.hash == told["layout"]
         return (layout, told) if is_sound else None
 
