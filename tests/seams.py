@@ -58,7 +58,7 @@ MODULES = {
     "call": "hyrecall.memory.recall.call",
     "hit_episodes": "hyrecall.memory.recall.recalling",
     "recalling": "hyrecall.memory.recall.recalling",
-    "substring_search": "hyrecall.memory.recall.without_index",
+    "substring_search": "hyrecall.memory.recall.recalling",
     "client": "hyrecall.memory.sharing.client",
     "election": "hyrecall.memory.sharing.client",
     "memory_server_module": "hyrecall.memory.sharing.server",
@@ -211,20 +211,21 @@ NAMES = {
     ),
     "hyrecall.memory.derived.projection": "n_live",
     "hyrecall.memory.faces.browse": "memory_path read_place",
-    "hyrecall.memory.faces.rescue": "RESCUED_FACT rescue",
-    "hyrecall.memory.faces.transfer": "Imported Numbered export_lines read_l0 read_lines",
+    "hyrecall.memory.faces.transfer": (
+        "Imported Numbered RESCUED_FACT export_lines read_l0 read_lines rescue"
+    ),
     "hyrecall.memory.keeping": "EXPIRING Expiry GroupCommit Owner",
     "hyrecall.memory.memory": "Memory Opening THREADS",
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
     "hyrecall.memory.recall.call": "FoundRows RecallArguments IndexQuestion read_ask",
     "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
-    "hyrecall.memory.recall.recalling": "LEAST_WAIT",
-    "hyrecall.memory.recall.without_index": "Substrings Wanted find",
+    "hyrecall.memory.recall.recalling": "LEAST_WAIT Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
-    "hyrecall.memory.sharing.host": "OwnerRequest CODEC Host OF_RECIPES OF_REQUESTS",
     "hyrecall.memory.sharing.server": "Limits Server RequestLimiter",
-    "hyrecall.memory.sharing.shared_keeper": "SharedKeeper observe",
+    "hyrecall.memory.sharing.shared_keeper": (
+        "CODEC Host OF_RECIPES OF_REQUESTS OwnerRequest SharedKeeper observe"
+    ),
     "hyrecall.memory.sharing.wire": (
         "ClientState Codec ConnectionLost Frames Hello ClassCodec OwnerState Welcome WireError"
     ),

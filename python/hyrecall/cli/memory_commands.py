@@ -277,7 +277,7 @@ def _value(value: Any) -> str:
 
 
 def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:
-    from hyrecall.memory.faces.rescue import rescue
+    from hyrecall.memory.faces.transfer import rescue
 
     n_lines = rescue(store_path(path, read_settings()), file)
     if as_json:

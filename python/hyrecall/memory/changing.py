@@ -183,13 +183,12 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     return Remembered(key, version, is_embedded, () if is_embedded else why)
 
 
-def end_fact(view: View, key: str, at: object, *, reason: str | None) -> Remembered:
-    """End a fact; None: now, unless it has ended."""
-    return _ended(view, key, at, reason, is_open=False)
-
-
-def _ended(view: View, key: str, at: object, reason: str | None, *, is_open: bool) -> Remembered:
-    """Set when a fact ends; None beside ``is_open``: where the next one begins, or never."""
+def end_fact(
+    view: View, key: str, at: object, *, reason: str | None, is_open: bool = False
+) -> Remembered:
+    """Set when a fact ends; None: now, unless it has ended. With ``is_open`` None is where the next
+    one begins, or never.
+    """
     check_id("id", key)
     if at is not None and not isinstance(at, datetime):
         raise error(DTypeError, "valid_to" if is_open else "at", "a datetime", type(at).__name__)
@@ -225,7 +224,7 @@ def update(
         if others:
             wish = "no other field beside valid_to (a fact changes by a new one)"
             raise error(OptionError, others[0], wish, "one")
-        return _ended(view, key, changes["valid_to"], reason, is_open=True)
+        return end_fact(view, key, changes["valid_to"], reason=reason, is_open=True)
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))
@@ -454,11 +453,6 @@ def set_policy(view: View, agent: str, policy: str, policy_group: str | None) ->
 def said(reason: object) -> str | None:
     """Check an optional reason."""
     return None if reason is None else check_id("reason", reason)
-
-
-def needed(reason: object) -> str:
-    """Check a required reason."""
-    return check_id("reason", reason)
 
 
 def writer(by: AskedBy) -> str:

@@ -44,14 +44,20 @@ from hyrecall.memory.derived.layout import (
     layout_of,
     on_layout,
 )
-from hyrecall.memory.faces.import_rows import divide
+from hyrecall.memory.faces.transfer import divide
 from hyrecall.memory.keeping import Keeper, Owner
 from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
 from hyrecall.memory.recall.recalling import Means, Trackers, call_tracker
 from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.host import About, Host, find_owner
-from hyrecall.memory.sharing.shared_keeper import Patience, SharedKeeper, observe
+from hyrecall.memory.sharing.shared_keeper import (
+    About,
+    Host,
+    Patience,
+    SharedKeeper,
+    find_owner,
+    observe,
+)
 from hyrecall.memory.sharing.wire import OwnerState
 from hyrecall.memory.sql.connecting import DATABASE, check_sqlite, disk_named
 from hyrecall.memory.sql.database import IN_MEMORY, Database, MemoryDatabase

@@ -65,7 +65,7 @@ def test_a_file_system_without_sockets_is_told_to_the_second_process(
         raise OSError(95, "Operation not supported")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hyrecall.memory.sharing.host.listen_in", refused)
+        patched.setattr("hyrecall.memory.sharing.shared_keeper.listen_in", refused)
         alone = opened(tmp_path / "s")
     alone.remember("note", id="a", user_id=USER)  # one process needs no socket
     with pytest.raises(OwnerError, match=r"Operation not supported.*pid \d+") as caught:

@@ -38,11 +38,6 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.schema import EXPIRED, HEAD, HIGHEST, LISTED, LIVE, NOW, take_sequence
 
-# A document's highest version, which is the one that counts.
-"""The highest version of the document of a version v, as SQL.
-
-No checksum covers the number in ``documents``: a lower one there would bring back an old text.
-"""
 KEPT_NOW = (
     "w.cell = d.cell AND w.id = d.id AND w.version > ifnull((SELECT max(t.version) "
     "FROM versions t WHERE t.cell = d.cell AND t.id = d.id AND t.version < d.version "
@@ -145,8 +140,7 @@ def _live(
 
 def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
     """Return cell and id of the documents of version rows; leaves out rows that are gone."""
-    select = f"SELECT cell, id FROM versions WHERE row IN {LISTED} ORDER BY row"
-    found = list(rows(connection, select, (to_json(tuple(numbers)),)))
+    found = places_of_rows(connection, numbers)
     homes = cells_by_number(connection, {cell for cell, _ in found})
     return [(homes[cell], key) for cell, key in found if cell in homes]
 
