@@ -249,7 +249,7 @@ NAMES = {
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
     ),
     "hyrecall.memory.sql.reading": (
-        "changed_since episode_by_id episodes_of_rows head_row history newest newest_model "
+        "ChangedDocument HEAD episode_by_id episodes_of_rows head_row history newest newest_model "
         "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (
@@ -258,7 +258,7 @@ NAMES = {
     "hyrecall.memory.sql.store_sessions": "MOST_OF_A_USER StoreSessions",
     "hyrecall.memory.view": "own_index",
     "hyrecall.memory.sql.writing": (
-        "FIXED_FIELDS NewVersion Selection Written archive forget pin remember set_vectors "
+        "FIXED_FIELDS NewVersion Selection Written forget pin remember set_vectors "
         "supersede touch update"
     ),
     "hyrecall.memory.store": "StoreOptions",

@@ -79,16 +79,6 @@ class Accesses(NamedTuple):
     written: datetime
 
 
-def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[ChangedDocument]:
-    """Return the documents that changed after a number, in the order of their last change."""
-    # After number 0: all there are.
-    select = (
-        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
-        f"FROM {HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
-    )
-    return [ChangedDocument(*row) for row in rows(connection, select, (sequence, limit))]
-
-
 def episodes_of_rows(
     connection: apsw.Connection,
     numbers: Sequence[int],

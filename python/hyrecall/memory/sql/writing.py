@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
@@ -268,22 +268,12 @@ def supersede(
     new: NewVersion,
     reason: str | None,
     now: datetime,
-    *,
-    status: Literal["superseded", "archived"] = "superseded",
 ) -> Written:
     """Replace an old episode by a new one, which the history of the old one then names."""
     number, _, _ = _found(connection, cell, key)
-    _retire(connection, number, key, status, reason, new.episode.id, now)
+    _retire(connection, number, key, "superseded", reason, new.episode.id, now)
     (written,) = remember(connection, [new], now)
     return written
-
-
-def archive(
-    connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
-) -> Written:
-    """Take an episode out of recall but keep its row."""
-    number, _, _ = _found(connection, cell, key)
-    return _retire(connection, number, key, "archived", reason, None, now)
 
 
 def forget(
