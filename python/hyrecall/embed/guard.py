@@ -267,11 +267,11 @@ class Guard:
             rows[at, : len(row)] = row
         return rows, why
 
-    def for_many(self, *, failures: int = 20) -> Guard:
+    def for_many(self) -> Guard:
         """Return a guard of the same embedder for a long task, with its own breaker and thread."""
         embedder = self.off if self._embedder is None else self._embedder
         assert embedder is not None
-        return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
+        return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures=20))
 
     def learn_from(self, other: Guard) -> None:
         """Take over the dim of a guard from :meth:`for_many`; its last success ends a rest."""

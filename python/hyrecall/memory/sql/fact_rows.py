@@ -100,9 +100,9 @@ def assert_fact(
         if _is_empty(fact) or not held.is_valid_at(fact.valid_from):
             continue
         if held.object != fact.object or not _covers(held, fact):
-            _end_at(connection, cell, known, held, fact.valid_from, "followed by another fact", now)
+            _end_at(connection, known, held, fact.valid_from, "followed by another fact", now)
         elif end is not None and held.is_valid_at(end):
-            same = _end_at(connection, cell, known, held, end, "said again with an end", now)
+            same = _end_at(connection, known, held, end, "said again with an end", now)
         else:
             same = known
     if same is not None:
@@ -155,7 +155,7 @@ def end_fact(
         raise error(OptionError, "valid_to", wish, end.isoformat())
     if end == held.valid_to:
         return known
-    return _end_at(connection, cell, known, held, end, reason, now)
+    return _end_at(connection, known, held, end, reason, now)
 
 
 def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
@@ -225,7 +225,6 @@ def _predicates(
 
 def _end_at(
     connection: apsw.Connection,
-    cell: Cell,
     known: Written,
     held: Fact,
     end: datetime | None,
