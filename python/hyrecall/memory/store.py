@@ -523,6 +523,7 @@ class Store:
             held.callback(self.guard.close)
             held.callback(self._keeper.close)
             held.callback(self._own_sessions.close)
+            held.callback(self._trackers.close)
 
     def __repr__(self) -> str:
         return str(self.database.folder or IN_MEMORY)
