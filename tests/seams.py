@@ -23,7 +23,7 @@ MODULES = {
     "pool": "hyrecall.base.threads",
     "scans": "hyrecall.base.threads",
     "ages": "hyrecall.base.times",
-    "turns": "hyrecall.base.turns",
+    "turns": "hyrecall.memory.recall.turns",
     "app_module": "hyrecall.cli.app",
     "progress": "hyrecall.cli.batch_command",
     "index_in_parts": "hyrecall.cli.index_command",

@@ -31,7 +31,7 @@ from seams import (
 )
 
 MODEL = "hash-4"
-COMMITS = ("base/turns.py", "memory/keeping.py", "sql/database.py", "sql/erasing.py")
+COMMITS = ("recall/turns.py", "memory/keeping.py", "sql/database.py", "sql/erasing.py")
 LAYOUT = layout_of(recipes.loom)
 
 

@@ -298,7 +298,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.005)
 
 
-JOINS = ("base/turns.py", "recall/index_search.py")
+JOINS = ("recall/turns.py", "recall/index_search.py")
 
 
 class JoiningLines(Lines):

@@ -18,7 +18,6 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAl
 import apsw
 
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.base.turns import Turns, Waiting
 from hyrecall.embed.guard import Guard
 from hyrecall.errors import CorruptStoreError, HyrecallError, OptionError, error
 from hyrecall.hits.dropped import Dropped
@@ -31,6 +30,7 @@ from hyrecall.memory.derived.follower import INDEX, Background, Follower
 from hyrecall.memory.derived.layout import IndexNotReadyError, Layout, OpenReport, told_unembedded
 from hyrecall.memory.recall.call import FoundRows, IndexQuestion
 from hyrecall.memory.recall.index_search import IndexSearch, JoinedCalls
+from hyrecall.memory.recall.turns import Turns, Waiting
 from hyrecall.memory.sql.codec import to_micros
 from hyrecall.memory.sql.connecting import DAMAGING, sqlite_named
 from hyrecall.memory.sql.database import Database, Outcome

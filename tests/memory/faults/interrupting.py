@@ -14,7 +14,7 @@ from typing import Any
 import hyrecall
 
 _PACKAGE = Path(hyrecall.__file__).parent
-_TRACED = (str(_PACKAGE / "memory"), str(_PACKAGE / "base" / "turns.py"))
+_TRACED = str(_PACKAGE / "memory")
 
 
 class Lines:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from hyrecall.ask.expansion import Context
 from hyrecall.ask.recipe import Recipe, is_joinable
 from hyrecall.ask.scope import scope_of_cells
-from hyrecall.base.turns import Turns, Waiting
 from hyrecall.embed.protocol import EmbedFault
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import Explanation
@@ -23,6 +22,7 @@ from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import BEHIND, ComparableVectors, Ready
 from hyrecall.memory.recall.call import FoundRows, Hints, IndexQuestion, hints_arm
+from hyrecall.memory.recall.turns import Turns, Waiting
 from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
