@@ -6,7 +6,6 @@ complete; so a run that ended anywhere goes on with the parts that are not there
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import stat
@@ -52,45 +51,30 @@ ROWS = 65_536
 _HASHED_BYTES = 1 << 20  # at a time
 
 
-class BatchPart(Protocol):
-    """Some consecutive queries."""
+class BatchPart(NamedTuple):
+    """Consecutive queries: rows of a file, or ``rows`` that a pipe or another file has given."""
 
-    @property
-    def number(self) -> int:
-        """Its place among the parts."""
+    number: int
+    """Its place among the parts of Parquet files; else the number of its first query."""
+    path: str = ""
+    first: int = 0
+    n_rows: int = 0
+    rows: QueryRows | None = None
 
     @property
     def is_cut(self) -> bool:
         """Whether a refused query ends the part before it; else there is no part."""
-
-    @property
-    def output(self) -> str:
-        """The name of the file with the hits."""
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows, with the number of the first in each piece."""
-
-
-class QueryPart(NamedTuple):
-    """Consecutive rows of a file."""
-
-    number: int
-    path: str
-    first: int
-    n_rows: int
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a refused query ends the part before it."""
-        return False
+        return self.rows is not None
 
     @property
     def output(self) -> str:
         """The name of the file with the hits: the same for each try."""
-        return f"part-{self.number:06d}.parquet"
+        return _kept_from(self.number) if self.is_cut else f"part-{self.number:06d}.parquet"
 
     def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows, a few thousand at a time."""
+        """Yield its rows, with the number of the first in each piece; of a file a few thousand."""
+        if self.rows is not None:
+            return iter([(self.rows, self.number)])
         return ((TableRows(one), 0) for one in read_part(self, columns, MAX_QUERIES))
 
     def __str__(self) -> str:
@@ -122,9 +106,9 @@ def _is_hidden(path: Path) -> bool:
     return any(one.startswith((".", "_")) for one in path.parts)
 
 
-def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
+def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[BatchPart]:
     """Cut files into parts of at most ``n_rows`` rows."""
-    parts: list[QueryPart] = []
+    parts: list[BatchPart] = []
     for path in files:
         try:
             footer = pq.read_metadata(path)
@@ -136,11 +120,11 @@ def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list
             raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
         for begin in range(0, footer.num_rows, n_rows):
             own = min(n_rows, footer.num_rows - begin)
-            parts.append(QueryPart(len(parts), str(path), begin, own))
+            parts.append(BatchPart(len(parts), str(path), begin, own))
     return parts
 
 
-def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+def read_part(part: BatchPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
     """Yield the rows of a part, at most ``n_rows`` at a time."""
     try:
         yield from _read(part, columns, n_rows)
@@ -150,7 +134,7 @@ def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[
         raise error(DTypeError, part.path, "rows that can be read", fault) from None
 
 
-def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+def _read(part: BatchPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
     begin, left = part.first, part.n_rows
     # Buffered and without prefetch: the whole file may be one row group.
     with pq.ParquetFile(part.path, pre_buffer=False, buffer_size=1 << 20) as file:
@@ -193,9 +177,6 @@ def identity_of(files: Sequence[Path]) -> list[dict[str, Any]]:
 COUNTS = b"hyrecall.counts"
 """The key of a part's counts, as JSON, in the footer of its file."""
 
-SEAL = b"hyrecall.seal"
-"""The key of what :func:`check_part` compares."""
-
 Counts = Mapping[str, int]
 """Numbers of queries, hits and refused queries of a part."""
 
@@ -218,33 +199,12 @@ class _ParquetPart:
         self._out.close()
 
 
-class _Hashed(io.RawIOBase):
-    """A file that is written, and the hash of what was written so far."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.n_bytes, self.hash = 0, xxhash.xxh3_64()
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def write(self, content: Any) -> int:
-        """Write bytes."""
-        view = memoryview(content)
-        self.hash.update(view)
-        self.n_bytes += view.nbytes
-        self._file.write(view)
-        return view.nbytes
-
-
 class _ArrowPart:
     """Writes a part that is read once, at the end of its run: five times as fast as Parquet."""
 
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
-        self._schema, self._file = schema, _Hashed(file)
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        self._out = pa.ipc.new_file(self._file, schema, options=options)
+        self._schema, self._out = schema, pa.ipc.new_file(file, schema, options=options)
 
     def write(self, hits: pa.Table) -> None:
         """Write some hits as one batch."""
@@ -253,29 +213,8 @@ class _ArrowPart:
     def close(self, metadata: dict[bytes, bytes]) -> None:
         """Write what is said of the part with a last batch without rows, and the end."""
         none = pa.RecordBatch.from_pylist([], self._schema)
-        told = _seal(self._file.n_bytes, self._file.hash, metadata)
-        self._out.write_batch(none, custom_metadata={**metadata, SEAL: told})
+        self._out.write_batch(none, custom_metadata=metadata)
         self._out.close()
-
-
-def _seal(n_bytes: int, content: Any, metadata: Mapping[bytes, bytes]) -> bytes:
-    """Return what a part says of its own bytes before the last batch, and of that batch."""
-    for name in sorted(metadata):
-        content.update(name + b"\0" + metadata[name] + b"\0")
-    return f"{n_bytes} {content.hexdigest()}".encode()
-
-
-def check_part(path: Path) -> None:
-    """Raise ValueError for a part that is not as it was written."""
-    metadata = dict(_metadata_of(path))
-    seal = metadata.pop(SEAL)
-    content, left = xxhash.xxh3_64(), int(seal.split()[0])
-    with path.open("rb") as file:
-        while left and (read := file.read(min(left, 1 << 20))):
-            content.update(read)
-            left -= len(read)
-    if left or _seal(int(seal.split()[0]), content, metadata) != seal:
-        raise ValueError(path.name)
 
 
 class Answer(NamedTuple):
@@ -371,22 +310,16 @@ def crew(
 ) -> Iterator[Callable[[Iterable[BatchPart]], Iterator[Answer]]]:
     """Start who answers parts, and end them; ``ray``: options of :class:`RayWorkers`, if any."""
     with ExitStack() as ended:
-        n_ahead, ask = 0, here(recall, folder)
+        answer: Callable[[BatchPart], Answer] = partial(answer_part, recall, folder=folder)
+        ask: Ask = partial(partial, answer)  # an answer is made when it is awaited
+        n_ahead = 0
         if ray is not None:
             cpus = ray.get("num_cpus", 1)
-            workers = RayWorkers(partial(_answerer, recall.for_cpus(cpus), folder), **ray)
+            make = partial(partial, answer_part, recall.for_cpus(cpus), folder=folder)
+            workers = RayWorkers(make, **ray)
             ended.callback(workers.close)
             n_ahead, ask = workers.n_ahead, workers.ask
         yield partial(_in_order, ask, n_ahead)
-
-
-def here(recall: BatchRecall, folder: Path | None) -> Ask:
-    """Return what answers in this process, when an answer is awaited."""
-    return lambda part: partial(answer_part, recall, part, folder)
-
-
-def _answerer(recall: BatchRecall, folder: Path | None) -> Callable[[BatchPart], Answer]:
-    return lambda part: answer_part(recall, part, folder)
 
 
 def _in_order(ask: Ask, n_ahead: int, parts: Iterable[BatchPart]) -> Iterator[Answer]:
@@ -506,28 +439,6 @@ def _kept_from(first: int) -> str:
     return f"part-{first:06d}.arrow"
 
 
-class FilePart(NamedTuple):
-    """Consecutive rows of a file, named by the first; a refused query ends it."""
-
-    number: int
-    rows: QueryRows
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a refused query ends the part before it."""
-        return True
-
-    @property
-    def output(self) -> str:
-        """The name of the file with the hits."""
-        return _kept_from(self.number)
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows."""
-        del columns
-        yield self.rows, self.number
-
-
 def answer_source(
     recall: FileRecall,
     source: QuerySource,
@@ -542,11 +453,11 @@ def answer_source(
     size = slice_size(recall._opened(), recall._options)
     n_rows = FILE_ROWS // size * size or FILE_ROWS  # whole slices
 
-    def parts() -> Iterator[FilePart]:
+    def parts() -> Iterator[BatchPart]:
         number = first
         for rows in source.slices(n_rows, first=first):
             _check_count(number + rows.n_rows, source.name)
-            yield FilePart(number, rows)
+            yield BatchPart(number, rows=rows)
             number += rows.n_rows
 
     with crew(recall, folder, ray) as answers:
@@ -620,7 +531,6 @@ class UnfinishedFile:
     def _count_parts(self) -> None:
         while True:
             try:
-                check_part(self._next)
                 self.count(counts_of(self._next))
             except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
                 return
@@ -793,10 +703,10 @@ def recall_dataset(
 
 def _collected(
     answers: Iterable[Answer],
-    parts: Sequence[QueryPart],
-    left: Sequence[QueryPart],
+    parts: Sequence[BatchPart],
+    left: Sequence[BatchPart],
     tell: ProgressFunction | None,
-) -> list[tuple[QueryPart, HyrecallError]]:
+) -> list[tuple[BatchPart, HyrecallError]]:
     """Wait for all answers; return the errors of parts that have none."""
     tell = tell or (lambda done, total: None)
     total = sum(one.n_rows for one in parts)
@@ -816,9 +726,9 @@ def _collected(
 
 def _end(
     folder: Path,
-    parts: Sequence[QueryPart],
+    parts: Sequence[BatchPart],
     recall: BatchRecall,
-    faults: Sequence[tuple[QueryPart, HyrecallError]],
+    faults: Sequence[tuple[BatchPart, HyrecallError]],
     n_kept: int,
 ) -> DatasetHits:
     for one in folder.glob(".hyrecall-*.tmp"):  # left by a killed process
