@@ -23,6 +23,7 @@ MODULES = {
     "pool": "hyrecall.base.threads",
     "scans": "hyrecall.base.threads",
     "ages": "hyrecall.base.times",
+    "turns": "hyrecall.memory.recall.turns",
     "app_module": "hyrecall.cli.app",
     "progress": "hyrecall.cli.batch_command",
     "index_in_parts": "hyrecall.cli.index_command",
@@ -51,15 +52,13 @@ MODULES = {
     "projection": "hyrecall.memory.derived.projection",
     "browse": "hyrecall.memory.faces.browse",
     "browsed_paths": "hyrecall.memory.faces.browse",
-    "filling": "hyrecall.memory.keeping.owner",
-    "group_commit": "hyrecall.memory.keeping.owner",
+    "filling": "hyrecall.memory.derived.backfill",
     "plain": "hyrecall.memory.plain",
     "audience_module": "hyrecall.memory.recall.audience",
     "call": "hyrecall.memory.recall.call",
-    "joined_search": "hyrecall.memory.recall.index_search",
     "hit_episodes": "hyrecall.memory.recall.recalling",
     "recalling": "hyrecall.memory.recall.recalling",
-    "substring_search": "hyrecall.memory.recall.without_index",
+    "substring_search": "hyrecall.memory.recall.recalling",
     "client": "hyrecall.memory.sharing.client",
     "election": "hyrecall.memory.sharing.client",
     "memory_server_module": "hyrecall.memory.sharing.server",
@@ -76,7 +75,7 @@ MODULES = {
     "lock": "hyrecall.memory.sql.lock",
     "index_header": "hyrecall.memory.sql.lost_changes",
     "reading": "hyrecall.memory.sql.reading",
-    "tasks": "hyrecall.memory.keeping.tasks",
+    "tasks": "hyrecall.memory.keeping",
     "schema": "hyrecall.memory.sql.schema",
     "writing": "hyrecall.memory.sql.writing",
     "upkeep": "hyrecall.memory.upkeep",
@@ -165,7 +164,7 @@ NAMES = {
     "hyrecall.cli.show": "print_stored",
     "hyrecall.cli.transfer_command": "_SYSTEMS",
     "hyrecall.distributed.batch_recall": "FileRecall",
-    "hyrecall.distributed.dataset": "QueryPart query_files",
+    "hyrecall.distributed.dataset": "BatchPart query_files",
     "hyrecall.distributed.ray_cluster": "RayShard read_reserved",
     "hyrecall.distributed.building": ("RowCounts distributed_pack=pack place_counts rows_of"),
     "hyrecall.distributed.sharded": "NewerVersions",
@@ -212,21 +211,21 @@ NAMES = {
     ),
     "hyrecall.memory.derived.projection": "n_live",
     "hyrecall.memory.faces.browse": "memory_path read_place",
-    "hyrecall.memory.faces.rescue": "RESCUED_FACT rescue",
-    "hyrecall.memory.faces.transfer": "Imported Numbered export_lines read_l0 read_lines",
-    "hyrecall.memory.keeping.owner": "GroupCommit",
-    "hyrecall.memory.keeping.tasks": "EXPIRING Erase Expiry scrub",
+    "hyrecall.memory.faces.transfer": (
+        "Imported Numbered RESCUED_FACT export_lines read_l0 read_lines rescue"
+    ),
+    "hyrecall.memory.keeping": "EXPIRING Expiry GroupCommit Owner",
     "hyrecall.memory.memory": "Memory Opening THREADS",
     "hyrecall.memory.methods": "CANCELLED",
     "hyrecall.memory.recall.audience": "AskedBy Audience EVERYONE audience_audience=audience",
     "hyrecall.memory.recall.call": "FoundRows RecallArguments IndexQuestion read_ask",
     "hyrecall.memory.recall.index_search": "IndexSearch JoinedSearch JoinedCalls _WaitingSearch",
-    "hyrecall.memory.recall.recalling": "Bounded LEAST_WAIT",
-    "hyrecall.memory.recall.without_index": "Substrings Wanted find",
+    "hyrecall.memory.recall.recalling": "LEAST_WAIT Substrings Wanted find",
     "hyrecall.memory.sharing.client": "Connections OwnerConnection client_state_of=state_of",
-    "hyrecall.memory.sharing.host": "OwnerRequest CODEC ExplainDropped Host OF_RECIPES OF_REQUESTS",
     "hyrecall.memory.sharing.server": "Limits Server RequestLimiter",
-    "hyrecall.memory.sharing.shared_keeper": "SharedKeeper observe",
+    "hyrecall.memory.sharing.shared_keeper": (
+        "CODEC Host OF_RECIPES OF_REQUESTS OwnerRequest SharedKeeper observe"
+    ),
     "hyrecall.memory.sharing.wire": (
         "ClientState Codec ConnectionLost Frames Hello ClassCodec OwnerState Welcome WireError"
     ),
@@ -250,7 +249,7 @@ NAMES = {
         "HEADER Header PARTS StaleError Witness read_header witnesses write_header"
     ),
     "hyrecall.memory.sql.reading": (
-        "changed_since episode_by_id episodes_of_rows head_row history newest newest_model "
+        "ChangedDocument HEAD episode_by_id episodes_of_rows head_row history newest newest_model "
         "read_policy set_policy"
     ),
     "hyrecall.memory.sql.schema": (
@@ -259,7 +258,7 @@ NAMES = {
     "hyrecall.memory.sql.store_sessions": "MOST_OF_A_USER StoreSessions",
     "hyrecall.memory.view": "own_index",
     "hyrecall.memory.sql.writing": (
-        "FIXED_FIELDS NewVersion Selection Written archive forget pin remember set_vectors "
+        "FIXED_FIELDS NewVersion Selection Written forget pin remember set_vectors "
         "supersede touch update"
     ),
     "hyrecall.memory.store": "StoreOptions",

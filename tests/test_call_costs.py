@@ -161,7 +161,7 @@ def test_importing_loads_next_to_nothing_until_a_name_is_asked_for() -> None:
     loaded = loaded_by("import hyrecall")
     ours = {name for name in loaded if name.startswith("hyrecall.")}
     assert ours == {
-        *("hyrecall.base", "hyrecall.base.first_process", "hyrecall.base.lazily"),
+        *("hyrecall.base", "hyrecall.base.starting"),
         *("hyrecall.base.version", "hyrecall.stages", "hyrecall.stages.registry"),
     }
     assert not loaded & {"numpy", "pyarrow", "dataclasses", "inspect"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall.base.first_process import end_at_sigterm as _end_at_sigterm
+from hyrecall.base.starting import end_at_sigterm as _end_at_sigterm
+from hyrecall.base.starting import lazily as _lazily
 
 _end_at_sigterm()
 
-from hyrecall.base.lazily import lazily as _lazily
 from hyrecall.base.version import __version__
 from hyrecall.stages.registry import HOMES as _HOMES
 

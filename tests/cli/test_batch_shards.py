@@ -135,10 +135,9 @@ def test_a_part_with_the_numbers_of_another_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     want = files(run, [folder], asked, tmp_path / "one")
-    here = dataset.here
-    monkeypatch.setattr(
-        dataset, "here", lambda *given: lambda part: here(*given)(slice_twice(part))
-    )
+    answered = dataset.answer_part
+    twice = lambda recall, part, folder: answered(recall, slice_twice(part), folder)  # noqa: E731
+    monkeypatch.setattr(dataset, "answer_part", twice)
     assert files(run, shards, asked, tmp_path / "shards") != want
 
 

@@ -17,7 +17,7 @@ import pytest
 import hyrecall as hr
 from distributed.datasets import N_QUERIES, World, equal
 from hyrecall.distributed import BatchRecall, DatasetHits, recall_dataset
-from seams import QueryPart, dataset, disk
+from seams import BatchPart, dataset, disk
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def stopping(monkeypatch: pytest.MonkeyPatch, at: int) -> list[int]:
     begun: list[int] = []
     written = dataset.write_answer
 
-    def writing(recall: BatchRecall, part: QueryPart, path: Path) -> Any:
+    def writing(recall: BatchRecall, part: BatchPart, path: Path) -> Any:
         begun.append(part.number)
         if part.number == at:
             (path.parent / ".hyrecall-left.tmp").write_bytes(b"half of a file")
@@ -214,7 +214,7 @@ def twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     answer = dataset.answer_part
 
-    def written(recall: BatchRecall, part: QueryPart, folder: Path) -> Any:
+    def written(recall: BatchRecall, part: BatchPart, folder: Path) -> Any:
         found = answer(recall, part, folder)
         if part.number == 2:
             path = folder / part.output
@@ -228,7 +228,7 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that failed counts as one without hits."""
     answer = dataset.answer_part
 
-    def silent(recall: BatchRecall, part: QueryPart, folder: Path) -> Any:
+    def silent(recall: BatchRecall, part: BatchPart, folder: Path) -> Any:
         if part.number != 1:
             return answer(recall, part, folder)
         found_of = answer(recall, part, folder)
@@ -245,7 +245,7 @@ def overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part begins one row too early."""
     cut = dataset.parts_of
 
-    def earlier(*given: Any) -> list[QueryPart]:
+    def earlier(*given: Any) -> list[BatchPart]:
         return [one._replace(first=max(one.first - 1, 0)) for one in cut(*given)]
 
     monkeypatch.setattr(dataset, "parts_of", earlier)
@@ -255,7 +255,7 @@ def unordered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are numbered as they end."""
     cut = dataset.parts_of
 
-    def others(*given: Any) -> list[QueryPart]:
+    def others(*given: Any) -> list[BatchPart]:
         parts = cut(*given)
         swapped = [parts[1]._replace(number=0), parts[0]._replace(number=1), *parts[2:]]
         return swapped

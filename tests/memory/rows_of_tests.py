@@ -10,7 +10,7 @@ import apsw
 import numpy as np
 
 from hyrecall.memory import Edge, Episode, Participant
-from seams import Cell, NewVersion, cell_of, migrate, tell_time, to_micros
+from seams import HEAD, Cell, ChangedDocument, NewVersion, cell_of, migrate, tell_time, to_micros
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -82,3 +82,12 @@ def an_edge(key: str, *nodes: str, cell: Cell = ANA) -> Edge:
     return Edge(
         **cell.identity(), id=key, participants=ends, relationship="knows", metadata={"n": [1]}
     )
+
+
+def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[ChangedDocument]:
+    """The documents that changed after a number, in the order of their last change."""
+    select = (
+        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
+        f"FROM {HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
+    )
+    return [ChangedDocument(*row) for row in connection.execute(select, (sequence, limit))]

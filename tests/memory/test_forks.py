@@ -116,7 +116,7 @@ def locks_of(memory: MemorySync) -> list[Any]:
     store, owner = memory._store, memory._store.owner
     found = [store.guard._pool._change, store.database._writing, store.database._pool]
     found += [owner.background._wake, owner.follower._lock, owner._group._leads]
-    found.append(store._own_sessions._wake)
+    found.append(store._own_sessions._lock)
     if store._shared is not None:
         place: Any = store._shared._place
         found += [store._shared._renewing, place._server._state]

@@ -26,12 +26,12 @@ from seams import (
     GroupCommit,
     MemoryDatabase,
     Remember,
-    group_commit,
     layout_of,
+    turns,
 )
 
 MODEL = "hash-4"
-COMMITS = ("keeping/owner.py", "sql/database.py", "sql/erasing.py")
+COMMITS = ("recall/turns.py", "memory/keeping.py", "sql/database.py", "sql/erasing.py")
 LAYOUT = layout_of(recipes.loom)
 
 
@@ -252,7 +252,7 @@ class CommitLines(Lines):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.005)
 
 
 def lead_and_be_interrupted(database: Database, at: int) -> tuple[Lines, bool, dict[int, object]]:

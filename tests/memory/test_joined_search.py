@@ -28,7 +28,7 @@ from seams import (
     JoinedSearch,
     Trace,
     _WaitingSearch,
-    joined_search,
+    turns,
 )
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -295,14 +295,17 @@ def test_a_recipe_whose_only_arm_reads_a_graph_is_searched() -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_search, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(turns, "LOOK_SECONDS", 0.005)
+
+
+JOINS = ("recall/turns.py", "recall/index_search.py")
 
 
 class JoiningLines(Lines):
     """Lines of what joins searches."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "call" and not frame.f_code.co_filename.endswith("index_search.py"):
+        if event == "call" and not frame.f_code.co_filename.endswith(JOINS):
             return None
         return super().__call__(frame, event, argument)
 

@@ -1,8 +1,6 @@
 """Options of one search, with every recipe, with vectors and without; and the list of matches."""
 
 import itertools
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,7 +22,7 @@ from hyrecall.memory import (
     Partition,
 )
 from memory.stores import HOUR, NOON, Clock, FixedEmbedder, episode, folder, open_store
-from seams import EVERYONE, AskedBy, Bounded, Composite, RecallReport, read_ask
+from seams import EVERYONE, AskedBy, Composite, RecallReport, read_ask
 
 DAY = 24 * HOUR
 
@@ -395,31 +393,3 @@ def test_matches_say_how_they_came_about() -> None:
     )
     with pytest.raises(OptionError, match="an index ranked"):
         matches.explain(0)
-
-
-def test_bounded_calls_give_raise_or_are_left() -> None:
-    bounded = Bounded("test", most=2)
-    assert bounded.call(lambda: 5, timeout=5.0) == 5
-    with pytest.raises(KeyError, match="own"):
-        bounded.call(lambda: {}["own"], timeout=5.0)
-
-    def leaves() -> None:
-        raise SystemExit(3)
-
-    with pytest.raises(RuntimeError, match="SystemExit"):
-        bounded.call(leaves, timeout=5.0)
-    free = threading.Event()
-    for _ in range(2):
-        with pytest.raises(TimeoutError, match="in time"):
-            bounded.call(free.wait, timeout=0.01)
-    with pytest.raises(TimeoutError, match="hang"):
-        bounded.call(lambda: 5, timeout=5.0)
-    free.set()
-    for _ in range(100):
-        try:
-            assert bounded.call(lambda: 6, timeout=5.0) == 6
-            break
-        except TimeoutError:
-            time.sleep(0.02)
-    else:
-        raise AssertionError("nothing came free")

@@ -18,14 +18,23 @@ import pytest
 from hyrecall.errors import OptionError, StoreFormatError, StoreNotFoundError, WriterBusyError
 from hyrecall.memory import EVERYONE, Episode, Fact, MemorySync
 from memory.direct_writes import import_lines
-from memory.rows_of_tests import ANA, BOB, NOW, an_edge, any_episode, cell_rows, new, vector
+from memory.rows_of_tests import (
+    ANA,
+    BOB,
+    NOW,
+    an_edge,
+    any_episode,
+    cell_rows,
+    changed_since,
+    new,
+    vector,
+)
 from memory.stores import episode, open_store
 from seams import (
     Database,
     Imported,
     Selection,
     assert_fact,
-    changed_since,
     edges_in,
     every_cell,
     export_lines,

@@ -120,7 +120,7 @@ def test_embedding_goes_on_where_it_was_when_the_store_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_old(tmp_path)
-    monkeypatch.setattr(filling, "PAGE", 10)
+    monkeypatch.setattr(filling, "MOST_FILLED", 10)
     monkeypatch.setattr(filling, "LONGEST_REST", 3600.0)  # rests after the first page
     monkeypatch.setattr(filling, "time", _Slow())
     with MemorySync.open(tmp_path, embedder=Named()) as memory:

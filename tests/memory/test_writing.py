@@ -23,6 +23,7 @@ from memory.rows_of_tests import (
     an_episode,
     any_episode,
     cell_rows,
+    changed_since,
     new,
     vector,
 )
@@ -39,7 +40,6 @@ from seams import (
     cell_of,
     cells_by_number,
     cells_of,
-    changed_since,
     edges_in,
     episode_by_id,
     episodes_of_rows,

@@ -115,7 +115,7 @@ def test_the_metrics_of_a_store_are_the_numbers_of_doctor() -> None:
 def test_readyz_says_how_many_memories_lack_a_vector_and_the_numbers_to_an_operator(
     tmp_path: Path, token_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("hyrecall.memory.derived.backfill.FIRST_SECONDS", 3600.0)
     path = tmp_path / "agent.mem"
     with MemorySync.open(path, embedder=None) as memory:
         memory.remember_batch([Episode(text=f"tea {at}", user_id="ann") for at in range(3)])

@@ -332,7 +332,7 @@ def test_D19_a_vector_is_little_endian_float32_to_any_reader() -> None:
 def test_D21_bytes_that_are_no_vector_are_passed_over_and_refused_by_name(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("hyrecall.memory.derived.backfill.FIRST_SECONDS", 3600.0)
     embedder = FixedEmbedder({"disk": [1.0, 0.0], "tape": [0.9, 0.1]})
     path = folder()
     with open_store(path, embedder=embedder, recipe=recipes.l0) as memory:

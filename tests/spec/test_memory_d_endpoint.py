@@ -211,7 +211,7 @@ def test_D14_the_model_is_sent_and_kept(
 def test_D20_rows_of_another_length_are_found_by_words(
     server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.owner.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("hyrecall.memory.derived.backfill.FIRST_SECONDS", 3600.0)
     path = folder()
     with open_store(path, recipe=recipes.l0) as memory:  # 8 numbers
         memory.remember("tea pot", id="old", user_id="ana")

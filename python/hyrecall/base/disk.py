@@ -9,8 +9,8 @@ gone.
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import hashlib
 import io
 import json
 import mmap
@@ -20,7 +20,7 @@ import secrets
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,7 +130,7 @@ def sync_folder(path: Path) -> None:
 @contextmanager
 def writer_lock(folder: Path) -> Iterator[None]:
     """Hold the folder's only writer lock, among threads and processes; a crash releases it."""
-    with contextlib.ExitStack() as held:
+    with ExitStack() as held:
         # The file is never removed: later writers could not see a lock on an unnamed file.
         how = os.O_RDWR | os.O_CREAT
         try:
@@ -176,12 +176,12 @@ class _HashedFile(io.RawIOBase):
 
 
 def write_file(
-    path: Path, write: Callable[[BinaryIO], None], *, mode: int = 0o644
+    path: Path, write: Callable[[BinaryIO], object], *, mode: int = 0o644
 ) -> tuple[int, tuple[str, ...]]:
     """Write and sync a file; return its size and the checksums of its blocks."""
     # An existing file of that name (left by a crash, used by no version) is unlinked first, so its
     # bytes are not overwritten.
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         os.unlink(path)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -196,11 +196,7 @@ def write_file(
 
 def prepare(folder: Path, name: str, content: bytes) -> None:
     """Write the temporary file that :func:`commit` renames, and sync the folder."""
-
-    def write(file: BinaryIO) -> None:
-        file.write(content)
-
-    write_file(folder / f"{name}.tmp", write)
+    write_file(folder / f"{name}.tmp", lambda file: file.write(content))
     sync_folder(folder)
 
 
@@ -210,10 +206,28 @@ def commit(folder: Path, name: str) -> None:
     sync_folder(folder)
 
 
+def put(folder: Path, name: str, content: bytes) -> None:
+    """Write or replace a file, atomically and durably."""
+    prepare(folder, name, content)
+    commit(folder, name)
+
+
+def sealed(text: bytes, kind: str = "xxh3_64") -> bytes:
+    """Return a text, and a last line with its checksum, of :mod:`hashlib` if not XXH3-64."""
+    made = xxhash.xxh3_64(text) if kind == "xxh3_64" else hashlib.new(kind, text)
+    return text + f"{kind} {made.hexdigest()}\n".encode()
+
+
+def unsealed(content: bytes, kind: str = "xxh3_64") -> bytes | None:
+    """Return the text of :func:`sealed`; None: it is damaged."""
+    text = content[: content.rfind(b"\n", 0, -1) + 1]
+    return text if sealed(text, kind) == content else None
+
+
 def remove(paths: Iterable[Path]) -> None:
     """Remove unused files; a later save removes those that could not be removed now."""
     for path in paths:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.unlink(path)
 
 
@@ -285,7 +299,7 @@ def read_file(
 def _read_whole(handle: int, size: int, path: Path) -> pa.Buffer:
     memory = mmap.mmap(-1, size)
     # Random rows are 2-3x faster from huge pages; some kernels do not have them.
-    with contextlib.suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     view = memoryview(memory)
     at = 0
@@ -400,9 +414,7 @@ class LateCheck:
 
 @contextmanager
 def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """Open a temporary file for writing; it replaces the target if the block ends without an
-    error.
-    """
+    """Open a temporary file that replaces the target if the block ends without an error."""
     target = resolve_target(argument, path)
     if path.exists() and not path.is_file():  # a pipe or a device: its name must stay
         with path.open("wb") as out:
@@ -450,14 +462,9 @@ def resolve_target(argument: str, path: Path) -> Path:
 def _followed(argument: str, path: Path) -> Path:
     try:
         path.resolve(strict=True)  # only then does every version of Python tell of a loop
-    except RuntimeError:
-        is_loop = True
-    except OSError as fault:
-        is_loop = fault.errno == errno.ELOOP
-    else:
-        is_loop = False
-    if is_loop:
-        raise error(OptionError, argument, "a file", f"a loop of links {path}") from None
+    except (OSError, RuntimeError) as fault:
+        if isinstance(fault, RuntimeError) or fault.errno == errno.ELOOP:
+            raise error(OptionError, argument, "a file", f"a loop of links {path}") from None
     return path.resolve()
 
 
@@ -482,8 +489,6 @@ MARK = "REMOTE"
 FORMAT = 1
 SOURCE, REPLICA = "source", "replica"
 
-_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
-_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -549,11 +554,10 @@ def read_mark(folder: Path) -> Mark | None:
     """Read REMOTE of a folder; None: the folder was neither pushed nor pulled."""
     path = folder / MARK
     try:
-        text = read_bytes(path)
+        body = unsealed(read_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
-    if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+    if body is None:
         raise error(CorruptRemoteError, str(path), "a body with its checksum", "another body")
 
     def make(data: dict[str, Any]) -> Mark:
@@ -585,9 +589,7 @@ def replica_mark(folder: Path) -> Mark | None:
 def write_mark(folder: Path, mark: Mark) -> None:
     """Write REMOTE of a folder, durably."""
     text = json.dumps({"format": FORMAT, **asdict(mark)}, separators=(",", ":")) + "\n"
-    seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
-    prepare(folder, MARK, f"{text}{seal}".encode())
-    commit(folder, MARK)
+    put(folder, MARK, sealed(text.encode()))
 
 
 def read_utc(text: str) -> datetime:

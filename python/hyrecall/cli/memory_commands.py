@@ -219,15 +219,15 @@ def doctor(
             raise error(OptionError, "--rescue", "no --repair or --accept-loss with it", "more")
         _rescue(path, rescue, as_json=as_json)
         return
-    from hyrecall.memory.keeping.tasks import EmptyLog, Rebuild
+    from hyrecall.memory.keeping import Owner
 
     is_changed = repair or accept_loss
     with opened(path, read_only=not is_changed, accept_loss=accept_loss) as memory:
         store = memory._store
         if repair:
-            store.keeper.run(Rebuild())
+            store.keeper.run(Owner.rebuild)
             memory.snapshot()
-            store.keeper.run(EmptyLog())
+            store.keeper.run(Owner.empty_log)
         report = memory.doctor(full=full)
     if as_json:
         print_json({"ok": report.ok, **asdict(report)})
@@ -277,7 +277,7 @@ def _value(value: Any) -> str:
 
 
 def _rescue(path: Path | None, file: Path, *, as_json: bool) -> None:
-    from hyrecall.memory.faces.rescue import rescue
+    from hyrecall.memory.faces.transfer import rescue
 
     n_lines = rescue(store_path(path, read_settings()), file)
     if as_json:

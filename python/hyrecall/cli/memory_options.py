@@ -234,11 +234,11 @@ def now_ready(memory: MemorySync) -> MemorySync:
     A store whose owner has another index can be written all the same; a search reports it.
     """
     from hyrecall.memory.derived.layout import IndexNotReadyError
-    from hyrecall.memory.keeping.tasks import CatchUp
+    from hyrecall.memory.keeping import Owner
 
     with contextlib.suppress(IndexNotReadyError, StoreMismatchError):  # the answer reports it
         memory.wait_until_ready(_SECONDS_TO_WARM)
-        memory._store.keeper.run(CatchUp())  # a large index may take longer
+        memory._store.keeper.run(Owner.catch_up)  # a large index may take longer
     return memory
 
 

@@ -198,5 +198,4 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
         settings = read_settings(path)
         yield settings
         content = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        disk.prepare(folder, path.name, content.encode())
-        disk.commit(folder, path.name)
+        disk.put(folder, path.name, content.encode())

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall.base.lazily import lazily
+from hyrecall.base.starting import lazily
 from hyrecall.distributed.batch_recall import BatchRecall
 from hyrecall.distributed.dataset import DatasetHits, recall_dataset
 from hyrecall.distributed.sharded import ShardedIndex

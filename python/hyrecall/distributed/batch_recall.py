@@ -67,14 +67,9 @@ def open_saved(folders: Sequence[Path], opening: ShardOpening) -> Opened:
     return ShardedIndex.open(folders, embed={}, **opening.options)
 
 
-def seals_of(folders: Sequence[Path]) -> tuple[str, ...]:
-    """Return the seal of each shard's saved version, as its folder holds it now."""
-    return find_folders(folders).seals
-
-
 def check_seals(folders: Sequence[Path], seals: Sequence[str]) -> None:
     """Refuse folders that got another version since a batch began."""
-    if seals_of(folders) != tuple(seals):
+    if find_folders(folders).seals != tuple(seals):
         wish = "the version with which the batch began, until it ends"
         raise error(IndexMismatchError, "index", wish, "another, saved since")
 
@@ -499,7 +494,7 @@ class BatchRecall:
         self._opening = ShardOpening(device, threads, memory, verify, pin)
         self._index: Opened | None = open_saved(folders, self._opening)
         self._embedders: Embedders | None = embedders_at_open(None, self._index._facts)
-        self._seals = seals_of(folders)
+        self._seals = find_folders(folders).seals
         self.columns = tuple(self._asked.wanted())
         self._check_scope()
         self._answer(self._nothing(), 0)  # refuses wrong options before any work
@@ -758,8 +753,8 @@ class FileRecall(BatchRecall):
             _folders=tuple(str(one.absolute()) for one in folders), _asked=asked, _scope=scope,
             _options={**options, "now": call_time(None)}, _marks_errors=skips, _opening=opening,
             _index=index, _embed=embed, _embedders=embedders_at_open(embed, index._facts),
-            _seals=seals_of(folders), columns=tuple(asked.wanted()), _argument_names=names,
-            _none=none,
+            _seals=find_folders(folders).seals, columns=tuple(asked.wanted()), _none=none,
+            _argument_names=names,
         )  # fmt: skip
         return made
 

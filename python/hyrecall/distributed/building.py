@@ -411,8 +411,7 @@ class BuildPlan:
             return
         shutil.rmtree(work, ignore_errors=True)
         disk.make_folder(work)
-        disk.prepare(work, ASKED, json.dumps(asked).encode())
-        disk.commit(work, ASKED)
+        disk.put(work, ASKED, json.dumps(asked).encode())
 
 
 def _others(state: str, which: str, folder: Path) -> OptionError:

@@ -52,45 +52,30 @@ ROWS = 65_536
 _HASHED_BYTES = 1 << 20  # at a time
 
 
-class BatchPart(Protocol):
-    """Some consecutive queries."""
+class BatchPart(NamedTuple):
+    """Consecutive queries: rows of a file, or ``rows`` that a pipe or another file has given."""
 
-    @property
-    def number(self) -> int:
-        """Its place among the parts."""
+    number: int
+    """Its place among the parts of Parquet files; else the number of its first query."""
+    path: str = ""
+    first: int = 0
+    n_rows: int = 0
+    rows: QueryRows | None = None
 
     @property
     def is_cut(self) -> bool:
         """Whether a refused query ends the part before it; else there is no part."""
-
-    @property
-    def output(self) -> str:
-        """The name of the file with the hits."""
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows, with the number of the first in each piece."""
-
-
-class QueryPart(NamedTuple):
-    """Consecutive rows of a file."""
-
-    number: int
-    path: str
-    first: int
-    n_rows: int
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a refused query ends the part before it."""
-        return False
+        return self.rows is not None
 
     @property
     def output(self) -> str:
         """The name of the file with the hits: the same for each try."""
-        return f"part-{self.number:06d}.parquet"
+        return _kept_from(self.number) if self.is_cut else f"part-{self.number:06d}.parquet"
 
     def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows, a few thousand at a time."""
+        """Yield its rows, with the number of the first in each piece; of a file a few thousand."""
+        if self.rows is not None:
+            return iter([(self.rows, self.number)])
         return ((TableRows(one), 0) for one in read_part(self, columns, MAX_QUERIES))
 
     def __str__(self) -> str:
@@ -122,9 +107,9 @@ def _is_hidden(path: Path) -> bool:
     return any(one.startswith((".", "_")) for one in path.parts)
 
 
-def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[QueryPart]:
+def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list[BatchPart]:
     """Cut files into parts of at most ``n_rows`` rows."""
-    parts: list[QueryPart] = []
+    parts: list[BatchPart] = []
     for path in files:
         try:
             footer = pq.read_metadata(path)
@@ -136,11 +121,11 @@ def parts_of(files: Sequence[Path], columns: Sequence[str], n_rows: int) -> list
             raise error(OptionError, str(path), f"a column {missing[0]!r}", f"{names}"[:120])
         for begin in range(0, footer.num_rows, n_rows):
             own = min(n_rows, footer.num_rows - begin)
-            parts.append(QueryPart(len(parts), str(path), begin, own))
+            parts.append(BatchPart(len(parts), str(path), begin, own))
     return parts
 
 
-def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+def read_part(part: BatchPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
     """Yield the rows of a part, at most ``n_rows`` at a time."""
     try:
         yield from _read(part, columns, n_rows)
@@ -150,7 +135,7 @@ def read_part(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[
         raise error(DTypeError, part.path, "rows that can be read", fault) from None
 
 
-def _read(part: QueryPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+def _read(part: BatchPart, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
     begin, left = part.first, part.n_rows
     # Buffered and without prefetch: the whole file may be one row group.
     with pq.ParquetFile(part.path, pre_buffer=False, buffer_size=1 << 20) as file:
@@ -371,22 +356,16 @@ def crew(
 ) -> Iterator[Callable[[Iterable[BatchPart]], Iterator[Answer]]]:
     """Start who answers parts, and end them; ``ray``: options of :class:`RayWorkers`, if any."""
     with ExitStack() as ended:
-        n_ahead, ask = 0, here(recall, folder)
+        answer: Callable[[BatchPart], Answer] = partial(answer_part, recall, folder=folder)
+        ask: Ask = partial(partial, answer)  # an answer is made when it is awaited
+        n_ahead = 0
         if ray is not None:
             cpus = ray.get("num_cpus", 1)
-            workers = RayWorkers(partial(_answerer, recall.for_cpus(cpus), folder), **ray)
+            make = partial(partial, answer_part, recall.for_cpus(cpus), folder=folder)
+            workers = RayWorkers(make, **ray)
             ended.callback(workers.close)
             n_ahead, ask = workers.n_ahead, workers.ask
         yield partial(_in_order, ask, n_ahead)
-
-
-def here(recall: BatchRecall, folder: Path | None) -> Ask:
-    """Return what answers in this process, when an answer is awaited."""
-    return lambda part: partial(answer_part, recall, part, folder)
-
-
-def _answerer(recall: BatchRecall, folder: Path | None) -> Callable[[BatchPart], Answer]:
-    return lambda part: answer_part(recall, part, folder)
 
 
 def _in_order(ask: Ask, n_ahead: int, parts: Iterable[BatchPart]) -> Iterator[Answer]:
@@ -506,28 +485,6 @@ def _kept_from(first: int) -> str:
     return f"part-{first:06d}.arrow"
 
 
-class FilePart(NamedTuple):
-    """Consecutive rows of a file, named by the first; a refused query ends it."""
-
-    number: int
-    rows: QueryRows
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a refused query ends the part before it."""
-        return True
-
-    @property
-    def output(self) -> str:
-        """The name of the file with the hits."""
-        return _kept_from(self.number)
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[tuple[QueryRows, int]]:
-        """Yield its rows."""
-        del columns
-        yield self.rows, self.number
-
-
 def answer_source(
     recall: FileRecall,
     source: QuerySource,
@@ -542,11 +499,11 @@ def answer_source(
     size = slice_size(recall._opened(), recall._options)
     n_rows = FILE_ROWS // size * size or FILE_ROWS  # whole slices
 
-    def parts() -> Iterator[FilePart]:
+    def parts() -> Iterator[BatchPart]:
         number = first
         for rows in source.slices(n_rows, first=first):
             _check_count(number + rows.n_rows, source.name)
-            yield FilePart(number, rows)
+            yield BatchPart(number, rows=rows)
             number += rows.n_rows
 
     with crew(recall, folder, ray) as answers:
@@ -793,10 +750,10 @@ def recall_dataset(
 
 def _collected(
     answers: Iterable[Answer],
-    parts: Sequence[QueryPart],
-    left: Sequence[QueryPart],
+    parts: Sequence[BatchPart],
+    left: Sequence[BatchPart],
     tell: ProgressFunction | None,
-) -> list[tuple[QueryPart, HyrecallError]]:
+) -> list[tuple[BatchPart, HyrecallError]]:
     """Wait for all answers; return the errors of parts that have none."""
     tell = tell or (lambda done, total: None)
     total = sum(one.n_rows for one in parts)
@@ -816,9 +773,9 @@ def _collected(
 
 def _end(
     folder: Path,
-    parts: Sequence[QueryPart],
+    parts: Sequence[BatchPart],
     recall: BatchRecall,
-    faults: Sequence[tuple[QueryPart, HyrecallError]],
+    faults: Sequence[tuple[BatchPart, HyrecallError]],
     n_kept: int,
 ) -> DatasetHits:
     for one in folder.glob(".hyrecall-*.tmp"):  # left by a killed process

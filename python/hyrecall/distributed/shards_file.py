@@ -367,8 +367,7 @@ class Shards:
 
 def write_shards(folder: Path, shards: Shards) -> None:
     """Write ``shards.json``: a temporary file, synced, then renamed."""
-    disk.prepare(folder, SHARDS, shards.to_bytes())
-    disk.commit(folder, SHARDS)
+    disk.put(folder, SHARDS, shards.to_bytes())
 
 
 def check_seals(folder: Path, shards: Shards) -> None:

@@ -199,18 +199,18 @@ class Guard:
         return float(given) if isinstance(given, int | float) else None
 
     def embed(
-        self, texts: Sequence[str], *, budget: float, waits: bool = False
+        self,
+        texts: Sequence[str],
+        *,
+        budget: float,
+        waits: bool = False,
+        is_divided: bool = False,
     ) -> Rows | NoVectors:
         """Return a row per text within a budget in seconds, or why there are none."""
         # A blank text is not sent and has a zero row. The shape is (n, 0) if all are blank and the
         # dim is not known. ``waits``: for an embedder that loads its model, until the budget has
         # passed since the call and since the loading began; so a loading that hangs delays only its
-        # first callers.
-        return self._embed(texts, budget, waits=waits)
-
-    def _embed(
-        self, texts: Sequence[str], budget: float, *, waits: bool, is_divided: bool = False
-    ) -> Rows | NoVectors:
+        # first callers. ``is_divided``: they are some texts of a call that failed.
         begun = time.monotonic()
         if self.off is not None:
             return NoVectors(EmbedFault.OFF, self.off.detail)
@@ -247,7 +247,7 @@ class Guard:
             is_divided = len(part) < len(texts)
             most = until - time.monotonic() if is_divided else budget
             some = [texts[at] for at in part]
-            answer = self._embed(some, most, waits=waits, is_divided=is_divided)
+            answer = self.embed(some, budget=most, waits=waits, is_divided=is_divided)
             if not isinstance(answer, NoVectors):
                 found |= dict(zip(part, answer, strict=True))
                 continue
@@ -267,11 +267,11 @@ class Guard:
             rows[at, : len(row)] = row
         return rows, why
 
-    def for_many(self, *, failures: int = 20) -> Guard:
+    def for_many(self) -> Guard:
         """Return a guard of the same embedder for a long task, with its own breaker and thread."""
         embedder = self.off if self._embedder is None else self._embedder
         assert embedder is not None
-        return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures))
+        return Guard(embedder, dim=self._dim, workers=1, breaker=Breaker(failures=20))
 
     def learn_from(self, other: Guard) -> None:
         """Take over the dim of a guard from :meth:`for_many`; its last success ends a rest."""
@@ -522,11 +522,12 @@ class AsyncEmbedder:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                loop = asyncio.new_event_loop()
+                runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+                loop = runner.get_loop()
                 try:
-                    threads.start(partial(_run, loop), name="hyrecall-await", stop=self.close)
+                    threads.start(partial(_run, runner), name="hyrecall-await", stop=self.close)
                 except RuntimeError:
-                    loop.close()
+                    runner.close()
                     raise
                 self._loop = loop
             return self._loop
@@ -542,19 +543,10 @@ def from_async(function: _Function, *, model: str, dim: int | None = None) -> As
     return AsyncEmbedder(function, model=model, dim=dim)
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, then cancel its tasks."""
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_all(asyncio.all_tasks(loop)))
-    finally:
-        loop.close()
-
-
-async def _cancel_all(tasks: set[asyncio.Task[object]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+def _run(runner: asyncio.Runner) -> None:
+    """Run a loop until it is stopped; its runner cancels what is left."""
+    with runner:
+        runner.get_loop().run_forever()
 
 
 # ---- Embeds many texts by a guard, some at a time ----

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall.base.lazily import lazily
+from hyrecall.base.starting import lazily
 
 if TYPE_CHECKING:
     from hyrecall.hits.around import NearRow as NearRow

@@ -256,7 +256,7 @@ class AgentMemorySync:
             It has no such memory; another's, which it may read, is none.
         """
         changing.writer(self._view.by)
-        why = changing.needed(reason)
+        why = check_id("reason", reason)
         return changing.update(
             self._view, id, changes, reason=why, embed_timeout=embed_timeout, if_version=if_version
         )
@@ -272,7 +272,7 @@ class AgentMemorySync:
             The agent has no name.
         """
         changing.writer(self._view.by)
-        return changing.end_fact(self._view, id, at, reason=changing.needed(reason))
+        return changing.end_fact(self._view, id, at, reason=check_id("reason", reason))
 
     def forget(self, id: str, *, reason: str, if_version: int | None = None) -> int:  # noqa: A002
         """Take a memory of its own out of recall; its history stays.
@@ -299,7 +299,7 @@ class AgentMemorySync:
         """
         changing.writer(self._view.by)
         key = check_id("id", id)
-        why = changing.needed(reason)
+        why = check_id("reason", reason)
         return changing.forget(self._view, key=key, reason=why, if_version=if_version)
 
     # ---- what helped ----

@@ -26,15 +26,18 @@ from hyrecall.errors import (
 )
 from hyrecall.memory.data.types import Edge, Episode, Fact, checked
 from hyrecall.memory.derived.backfill import CURSOR
-from hyrecall.memory.faces.import_rows import (
+from hyrecall.memory.faces.transfer import (
     ExportLine,
+    Imported,
+    LineError,
+    Numbered,
     merge_agent,
     merge_edge,
     merge_feedback,
     merge_version,
     settle,
+    why,
 )
-from hyrecall.memory.faces.transfer import Imported, LineError, Numbered, why
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, own_first
 from hyrecall.memory.sql import edge_rows, reading, writing
 from hyrecall.memory.sql.codec import Cell, cells_by_number, lookup_order

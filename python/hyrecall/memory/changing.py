@@ -54,12 +54,12 @@ from hyrecall.memory.data.types import (
     read_used,
 )
 from hyrecall.memory.derived.row_filters import columns_of, passing_in_order, read_narrowing
-from hyrecall.memory.keeping.tasks import Erase
+from hyrecall.memory.keeping import Owner
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, audience, read_partition
 from hyrecall.memory.recall.call import read_seconds, read_tags
 from hyrecall.memory.sql import writing
 from hyrecall.memory.sql.codec import Cell, cell_of
-from hyrecall.memory.sql.edge_rows import feedback_by
+from hyrecall.memory.sql.edge_rows import feedback_rows
 from hyrecall.memory.sql.fact_rows import KIND, as_episode
 from hyrecall.memory.sql.reading import homes_of_rows, newest_rows, places_of_rows
 from hyrecall.memory.sql.store_sessions import StoreSessions
@@ -183,13 +183,12 @@ def remember_fact(store: Store, fact: Fact, *, embed_timeout: float | None = Non
     return Remembered(key, version, is_embedded, () if is_embedded else why)
 
 
-def end_fact(view: View, key: str, at: object, *, reason: str | None) -> Remembered:
-    """End a fact; None: now, unless it has ended."""
-    return _ended(view, key, at, reason, is_open=False)
-
-
-def _ended(view: View, key: str, at: object, reason: str | None, *, is_open: bool) -> Remembered:
-    """Set when a fact ends; None beside ``is_open``: where the next one begins, or never."""
+def end_fact(
+    view: View, key: str, at: object, *, reason: str | None, is_open: bool = False
+) -> Remembered:
+    """Set when a fact ends; None: now, unless it has ended. With ``is_open`` None is where the next
+    one begins, or never.
+    """
     check_id("id", key)
     if at is not None and not isinstance(at, datetime):
         raise error(DTypeError, "valid_to" if is_open else "at", "a datetime", type(at).__name__)
@@ -225,7 +224,7 @@ def update(
         if others:
             wish = "no other field beside valid_to (a fact changes by a new one)"
             raise error(OptionError, others[0], wish, "one")
-        return _ended(view, key, changes["valid_to"], reason, is_open=True)
+        return end_fact(view, key, changes["valid_to"], reason=reason, is_open=True)
     unknown = sorted(set(changes) - set(Episode.model_fields))
     if unknown:
         raise error(OptionError, unknown[0], "a field of Episode", repr(unknown[0]))
@@ -332,7 +331,7 @@ def forget(
         return store.write(Forget(selection, told, by, wanted))
     if isinstance(store.sessions, StoreSessions):
         store.sessions.flush()  # or it would be written again
-    return store.keeper.run(Erase(selection, secrets.token_bytes(16)))
+    return store.keeper.run(Owner.erase, selection, secrets.token_bytes(16))
 
 
 def read_which(
@@ -454,11 +453,6 @@ def set_policy(view: View, agent: str, policy: str, policy_group: str | None) ->
 def said(reason: object) -> str | None:
     """Check an optional reason."""
     return None if reason is None else check_id("reason", reason)
-
-
-def needed(reason: object) -> str:
-    """Check a required reason."""
-    return check_id("reason", reason)
 
 
 def writer(by: AskedBy) -> str:
@@ -592,7 +586,7 @@ def named_by(view: View) -> list[tuple[str, Cell, str]]:
     """Return each query and memory that a caller said to help it: query, cell and id."""
     with view.store.database.reading() as connection:
         cells = audience(connection, view.by).cells
-        found = feedback_by(connection, asker(view.by), cells)
+        found = feedback_rows(connection, cells, asker(view.by))
     return [(row.query, cells[row.cell], row.id) for row in found]
 
 
@@ -600,7 +594,7 @@ def feedback_of(view: View) -> Given:
     """Return what a caller said that helped, of what it may see now."""
     with view.store.database.reading() as connection:
         cells = audience(connection, view.by).cells
-        found = feedback_by(connection, asker(view.by), cells)
+        found = feedback_rows(connection, cells, asker(view.by))
     by_query: dict[str, QueryFeedback] = {}
     for row in found:
         known = by_query.get(row.query, QueryFeedback(row.query, (), row.at))

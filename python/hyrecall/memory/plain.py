@@ -20,7 +20,7 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.hit_tables import EXACT, Snippets
 from hyrecall.memory.data.matches import Matches
 from hyrecall.memory.derived.layout import IndexNotReadyError, layout_of
-from hyrecall.memory.keeping.tasks import CatchUp
+from hyrecall.memory.keeping import Owner
 from hyrecall.memory.recall.audience import audience, read_agent, read_partition
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED, isolation_note
 from hyrecall.memory.store import Store
@@ -42,7 +42,7 @@ def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
     by = read_partition(*place, asked["user"]) if agent is None else read_agent(agent, *place)
     store.wait_until_ready(_SECONDS)
     with contextlib.suppress(IndexNotReadyError):  # the answer says so
-        store.keeper.run(CatchUp())
+        store.keeper.run(Owner.catch_up)
     token = CALLERS_ARE_NAMED.set(True)  # whoever asks gets the note, and not who owns the store
     try:
         matches = View(store, by).search(asked["text"], recipe=recipe, **asked["options"])

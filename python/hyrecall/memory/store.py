@@ -25,6 +25,7 @@ from hyrecall.base.arguments import as_int, number, read_path
 from hyrecall.base.disk import replica_mark
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.runtime import check_device
+from hyrecall.base.threads import Pool
 from hyrecall.embed import choose
 from hyrecall.embed.choose import AUTO, Given
 from hyrecall.embed.guard import Guard
@@ -43,15 +44,20 @@ from hyrecall.memory.derived.layout import (
     layout_of,
     on_layout,
 )
-from hyrecall.memory.faces.import_rows import divide
-from hyrecall.memory.keeping.owner import Owner
-from hyrecall.memory.keeping.tasks import AwaitIndex, Follow, Keeper, TakeVectors
+from hyrecall.memory.faces.transfer import divide
+from hyrecall.memory.keeping import Keeper, Owner
 from hyrecall.memory.recall.call import KnownSearches
 from hyrecall.memory.recall.index_search import JoinedCalls
-from hyrecall.memory.recall.recalling import Bounded, Means
+from hyrecall.memory.recall.recalling import Means, Trackers, call_tracker
 from hyrecall.memory.sharing.client import Connections
-from hyrecall.memory.sharing.host import About, Host, find_owner
-from hyrecall.memory.sharing.shared_keeper import Patience, SharedKeeper, observe
+from hyrecall.memory.sharing.shared_keeper import (
+    About,
+    Host,
+    Patience,
+    SharedKeeper,
+    find_owner,
+    observe,
+)
 from hyrecall.memory.sharing.wire import OwnerState
 from hyrecall.memory.sql.connecting import DATABASE, check_sqlite, disk_named
 from hyrecall.memory.sql.database import IN_MEMORY, Database, MemoryDatabase
@@ -268,7 +274,7 @@ class Store:
         own = StoreSessions(self.database, lambda met: self.write(RecordConversations(met)))
         self.sessions = own if options.sessions is None else options.sessions
         self._own_sessions = own
-        self._bounded = Bounded("hyrecall-sessions")
+        self._trackers: Trackers = Pool(call_tracker, workers=8, name="hyrecall-sessions")
 
     def __reduce__(self) -> tuple[object, ...]:
         remedy = "in each process MemorySync.open(path)"
@@ -348,7 +354,7 @@ class Store:
             touch=lambda rows, at: self.write(Touch(rows, at)),
             guard=self.guard,
             sessions=self.sessions,
-            bounded=self._bounded,
+            trackers=self._trackers,
             clock=self._clock if self.options.clock is None else self.now,
             layout=self.layout,
             settle=self.settle,
@@ -392,7 +398,7 @@ class Store:
 
     def follow(self) -> None:
         """Let the index follow changes that were not offered to it."""
-        self.keeper.run(Follow())
+        self.keeper.run(Owner.follow)
 
     @property
     def owner(self) -> Owner:
@@ -458,7 +464,7 @@ class Store:
         try:
             if dim != self.dim:
                 try:
-                    self.keeper.run(TakeVectors(self.guard.model, dim))
+                    self.keeper.run(Owner.take_vectors, self.guard.model, dim)
                 except IndexNotReadyError as fault:
                     _log.warning("the index could not be made anew: %s", fault.detail)
                 self.dim = dim  # only now: a call that is interrupted before is repeated
@@ -499,7 +505,7 @@ class Store:
         self.settle()
         while True:
             left = max(until - time.monotonic(), 0.0)
-            state = self.keeper.run(AwaitIndex(left))
+            state = self.keeper.run(Owner.await_index, left)
             if state in ("ready", "behind"):
                 return state == "ready" and is_loaded
             if state == "unavailable" or not left:
@@ -517,6 +523,7 @@ class Store:
             held.callback(self.guard.close)
             held.callback(self._keeper.close)
             held.callback(self._own_sessions.close)
+            held.callback(self._trackers.close)
 
     def __repr__(self) -> str:
         return str(self.database.folder or IN_MEMORY)

@@ -18,7 +18,7 @@ from hyrecall.memory.data.types import flag
 from hyrecall.memory.derived import backfill
 from hyrecall.memory.derived.backfill import Reembedded
 from hyrecall.memory.faces.transfer import File, Imported, export_lines, lines_of, write_lines
-from hyrecall.memory.keeping.tasks import CheckIndex, Compact, Compacted, EmptyLog, Snapshot
+from hyrecall.memory.keeping import Compacted, Owner
 from hyrecall.memory.recall.audience import EVERYONE, AskedBy, User, audience, read_owner
 from hyrecall.memory.sql.codec import every_cell
 from hyrecall.memory.sql.doctor import DoctorCheck, Report, examine
@@ -263,7 +263,7 @@ def doctor(store: Store, *, full: bool = False) -> Report:
     if any(one.name == "files" and not one.ok for one in more):
         return Report(tuple(more), {})
     return examine(
-        store.database, full=full, more=more, empty_log=lambda: store.keeper.run(EmptyLog())
+        store.database, full=full, more=more, empty_log=lambda: store.keeper.run(Owner.empty_log)
     )
 
 
@@ -340,7 +340,7 @@ def compact(store: Store) -> Compacted:
     >>> done.bytes_before > 300_000 > done.bytes_after, done.wal_truncated
     (True, True)
     """
-    return store.keeper.run(Compact())
+    return store.keeper.run(Owner.compact)
 
 
 def snapshot(store: Store) -> bool:
@@ -357,11 +357,11 @@ def snapshot(store: Store) -> bool:
     It writes what is new. It is done without being asked when a store is closed, and after
     ``snapshot_every`` changes or a quiet minute.
     """
-    return store.keeper.run(Snapshot())
+    return store.keeper.run(Owner.snapshot)
 
 
 def _checks(store: Store, *, full: bool) -> Iterator[DoctorCheck]:
-    yield from store.keeper.run(CheckIndex(full))
+    yield from store.keeper.run(Owner.check_index, full)
     state = store.guard.state()
     yield DoctorCheck("embedder", True, json.dumps(state, default=str))
     yield from _owner(store)

@@ -1,7 +1,6 @@
 """Moves records of Chroma, LanceDB, Qdrant, mem0 and LangChain into a store or an index."""
 
-from hyrecall.migrate.records import LeftOut, Migrated, Record, Source
-from hyrecall.migrate.sources import SYSTEMS, open_source
+from hyrecall.migrate.records import SYSTEMS, LeftOut, Migrated, Record, Source, open_source
 from hyrecall.migrate.to_store import into_index, into_store
 
 __all__ = [

@@ -17,7 +17,7 @@ from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.memory import MemorySync
 from hyrecall.memory.data.types import Episode, Version, check_id, check_user
-from hyrecall.memory.faces.import_rows import FORMAT
+from hyrecall.memory.faces.transfer import FORMAT
 from hyrecall.memory.sql.codec import Cell, find_cells
 from hyrecall.memory.sql.reading import history
 from hyrecall.migrate.records import (

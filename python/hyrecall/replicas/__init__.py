@@ -4,8 +4,7 @@
 state, :func:`follow` does so repeatedly. docs/replicas.md lists the guarantees.
 """
 
-from hyrecall.replicas.following import follow
-from hyrecall.replicas.pulling import Held, Pulled, held, promote, pull
+from hyrecall.replicas.pulling import Held, Pulled, follow, held, promote, pull
 from hyrecall.replicas.pushing import Pruned, Pushed, prune, push
 
 __all__ = [

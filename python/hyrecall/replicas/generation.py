@@ -22,6 +22,8 @@ from hyrecall.base.disk import (
     check_text,
     read_fields,
     read_utc,
+    sealed,
+    unsealed,
 )
 from hyrecall.errors import CorruptRemoteError, error
 from hyrecall.replicas.remote import HEAD, Remote
@@ -36,8 +38,6 @@ _MOST_CHUNK = 2**28
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LINE = re.compile(r"[0-9a-f]{16}")
 _CHUNK = re.compile(r"([0-9a-f]{64})-[0-9a-f]{16}")
-_SEAL = re.compile(rb"sha256 ([0-9a-f]{64})\n")
-_SEAL_BYTES = len(b"sha256 \n") + 64
 _PART = re.compile(rf"index/({'|'.join(INDEX_PARTS)})/(.+)")
 
 
@@ -196,14 +196,14 @@ class Head:
 
     def to_bytes(self) -> bytes:
         """Return a line of JSON and a line with its checksum."""
-        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
-        return text + b"\nsha256 " + hash_of(text + b"\n").encode() + b"\n"
+        text = json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")) + "\n"
+        return sealed(text.encode(), "sha256")
 
     @classmethod
     def from_bytes(cls, text: bytes, where: str) -> Head:
         """Make a HEAD from the bytes of :meth:`to_bytes`; ``where`` is for messages."""
-        body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
-        if seal is None or hash_of(body).encode() != seal[1]:
+        body = unsealed(text, "sha256")
+        if body is None:
             raise error(CorruptRemoteError, where, "a body with its checksum", "another body")
         return read_fields(body, where, HEAD, FORMAT, lambda data: cls(**data))
 

@@ -110,9 +110,10 @@ class FolderRemote:
             part = path.with_name(f".{secrets.token_hex(8)}.tmp")
             try:
                 handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                with open(handle, "wb", buffering=0) as file:
-                    _write_all(file.fileno(), content)
-                    os.fsync(file.fileno())
+                with open(handle, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(handle)
                 os.replace(part, path)
             except BaseException:
                 disk.remove([part])
@@ -153,8 +154,7 @@ class FolderRemote:
             found = self.get_head()
             if (None if found is None else found[1]) != tag:
                 raise MovedError
-            disk.prepare(self._root, HEAD, content)
-            disk.commit(self._root, HEAD)
+            disk.put(self._root, HEAD, content)
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
         """List the objects of a folder, also those that an interrupted push left."""
@@ -200,12 +200,6 @@ class FolderRemote:
             made = error(RemoteError, f"{self.url}/{name}", "a disk that works", told)
             made.errno = fault.errno or errno.EIO
             raise made from fault
-
-
-def _write_all(handle: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 # ---- A remote place in an object store, through the package ``obstore`` (extra ``[s3]``) ----

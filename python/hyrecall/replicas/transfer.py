@@ -402,8 +402,7 @@ def put_store(folder: Path, generation: Generation, transfer: Transfer) -> None:
             return
         for part, text in manifests.items():
             _commit_index(index / part, text)
-        disk.prepare(index, HEADER_NAME, header)
-        disk.commit(index, HEADER_NAME)
+        disk.put(index, HEADER_NAME, header)
         disk.remove([index / f"{HEADER_NAME}{PART}"])
 
 
@@ -489,8 +488,7 @@ def _fetch_index(folder: Path, files: Mapping[str, PushedFile], transfer: Transf
 
 def _commit_index(folder: Path, text: bytes) -> None:
     """Write the new MANIFEST, and remove the files that it does not name."""
-    disk.prepare(folder, MANIFEST, text)
-    disk.commit(folder, MANIFEST)
+    disk.put(folder, MANIFEST, text)
     listed = Manifest.from_bytes(text, folder / MANIFEST).files
     for path in list(folder.iterdir()):
         is_old = FILE_NAME.fullmatch(path.name) and path.name not in listed

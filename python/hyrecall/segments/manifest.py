@@ -120,7 +120,7 @@ class Manifest:
             ends = [[end["size"], end["checksum"]] for end in file.pop("ends")]
             file.update({"ends": ends} if ends else {})
         text = json.dumps({"format": FORMAT, **data}, separators=(",", ":")) + "\n"
-        return f"{text}xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n".encode()
+        return disk.sealed(text.encode())
 
     @classmethod
     def from_bytes(cls, text: bytes, path: Path) -> Manifest:

@@ -14,7 +14,7 @@ from typing import Any
 import hyrecall
 
 _PACKAGE = Path(hyrecall.__file__).parent
-_TRACED = (str(_PACKAGE / "memory"), str(_PACKAGE / "disk.py"), str(_PACKAGE / "files.py"))
+_TRACED = str(_PACKAGE / "memory")
 
 
 class Lines:

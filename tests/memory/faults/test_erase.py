@@ -216,7 +216,7 @@ def test_the_log_is_emptied_when_that_reader_has_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody calls anything for it."""
-    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
+    monkeypatch.setattr("hyrecall.memory.keeping.erase", partial(erase, wait=0.1))
     with MemorySync.open(tmp_path / "store", embedder=None) as memory:
         put_canaries(memory._store.database, 4, n=12)
         place: dict[str, Any] = {
@@ -244,7 +244,7 @@ def test_the_log_is_emptied_when_that_reader_has_left(
 def test_a_compaction_after_an_erasure_does_not_replace_what_is_left_to_scrub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacts: bool
 ) -> None:
-    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.1))
+    monkeypatch.setattr("hyrecall.memory.keeping.erase", partial(erase, wait=0.1))
     monkeypatch.setattr("hyrecall.memory.derived.follower.BACKGROUND_RETRY_SECONDS", 0.05)
     reconcile, is_full = Follower.reconcile, [True]
 

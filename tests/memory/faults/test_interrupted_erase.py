@@ -22,7 +22,7 @@ from memory.copies import copy_store
 from memory.faults.interrupting import Lines, interrupted
 from memory.faults.test_erase_whole import put_canaries, traces
 from memory.stores import open_store
-from seams import Database, Follower, erase, scrub
+from seams import Database, Follower, erase
 from seams import memory_DATABASE as DATABASE
 
 WHO = "canary user"
@@ -41,7 +41,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for readers a moment only."""
-    monkeypatch.setattr("hyrecall.memory.keeping.tasks.erase", partial(erase, wait=0.05))
+    monkeypatch.setattr("hyrecall.memory.keeping.erase", partial(erase, wait=0.05))
 
 
 def n_erasures(path: Path) -> int:
@@ -169,7 +169,7 @@ def test_a_change_after_an_interrupted_erase_does_not_save_the_erased_text(
     path = copy_store(saved, tmp_path / "store")
     memory = open_store(path)
     with monkeypatch.context() as patch:
-        patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
+        patch.setattr("hyrecall.memory.keeping.Owner.scrub", lambda _: True)
         assert memory.forget(user_id=WHO, everything=True, erase=True) == 31
     memory.remember("plain words", user_id="bob")
     assert memory.search("plain", user_id="bob"), "the index has dropped what was erased"
@@ -188,7 +188,7 @@ def test_doctor_finds_erased_rows_in_a_snapshot_that_says_it_has_none(
     """Stores that were saved by a version that did not compact; also the planted bug."""
     path = copy_store(saved, tmp_path / "store")
     with monkeypatch.context() as patch:
-        patch.setattr("hyrecall.memory.keeping.tasks.scrub", lambda _: True)
+        patch.setattr("hyrecall.memory.keeping.Owner.scrub", lambda _: True)
         patch.setattr("hyrecall.memory.derived.derived_index.compact", lambda held: held)
         with open_store(path) as memory:
             memory.forget(user_id=WHO, everything=True, erase=True)
@@ -221,7 +221,7 @@ def test_an_erase_whose_checkpoint_meets_a_full_disk_is_done_and_says_what_is_le
             assert memory.forget(user_id=WHO, everything=True, erase=True) == 31
             assert memory.list(user_id=WHO) == []
             assert not any(name.startswith("index/") for name in traces(path))
-        assert scrub(memory._store.owner)
+        assert memory._store.owner.scrub()
         assert traces(path) == set()
 
 

@@ -24,7 +24,6 @@ from seams import (
     NewVersion,
     Selection,
     add_feedback,
-    archive,
     assert_fact,
     encode_vector,
     erase,
@@ -157,11 +156,6 @@ def _supersede(database: Database, draw: random.Random) -> None:
         supersede(c, cell, _key(draw), _new(draw, cell), None, NOW)
 
 
-def _archive(database: Database, draw: random.Random) -> None:
-    with database.transaction() as c:
-        archive(c, _cell(draw), _key(draw), None, NOW)
-
-
 def _selection(c: apsw.Connection, draw: random.Random) -> Selection:
     number = find_cell(c, _cell(draw))
     cells = [] if number is None else [number]
@@ -228,7 +222,6 @@ STEPS: dict[str, tuple[int, Callable[[Database, random.Random], None]]] = {
     "remember": (6, _remember),
     "update": (4, _update),
     "supersede": (2, _supersede),
-    "archive": (1, _archive),
     "forget": (2, _forget),
     "mark": (1, _mark),
     "embed": (1, _embed),

@@ -16,7 +16,7 @@ from hyrecall.memory import MemorySync
 from hyrecall.recipes import hypergraph
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import USER, peers
-from seams import Erase, Selection, SessionName, StoreSessions, every_cell, meta
+from seams import Owner, Selection, SessionName, StoreSessions, every_cell, meta
 from seams import memory_server_module as server
 
 CANARY = b"canary"
@@ -79,18 +79,18 @@ def test_the_next_owner_knows_the_reply_and_erases_nothing_more(tmp_path: Path) 
     owner.remember("note", id="a", user_id=USER)
     with owner._store.database.reading() as connection:
         cells = tuple(every_cell(connection))
-    erasure = Erase(Selection(cells, ("a",), owner=(None, None, USER)), b"x" * 16)
+    gone, write_id = Selection(cells, ("a",), owner=(None, None, USER)), b"x" * 16
     for _ in range(2):
-        assert owner._store.keeper.run(erasure) == 1
+        assert owner._store.keeper.run(Owner.erase, gone, write_id) == 1
     with owner._store.database.reading() as connection:
         assert meta(connection, "erasures") == 1
     owner.close()
     second.remember("another note of this id", id="a", user_id=USER)
-    assert second._store.keeper.run(erasure) == 1
+    assert second._store.keeper.run(Owner.erase, gone, write_id) == 1
     assert is_owner(second)
     assert ids(second) == ["a"]  # what came after the first reply stays
     with pytest.raises(OptionError, match="write_id"):
-        second._store.keeper.run(Erase(erasure.selection, b"x"))
+        second._store.keeper.run(Owner.erase, gone, b"x")
 
 
 @pytest.mark.slow

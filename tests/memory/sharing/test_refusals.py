@@ -22,7 +22,7 @@ from hyrecall.errors import (
 from hyrecall.recipes import loom
 from memory.sharing.handles import ids, is_owner, opened
 from memory.sharing.peer import DIM, USER
-from seams import LONGEST_PATH, SOCKET, ExplainDropped, election, read_holder
+from seams import LONGEST_PATH, SOCKET, Owner, election, read_holder
 from seams import memory_server_module as server
 from seams import memory_SHARED as SHARED
 
@@ -65,7 +65,7 @@ def test_a_file_system_without_sockets_is_told_to_the_second_process(
         raise OSError(95, "Operation not supported")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hyrecall.memory.sharing.host.listen_in", refused)
+        patched.setattr("hyrecall.memory.sharing.shared_keeper.listen_in", refused)
         alone = opened(tmp_path / "s")
     alone.remember("note", id="a", user_id=USER)  # one process needs no socket
     with pytest.raises(OwnerError, match=r"Operation not supported.*pid \d+") as caught:
@@ -142,6 +142,7 @@ def test_what_was_dropped_is_told_only_while_the_same_rows_are_found(
     found = SimpleNamespace(rows=(1, 2), scores=(0.5, 0.4), ranked=ranked)
     parts: Any = SimpleNamespace(search_index=lambda question: found)
     question: Any = None
-    assert ExplainDropped(question, found.rows, found.scores, 7).run(parts) == ("dropped", 7)
+    told = Owner.explain_dropped(parts, question, found.rows, found.scores, 7)
+    assert told == ("dropped", 7)
     with pytest.raises(OptionError, match=r"^matches: expected matches that are still found"):
-        ExplainDropped(question, rows, scores, 7).run(parts)
+        Owner.explain_dropped(parts, question, rows, scores, 7)

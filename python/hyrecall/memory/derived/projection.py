@@ -29,10 +29,9 @@ from hyrecall.memory.sql.codec import (
     to_json,
     vector_checksum,
 )
-from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS, is_sound_edge
+from hyrecall.memory.sql.edge_rows import EDGE_COLUMNS
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.reading import HIGHEST
-from hyrecall.memory.sql.schema import LIVE
+from hyrecall.memory.sql.schema import HIGHEST, LIVE
 
 BATCH_ROWS = 50_000
 
@@ -102,7 +101,7 @@ def edges(
         found = list(rows(connection, select, (None, None, after, BATCH_ROWS)))
         if not found and not only_live:
             return
-        batch, _ = _batch(found, _EDGE_READER, after, is_sound_edge)
+        batch, _ = _batch(found, _EDGE_READER, after, is_sound)
         yield batch
         if batch.n_read < BATCH_ROWS:
             return

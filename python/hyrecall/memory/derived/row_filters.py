@@ -23,6 +23,7 @@ from hyrecall.memory.data.types import Episode
 from hyrecall.memory.derived.layout import FILTERED, IndexColumn
 from hyrecall.memory.sql.codec import CHECKED, is_sound, rows, to_json
 from hyrecall.memory.sql.reading import episodes_of_rows, newest_rows
+from hyrecall.memory.sql.schema import LISTED
 from hyrecall.table.attributes import attribute_column
 
 AT_A_TIME = 4_096
@@ -99,10 +100,7 @@ def _passing_rows(connection: apsw.Connection, numbers: Sequence[int], wanted: F
     """Return the version rows that pass a filter; a damaged row passes."""
     names = sorted(columns_of(wanted)) or ["kind"]  # any column tells how many rows there are
     columns = ", ".join(FILTERED[name].sql for name in names)
-    select = (
-        f"SELECT v.row, {columns} FROM {_ROWS} "
-        "WHERE v.row IN (SELECT value FROM json_each(?)) ORDER BY v.row"
-    )
+    select = f"SELECT v.row, {columns} FROM {_ROWS} WHERE v.row IN {LISTED} ORDER BY v.row"
     found = list(rows(connection, select, (to_json(tuple(numbers)),)))
     try:
         return _passing(found, names, wanted)
@@ -156,9 +154,6 @@ def columns_of(asked: Filter) -> set[str]:
 
 
 def _damaged(connection: apsw.Connection, numbers: Sequence[int]) -> set[int]:
-    select = (
-        f"SELECT v.row, {CHECKED} FROM versions v "
-        "WHERE v.row IN (SELECT value FROM json_each(?)) ORDER BY v.row"
-    )
+    select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {LISTED} ORDER BY v.row"
     found = rows(connection, select, (to_json(tuple(numbers)),))
     return {row for row, *checked in found if not is_sound(checked)}

@@ -39,16 +39,13 @@ from hyrecall.memory.sql.reading import (
     text_sizes,
     texts_of_rows,
 )
-from hyrecall.memory.sql.schema import LIVE
+from hyrecall.memory.sql.schema import HEAD, LISTED, LIVE
 
 __all__ = ["Browse", "Line"]
 
 # ---- Lists the folders of a browsed store: kinds, users, sessions, subjects, linked ids ----
 
-_LISTED = "(SELECT value FROM json_each(?))"
-_LIVE = (
-    f"documents d JOIN versions v USING (cell, id, version) WHERE d.cell IN {_LISTED} AND {LIVE}"
-)
+_LIVE = f"{HEAD} WHERE d.cell IN {LISTED} AND {LIVE}"
 
 
 def kinds(connection: apsw.Connection, cells: Collection[int], limit: int) -> list[str]:
@@ -79,7 +76,7 @@ def subjects(connection: apsw.Connection, cells: Collection[int], limit: int) ->
     select = (
         "SELECT DISTINCT f.subject FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
-        f"WHERE d.cell IN {_LISTED} AND {LIVE} ORDER BY 1 LIMIT ?"
+        f"WHERE d.cell IN {LISTED} AND {LIVE} ORDER BY 1 LIMIT ?"
     )
     return _column(connection, select, cells, limit)
 
@@ -91,7 +88,7 @@ def rows_about(
     select = (
         "SELECT v.row, v.id FROM facts f JOIN versions v USING (row) "
         "JOIN documents d ON d.cell = v.cell AND d.id = v.id AND d.version = v.version "
-        f"WHERE d.cell IN {_LISTED} AND {LIVE} AND f.subject = ? "
+        f"WHERE d.cell IN {LISTED} AND {LIVE} AND f.subject = ? "
         "ORDER BY v.occurred_at DESC, v.row DESC"
     )
     found = rows(connection, select, (to_json(tuple(cells)), subject))
@@ -102,7 +99,7 @@ def linked(connection: apsw.Connection, cells: Collection[int], limit: int) -> l
     """Return the ids that take part in edges, by name."""
     select = (
         "SELECT DISTINCT p.node FROM edges e JOIN participants p ON p.cell = e.cell "
-        f"AND p.edge = e.id WHERE e.cell IN {_LISTED} AND e.status = 'live' ORDER BY 1 LIMIT ?"
+        f"AND p.edge = e.id WHERE e.cell IN {LISTED} AND e.status = 'live' ORDER BY 1 LIMIT ?"
     )
     return _column(connection, select, cells, limit)
 
@@ -519,7 +516,7 @@ def _json(value: object) -> str:
 
 # ---- Shows a store as read-only files, for agents that know ``ls``, ``cat`` and ``grep`` ----
 
-MOST_LISTED = 200
+MOSTLISTED = 200
 MOST_FOUND = 50
 MOST_TURNS = 2_000
 _LONGEST_PATTERN = 512
@@ -610,7 +607,7 @@ class Browse:
         with self._seen() as seen:
             return self._text(seen, place)
 
-    def ls(self, path: str = "/", *, limit: int = MOST_LISTED) -> list[str]:
+    def ls(self, path: str = "/", *, limit: int = MOSTLISTED) -> list[str]:
         """List a folder, newest first where things have a time; folders end in a slash.
 
         A file lists itself if it is there, and what is not there has nothing to list.
@@ -643,7 +640,7 @@ class Browse:
         *,
         filter: FilterLike | None = None,  # noqa: A002
         metadata: Mapping[str, object] | None = None,
-        limit: int = MOST_LISTED,
+        limit: int = MOSTLISTED,
     ) -> list[str]:
         """Return the paths of memories whose file name matches, newest first.
 

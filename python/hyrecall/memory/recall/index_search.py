@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -24,6 +22,7 @@ from hyrecall.memory.data.matches import Degradation, DegradedReason
 from hyrecall.memory.derived.follower import Follower
 from hyrecall.memory.derived.layout import BEHIND, ComparableVectors, Ready
 from hyrecall.memory.recall.call import FoundRows, Hints, IndexQuestion, hints_arm
+from hyrecall.memory.recall.turns import Turns, Waiting
 from hyrecall.recall.batch import REFUSALS
 from hyrecall.table.schema import STAGE_COLUMNS
 
@@ -31,16 +30,8 @@ from hyrecall.table.schema import STAGE_COLUMNS
 # An idle index is searched at once. Questions that come while a batch runs are the next batch,
 # which one of their threads runs. No question waits for company, and no reply depends on it (law
 # L4).
-#
-# An interrupt (Ctrl-C, an exception that another thread raises here) may end a leader anywhere.
-# Nobody else fails or waits forever then, as in ``memory/keeping/group_commit.py``: who leads holds
-# a lock that a ``with`` block releases, who waits knows its call to be answered by one attribute of
-# its batch alone, and a wake-up that is missed is made up for by a look twenty times a second.
 
 MOST_JOINED = 64
-
-LOOK_SECONDS = 0.05
-"""Between two looks of a thread that waits and was not woken."""
 
 Call_ = TypeVar("Call_")
 Reply_ = TypeVar("Reply_")
@@ -66,17 +57,16 @@ class _Batch(Generic[Reply_]):
         self.replies: Sequence[Reply_] | None = None
 
 
-class _WaitingSearch(Generic[Call_, Reply_]):
+class _WaitingSearch(Waiting, Generic[Call_, Reply_]):
     """A call that a thread waits for."""
 
-    __slots__ = ("_woken", "batch", "call", "place")
+    __slots__ = ("batch", "call", "place")
 
     def __init__(self, call: Call_) -> None:
+        super().__init__()
         self.call = call
         self.batch: _Batch[Reply_] | None = None
         self.place = 0
-        self._woken = threading.Lock()
-        self._woken.acquire()
 
     @property
     def is_settled(self) -> bool:
@@ -90,27 +80,15 @@ class _WaitingSearch(Generic[Call_, Reply_]):
         assert self.batch.replies is not None
         return self.batch.replies[self.place : self.place + 1]
 
-    def wake(self) -> None:
-        """Let its thread look."""
-        with contextlib.suppress(RuntimeError):  # it was woken already
-            self._woken.release()
 
-    def wait(self) -> bool:
-        """Wait to be woken for a while; return whether it was."""
-        return self._woken.acquire(timeout=LOOK_SECONDS)
-
-
-class JoinedSearch(Generic[Call_, Reply_]):
+class JoinedSearch(Turns[_WaitingSearch[Call_, Reply_]], Generic[Call_, Reply_]):
     """Runs calls of several threads, those that wait together as one batch."""
 
     def __init__(
         self, run: Callable[[Sequence[Call_]], Sequence[Reply_]], joining: JoinedCalls
     ) -> None:
+        super().__init__()
         self._run, self.joining = run, joining
-        self._leads = threading.Lock()  # held by the thread that runs a batch
-        self._waiting: dict[
-            _WaitingSearch[Call_, Reply_], None
-        ] = {}  # in the order in which they came
 
     def __call__(self, call: Call_, may_join: Callable[[Call_, Call_], bool]) -> Reply_:
         """Return the reply of a call; blocks."""
@@ -124,41 +102,9 @@ class JoinedSearch(Generic[Call_, Reply_]):
                 if self._waiting:
                     self._wake_next()
         mine: _WaitingSearch[Call_, Reply_] = _WaitingSearch(call)
-        try:
-            self._waiting[mine] = None
-            while not mine.is_settled:
-                # Who leads takes this one along, or wakes it to lead itself. After a look it leads
-                # as soon as nobody does: the one before it may have ended without a word.
-                if self._leads.locked() or self._next() is not mine:
-                    was_woken = mine.wait()
-                    if mine.is_settled:
-                        break
-                    if not was_woken and self._leads.locked():
-                        continue
-                with self._leads:
-                    if not mine.is_settled:
-                        self._lead(mine, may_join)
-                self._wake_next()
-        except BaseException:  # interrupted, perhaps when it was its turn to lead
-            self._wake_next(mine)
-            raise
-        finally:
-            self._waiting.pop(mine, None)
+        self._settle(mine, lambda mine: self._lead(mine, may_join))
         reply = mine.reply
         return reply[0] if reply else self._run([call])[0]
-
-    def _next(
-        self, but: _WaitingSearch[Call_, Reply_] | None = None
-    ) -> _WaitingSearch[Call_, Reply_] | None:
-        """Return the first of those that wait and are not settled."""
-        waiting = list(self._waiting)
-        return next((one for one in waiting if one is not but and not one.is_settled), None)
-
-    def _wake_next(self, but: _WaitingSearch[Call_, Reply_] | None = None) -> None:
-        """Wake the thread that leads next, if one waits."""
-        one = self._next(but)
-        if one is not None:
-            one.wake()
 
     def _lead(
         self, mine: _WaitingSearch[Call_, Reply_], may_join: Callable[[Call_, Call_], bool]

@@ -27,13 +27,13 @@ from hyrecall.errors import (
     WriterBusyError,
     error,
 )
-from hyrecall.memory.sharing.calling import CallbackCaller
 from hyrecall.memory.sharing.wire import (
     CALL,
     FAULT,
     REPLY,
     REQUEST,
     STATUS,
+    CallbackCaller,
     Codec,
     ConnectionLost,
     Frames,

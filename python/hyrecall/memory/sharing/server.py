@@ -20,12 +20,12 @@ from hyrecall.base.asking import MOST_BYTES_OF_HELLO, answer_bytes, peer_of, rea
 from hyrecall.base.forks import Birth, renew_in_children
 from hyrecall.base.threads import serving
 from hyrecall.errors import HyrecallError, StoreBusyError, StoreMismatchError, error
-from hyrecall.memory.sharing.calling import Callbacks
 from hyrecall.memory.sharing.wire import (
     FAULT,
     REPLY,
     REQUEST,
     STATUS,
+    Callbacks,
     ClientState,
     Codec,
     ConnectionLost,

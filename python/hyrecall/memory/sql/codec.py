@@ -17,7 +17,7 @@ import xxhash
 from hyrecall.base.threads import warn_caller
 from hyrecall.errors import CorruptStoreError, OptionError, ShapeError, error
 from hyrecall.memory.data.types import Episode, construct_all
-from hyrecall.memory.sql.schema import has_tables, take_sequence
+from hyrecall.memory.sql.schema import LISTED, has_tables, take_sequence
 
 # ---- Finds damaged rows of a store by their checksums, and reads rows whose texts are damaged ----
 # A checksum stands beside each row and covers what never changes of it.
@@ -140,17 +140,21 @@ class Cell(NamedTuple):
         }
 
 
-# The same expressions as in the index cells_identity, so that SQLite uses it.
-_IS = "ifnull({0}, '') = ifnull(?{1}, '') AND ({0} IS NULL) = (?{1} IS NULL)"
-_IN_PARTITION = " AND ".join(_IS.format(*one) for one in (("org", 1), ("workspace", 2)))
+def same(one: str, other: str) -> str:
+    """Return SQL that says whether two values are equal, or both null."""
+    # The terms of the indexes cells_, roster_ and feedback_identity, so that SQLite uses them.
+    return f"ifnull({one}, '') = ifnull({other}, '') AND ({one} IS NULL) = ({other} IS NULL)"
+
+
+IN_PARTITION = f"{same('org', '?1')} AND {same('workspace', '?2')}"
+OF_OWNER = f"{IN_PARTITION} AND {same('user', '?3')}"
 CELLS = "SELECT checksum, cell, org, workspace, user, visibility, source FROM cells"
 """What :func:`is_sound_cell` takes."""
 _EVERY_OF_USER = (
-    f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} "
-    "AND visibility IN ('global', 'private') ORDER BY visibility"
+    f"{CELLS} WHERE {OF_OWNER} AND visibility IN ('global', 'private') ORDER BY visibility"
 )
-_OF_USER = f"{CELLS} WHERE {_IN_PARTITION} AND {_IS.format('user', 3)} AND visibility = ?4"
-_FIND = f"{_OF_USER} AND {_IS.format('source', 5)}"
+_OF_USER = f"{CELLS} WHERE {OF_OWNER} AND visibility = ?4"
+_FIND = f"{_OF_USER} AND {same('source', '?5')}"
 FACT_SOURCE = "memory"
 """The source of facts: what was distilled."""
 
@@ -270,7 +274,7 @@ def cells_of(
     # Leaves out a row that is damaged, or that a damaged index wrongly puts into the partition.
     # Where all cells are asked for, a warning tells how many; a reader of one visibility learns
     # nothing of others' damage.
-    select, given = f"{CELLS} WHERE {_IN_PARTITION}", (org, workspace)
+    select, given = f"{CELLS} WHERE {IN_PARTITION}", (org, workspace)
     if visibility is None:
         read = list(rows(connection, select, given))
     else:
@@ -288,7 +292,7 @@ def cells_of(
 def has_named_users(connection: apsw.Connection, org: str | None, workspace: str | None) -> bool:
     """Return whether a partition has cells of named users."""
     # The index keeps the cells of one user together, so few others are read.
-    select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {_IN_PARTITION} AND user IS NOT NULL)"
+    select = f"SELECT EXISTS (SELECT 1 FROM cells WHERE {IN_PARTITION} AND user IS NOT NULL)"
     return bool(connection.execute(select, (org, workspace)).get)
 
 
@@ -304,7 +308,7 @@ def every_cell(connection: apsw.Connection) -> dict[int, Cell]:
 def cells_by_number(connection: apsw.Connection, numbers: Iterable[int]) -> dict[int, Cell]:
     """Return the cells of these numbers; one that is not there is left out."""
     wanted = tuple(numbers)
-    select = f"{CELLS} WHERE cell IN (SELECT value FROM json_each(?))"
+    select = f"{CELLS} WHERE cell IN {LISTED}"
     found = _cells(rows(connection, select, (json.dumps(wanted),)))
     return {number: found[number] for number in wanted if number in found}
 

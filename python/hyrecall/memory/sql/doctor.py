@@ -34,18 +34,16 @@ from hyrecall.memory.sql.database import DATABASE, Database
 from hyrecall.memory.sql.edge_rows import (
     EDGE_COLUMNS,
     FEEDBACK_COLUMNS,
-    is_sound_edge,
     is_sound_feedback,
 )
 from hyrecall.memory.sql.fact_rows import FACT_COLUMNS, read_fact
-from hyrecall.memory.sql.schema import meta
+from hyrecall.memory.sql.schema import HEAD, meta
 from hyrecall.memory.sql.store_sessions import count_damaged
 
-_HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _FOR_EVER = 2**63 - 1
 _SINGLE_FACTS = (
     f"SELECT f.cell, f.subject, f.predicate, f.valid_from, ifnull(f.valid_to, {_FOR_EVER}) "
-    f"FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live' AND f.single "
+    f"FROM {HEAD} JOIN facts f USING (row) WHERE v.status = 'live' AND f.single "
     f"AND f.valid_from < ifnull(f.valid_to, {_FOR_EVER}) ORDER BY f.valid_from, f.row"
 )
 _MOST_NAMED = 20  # rows of a table in a report
@@ -132,12 +130,12 @@ _QUERIES: dict[str, tuple[str, str]] = {
 }
 
 _COUNTS = {
-    "memories": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live'",
+    "memories": f"SELECT count(*) FROM {HEAD} WHERE v.status = 'live'",
     "versions": "SELECT count(*) FROM versions",
-    "facts": f"SELECT count(*) FROM {_HEAD} JOIN facts f USING (row) WHERE v.status = 'live'",
+    "facts": f"SELECT count(*) FROM {HEAD} JOIN facts f USING (row) WHERE v.status = 'live'",
     "edges": "SELECT count(*) FROM edges WHERE status = 'live'",
     "cells": "SELECT count(*) FROM cells",
-    "without_vector": f"SELECT count(*) FROM {_HEAD} WHERE v.status = 'live' "
+    "without_vector": f"SELECT count(*) FROM {HEAD} WHERE v.status = 'live' "
     "AND v.embedding IS NULL",
     "models": "SELECT count(*) FROM models",
     "feedback": "SELECT count(*) FROM feedback",
@@ -196,7 +194,7 @@ _ROWS: dict[str, tuple[str, str, Callable[[Sequence[Any]], bool]]] = {
         f"SELECT f.row, {CHECKED}, {FACT_COLUMNS} FROM versions v JOIN facts f USING (row)",
         _is_sound_fact,
     ),
-    "edges": ("changed", f"SELECT e.changed, {EDGE_COLUMNS} FROM edges e", is_sound_edge),
+    "edges": ("changed", f"SELECT e.changed, {EDGE_COLUMNS} FROM edges e", is_sound),
     "feedback": ("row", f"SELECT b.row, {FEEDBACK_COLUMNS} FROM feedback b", is_sound_feedback),
 }
 

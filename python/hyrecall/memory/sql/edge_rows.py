@@ -11,6 +11,7 @@ import apsw
 from hyrecall.errors import KeyConflictError, error
 from hyrecall.memory.data.types import Edge, Participant
 from hyrecall.memory.sql.codec import (
+    OF_OWNER,
     Cell,
     cell_of,
     cells_by_number,
@@ -20,15 +21,17 @@ from hyrecall.memory.sql.codec import (
     from_json,
     from_micros,
     home_of_edges,
+    is_sound,
     is_text,
     is_time,
     make_cell,
     rows,
+    same,
     to_json,
     to_micros,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import LIVE, take_sequence
+from hyrecall.memory.sql.schema import HEAD, LISTED, LIVE, take_sequence
 
 _KEPT = "cell, id, relationship, description, metadata"
 # The participants as one text, which can be read even if they are damaged.
@@ -37,10 +40,9 @@ _ENDS = (
     "ORDER BY ordinal) FROM participants p WHERE p.cell = e.cell AND p.edge = e.id)"
 )
 EDGE_COLUMNS = ", ".join(f"e.{name}" for name in f"checksum, {_KEPT}".split(", ")) + f", {_ENDS}"
-"""The checksum of an edge e and all that it covers, as SQL: what :func:`is_sound_edge` takes."""
+"""The checksum of an edge e and all that it covers, as SQL: what :func:`is_sound` takes."""
 _EDGE = f"SELECT e.changed, e.status, {EDGE_COLUMNS} FROM edges e"
 _BY_ID = f"{_EDGE} WHERE e.cell = ? AND e.id = ?"
-_LISTED = "(SELECT value FROM json_each(?))"
 
 
 class EdgeChange(NamedTuple):
@@ -116,7 +118,7 @@ def unlink_incident(
     cell = home
     select = (
         "SELECT DISTINCT e.id FROM participants p JOIN edges e ON e.cell = p.cell "
-        f"AND e.id = p.edge WHERE p.cell = ? AND p.node IN {_LISTED} AND e.status = 'live' "
+        f"AND e.id = p.edge WHERE p.cell = ? AND p.node IN {LISTED} AND e.status = 'live' "
         "ORDER BY e.changed"
     )
     keys = [key for (key,) in connection.execute(select, (cell, to_json(tuple(nodes))))]
@@ -128,8 +130,8 @@ def is_elsewhere(connection: apsw.Connection, home: int, cell: int, key: str) ->
     (one,) = cells_by_number(connection, [home]).values()
     others = set(find_cells(connection, one)) - {cell}
     select = (
-        "SELECT EXISTS (SELECT 1 FROM documents d JOIN versions v USING (cell, id, version) "
-        f"WHERE d.cell IN {_LISTED} AND d.id = ? AND v.status = 'live')"
+        f"SELECT EXISTS (SELECT 1 FROM {HEAD} "
+        f"WHERE d.cell IN {LISTED} AND d.id = ? AND v.status = 'live')"
     )
     return bool(connection.execute(select, (to_json(tuple(others)), key)).get)
 
@@ -182,13 +184,13 @@ def edge_ever(connection: apsw.Connection, cell: int, key: str) -> Edge | None:
 def edges_in(connection: apsw.Connection, cells: Collection[int]) -> list[Edge]:
     """Return the edges of cells, in the order they were put there."""
     given = (to_json(tuple(cells)),)
-    return _live(_read(connection, f"{_EDGE} WHERE e.cell IN {_LISTED} ORDER BY e.changed", given))
+    return _live(_read(connection, f"{_EDGE} WHERE e.cell IN {LISTED} ORDER BY e.changed", given))
 
 
 def incident(connection: apsw.Connection, cells: Collection[int], node: str) -> list[Edge]:
     """Return the edges of cells in which a node takes part, in the order they were put there."""
     select = (
-        f"{_EDGE} WHERE e.cell IN {_LISTED} AND EXISTS (SELECT 1 FROM participants p "
+        f"{_EDGE} WHERE e.cell IN {LISTED} AND EXISTS (SELECT 1 FROM participants p "
         "WHERE p.cell = e.cell AND p.edge = e.id AND p.node = ?) ORDER BY e.changed"
     )
     return _live(_read(connection, select, (to_json(tuple(cells)), node)))
@@ -219,7 +221,7 @@ def _read(
         _, cell, key, relationship, description, metadata, _ = columns
         edge = None
         is_wanted = status == "live" or deleted_too
-        if is_wanted and (cell not in homes or not is_sound_edge(columns)):
+        if is_wanted and (cell not in homes or not is_sound(columns)):
             n_bad += 1
         elif is_wanted:
             edge = Edge.model_construct(
@@ -238,12 +240,6 @@ def _read(
     return read
 
 
-def is_sound_edge(columns: Sequence[Any]) -> bool:
-    """Return whether an edge is undamaged."""
-    found, *kept = columns
-    return bool(checksum(*kept) == found)
-
-
 # ---- Rows that say which memories helped with a query, by whoever asked it ----
 # The asker is an (org, workspace, user). A query and a memory make one row, however often they
 # come. A row goes when its memory is forgotten; an erasure takes every row of a query that names
@@ -255,18 +251,8 @@ Asker: TypeAlias = tuple[str | None, str | None, str | None]
 FEEDBACK_COLUMNS = "b.checksum, b.org, b.workspace, b.user, b.query, b.cell, b.id, b.at"
 """What :func:`is_sound_feedback` takes, of a row b."""
 
-_OF_ASKER = " AND ".join(  # the terms of the index feedback_identity, so that SQLite uses it
-    f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
-    for at, name in enumerate(("org", "workspace", "user"), start=1)
-)
-_SAME_ASKER = " AND ".join(
-    f"ifnull(b.{name}, '') = ifnull(a.{name}, '') AND (b.{name} IS NULL) = (a.{name} IS NULL)"
-    for name in ("org", "workspace", "user")
-)
-_LIVE = (
-    "EXISTS (SELECT 1 FROM documents d JOIN versions v USING (cell, id, version) "
-    f"WHERE d.cell = b.cell AND d.id = b.id AND {LIVE})"
-)
+_SAME_ASKER = " AND ".join(same(f"b.{one}", f"a.{one}") for one in ("org", "workspace", "user"))
+_LIVE = f"EXISTS (SELECT 1 FROM {HEAD} WHERE d.cell = b.cell AND d.id = b.id AND {LIVE})"
 
 
 class FeedbackRow(NamedTuple):
@@ -288,7 +274,7 @@ def add_feedback(
 ) -> int:
     """Keep that memories, by cell and id, helped with a query; return how many are new for it."""
     # What was there before gets the later of both times, and is whole again where it was damaged.
-    known = f"SELECT b.row, {FEEDBACK_COLUMNS} FROM feedback b WHERE {_OF_ASKER} "
+    known = f"SELECT b.row, {FEEDBACK_COLUMNS} FROM feedback b WHERE {OF_OWNER} "
     known += "AND b.query = ?4 AND b.cell = ?5 AND b.id = ?6"
     insert = (
         "INSERT OR REPLACE INTO feedback "
@@ -307,26 +293,15 @@ def add_feedback(
     return n_new
 
 
-def feedback_by(
-    connection: apsw.Connection, asker: Asker, cells: Collection[int]
+def feedback_rows(
+    connection: apsw.Connection, cells: Collection[int], asker: Asker | None = None
 ) -> list[FeedbackRow]:
-    """Return what helped an asker, oldest first: live memories of the cells only."""
+    """Return what helped an asker, oldest first: live memories of the cells only. An export asks
+    for everybody's.
+    """
     # A warning tells how many damaged rows were left out.
-    return _found(connection, cells, asker)
-
-
-def feedback_on(connection: apsw.Connection, cells: Collection[int]) -> list[FeedbackRow]:
-    """Return what helped anybody, oldest first, of the live memories of cells: for an export."""
-    # A warning tells how many damaged rows were left out.
-    return _found(connection, cells, None)
-
-
-def _found(
-    connection: apsw.Connection, cells: Collection[int], asker: Asker | None
-) -> list[FeedbackRow]:
-    """Return the undamaged rows of live memories, of one asker or of all."""
     listed = "b.cell IN (SELECT value FROM json_each(?4))"
-    which = listed if asker is None else f"{_OF_ASKER} AND {listed}"
+    which = listed if asker is None else f"{OF_OWNER} AND {listed}"
     select = f"SELECT {FEEDBACK_COLUMNS} FROM feedback b WHERE {which} AND {_LIVE} ORDER BY b.row"
     given = (*(asker or (None, None, None)), to_json(tuple(cells)))
     found, n_damaged = [], 0
@@ -382,4 +357,4 @@ def erase_feedback_on(connection: apsw.Connection, which: str, *given: Any) -> N
 
 def erase_feedback_by(connection: apsw.Connection, asker: Asker) -> None:
     """Delete all that an asker said."""
-    connection.execute(f"DELETE FROM feedback WHERE {_OF_ASKER}", asker)
+    connection.execute(f"DELETE FROM feedback WHERE {OF_OWNER}", asker)

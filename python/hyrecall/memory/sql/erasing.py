@@ -19,7 +19,7 @@ from hyrecall.memory.sql.codec import (
 )
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.edge_rows import erase_feedback_by, erase_feedback_on, is_elsewhere
-from hyrecall.memory.sql.schema import EXPIRED, LEFT_EXPIRED
+from hyrecall.memory.sql.schema import EXPIRED, LEFT_EXPIRED, LISTED
 from hyrecall.memory.sql.writing import Selection, selected
 
 # ---- Remembers the writes of other processes by their ids, so that a retry is not written twice
@@ -90,8 +90,6 @@ def expired(connection: apsw.Connection) -> list[Selection]:
 
 # ---- Erases selected documents, so that no byte of them stays in the database's files ----
 
-_LISTED = "(SELECT value FROM json_each(?))"
-
 
 @dataclass(frozen=True)
 class Erased:
@@ -156,10 +154,10 @@ def _delete(connection: apsw.Connection, selection: Selection) -> int:
 
 def _delete_all(connection: apsw.Connection, cells: str) -> int:
     """Delete every row of cells, also rows that damage has cut off from their document."""
-    erase_feedback_on(connection, f"cell IN {_LISTED}", cells)
+    erase_feedback_on(connection, f"cell IN {LISTED}", cells)
     for table in ("facts", "versions", "participants", "edges"):
-        connection.execute(f"DELETE FROM {table} WHERE cell IN {_LISTED}", (cells,))
-    connection.execute(f"DELETE FROM documents WHERE cell IN {_LISTED}", (cells,))
+        connection.execute(f"DELETE FROM {table} WHERE cell IN {LISTED}", (cells,))
+    connection.execute(f"DELETE FROM documents WHERE cell IN {LISTED}", (cells,))
     return connection.changes()
 
 
@@ -169,7 +167,7 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
     if selection.expired:  # and what is left of memories that are there no more
         old = "SELECT v.row FROM versions v JOIN documents d USING (cell, id) "
         old += f"WHERE v.expires_at IS NOT NULL AND {LEFT_EXPIRED}"
-        delete = f"DELETE FROM versions WHERE cell IN {_LISTED} AND row IN ({old})"
+        delete = f"DELETE FROM versions WHERE cell IN {LISTED} AND row IN ({old})"
         connection.execute(delete, (cells,))
     if selection.ids is not None and (selection.session_id, selection.before) == (None, None):
         # Also versions without a document: damage may have changed the document's id.
@@ -192,7 +190,7 @@ def _delete_selected(connection: apsw.Connection, selection: Selection, cells: s
                 (home, key),
             )
     connection.execute(
-        f"UPDATE versions SET successor = NULL WHERE cell IN {_LISTED} AND successor IN {_LISTED}",
+        f"UPDATE versions SET successor = NULL WHERE cell IN {LISTED} AND successor IN {LISTED}",
         (cells, to_json(tuple(key for _, key in found))),
     )
     return n_deleted
@@ -218,7 +216,7 @@ def _delete_conversations(connection: apsw.Connection, selection: Selection) -> 
             if cell in homes and (homes[cell].visibility == "global") == is_shared
         }
         connection.execute(
-            f"DELETE FROM session_ids WHERE id IN {_LISTED} AND session IN (SELECT session FROM "
+            f"DELETE FROM session_ids WHERE id IN {LISTED} AND session IN (SELECT session FROM "
             "sessions WHERE org IS ?2 AND workspace IS ?3 AND (?4 OR user IS ?5))",
             (to_json(tuple(keys)), org, workspace, is_shared, user),
         )
@@ -226,7 +224,7 @@ def _delete_conversations(connection: apsw.Connection, selection: Selection) -> 
 
 def _delete_empty_cells(connection: apsw.Connection, cells: str) -> None:
     empty = (
-        f"DELETE FROM cells WHERE cell IN {_LISTED} AND "
+        f"DELETE FROM cells WHERE cell IN {LISTED} AND "
         "NOT EXISTS (SELECT 1 FROM documents d WHERE d.cell = cells.cell) AND "
         "NOT EXISTS (SELECT 1 FROM versions v WHERE v.cell = cells.cell) AND "
         "NOT EXISTS (SELECT 1 FROM edges e WHERE e.cell = cells.cell) "

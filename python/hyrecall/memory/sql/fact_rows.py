@@ -37,14 +37,14 @@ from hyrecall.memory.sql.codec import (
     to_micros,
     warn_of_damage,
 )
-from hyrecall.memory.sql.reading import HIGHEST, embedding_of, head_row
+from hyrecall.memory.sql.reading import embedding_of, head_row
+from hyrecall.memory.sql.schema import HEAD, HIGHEST, LISTED
 from hyrecall.memory.sql.writing import NewVersion, Written, append, remember
 
 KIND = "fact"
 """The kind of the episodes that facts are recalled as."""
 
-_HEAD = "documents d JOIN versions v USING (cell, id, version) JOIN facts f USING (row)"
-_LISTED = "(SELECT value FROM json_each(?))"
+_FACTS = f"{HEAD} JOIN facts f USING (row)"
 _KEPT = "row, cell, subject, predicate, object, valid_from, valid_to"
 _COLUMNS = f"checksum, single, {_KEPT}"
 FACT_COLUMNS = ", ".join(f"f.{name}" for name in _COLUMNS.split(", "))
@@ -100,9 +100,9 @@ def assert_fact(
         if _is_empty(fact) or not held.is_valid_at(fact.valid_from):
             continue
         if held.object != fact.object or not _covers(held, fact):
-            _end_at(connection, cell, known, held, fact.valid_from, "followed by another fact", now)
+            _end_at(connection, known, held, fact.valid_from, "followed by another fact", now)
         elif end is not None and held.is_valid_at(end):
-            same = _end_at(connection, cell, known, held, end, "said again with an end", now)
+            same = _end_at(connection, known, held, end, "said again with an end", now)
         else:
             same = known
     if same is not None:
@@ -155,7 +155,7 @@ def end_fact(
         raise error(OptionError, "valid_to", wish, end.isoformat())
     if end == held.valid_to:
         return known
-    return _end_at(connection, cell, known, held, end, reason, now)
+    return _end_at(connection, known, held, end, reason, now)
 
 
 def put_interval(connection: apsw.Connection, written: Written, fact: Fact) -> None:
@@ -199,8 +199,8 @@ def _slot(connection: apsw.Connection, cell: int, fact: Fact) -> Iterator[tuple[
     where, given = "f.cell = ? AND f.subject = ?", (cell, fact.subject)
     said = _predicates(connection, where, given, fact.predicate)
     select = (
-        f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_HEAD} WHERE {where} "
-        f"AND f.predicate IN {_LISTED} AND v.status = 'live' ORDER BY f.valid_from, v.row"
+        f"SELECT {_IS_HIGHEST}, d.changed, {_FACT} FROM {_FACTS} WHERE {where} "
+        f"AND f.predicate IN {LISTED} AND v.status = 'live' ORDER BY f.valid_from, v.row"
     )
     n_bad = 0
     for is_highest, changed, *columns in list(rows(connection, select, (*given, said))):
@@ -225,7 +225,6 @@ def _predicates(
 
 def _end_at(
     connection: apsw.Connection,
-    cell: Cell,
     known: Written,
     held: Fact,
     end: datetime | None,
@@ -254,15 +253,15 @@ def _end_at(
 
 def has_facts(connection: apsw.Connection, cells: Collection[int]) -> bool:
     """Say whether a fact was ever kept in some cells."""
-    select = f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {_LISTED})"
+    select = f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {LISTED})"
     return bool(connection.execute(select, (numbers_json(cells),)).get)
 
 
 def has_times(connection: apsw.Connection, cells: Collection[int]) -> tuple[bool, bool]:
     """Say whether some cells have had facts, and memories that expire."""
     select = (
-        f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {_LISTED}), EXISTS "
-        f"(SELECT 1 FROM versions WHERE expires_at IS NOT NULL AND cell IN {_LISTED})"
+        f"SELECT EXISTS (SELECT 1 FROM facts WHERE cell IN {LISTED}), EXISTS "
+        f"(SELECT 1 FROM versions WHERE expires_at IS NOT NULL AND cell IN {LISTED})"
     )
     numbers = numbers_json(cells)
     facts, expiring = connection.execute(select, (numbers, numbers)).get
@@ -274,8 +273,8 @@ def memories_that_hold(
 ) -> set[tuple[int, str]]:
     """Return cell and id of memories with some ids, without facts that ended or have not begun."""
     select = (
-        "SELECT d.cell, d.id FROM documents d JOIN versions v USING (cell, id, version) "
-        f"LEFT JOIN facts f USING (row) WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} "
+        f"SELECT d.cell, d.id FROM {HEAD} "
+        f"LEFT JOIN facts f USING (row) WHERE d.cell IN {LISTED} AND d.id IN {LISTED} "
         "AND v.status = 'live' AND (f.valid_to IS NULL OR f.valid_to > ?) "
         "AND (f.valid_from IS NULL OR f.valid_from <= ?)"
     )
@@ -322,7 +321,7 @@ def facts_of_rows(
 ) -> dict[int, Fact]:
     """Return the facts of version rows, by row."""
     # A row is left out if it is no live version (any more), no fact, or lies in none of the cells.
-    where = f"v.row IN {_LISTED} AND v.cell IN {_LISTED} AND v.status = 'live'"
+    where = f"v.row IN {LISTED} AND v.cell IN {LISTED} AND v.status = 'live'"
     return _read(connection, where, (numbers_json(numbers), numbers_json(cells)), cells)
 
 
@@ -330,7 +329,7 @@ def facts_by_id(
     connection: apsw.Connection, keys: Collection[str], cells: Collection[int]
 ) -> list[Fact]:
     """Return the facts among live documents of cells, by their ids."""
-    where = f"d.cell IN {_LISTED} AND d.id IN {_LISTED} AND v.status = 'live'"
+    where = f"d.cell IN {LISTED} AND d.id IN {LISTED} AND v.status = 'live'"
     given = (to_json(tuple(cells)), to_json(tuple(keys)))
     return list(_read(connection, where, given, cells).values())
 
@@ -345,15 +344,15 @@ def valid_facts(
     object_: str | None = None,
 ) -> list[Fact]:
     """Return the facts of cells, by subject, predicate and begin."""
-    where, given = f"f.cell IN {_LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
+    where, given = f"f.cell IN {LISTED} AND v.status = 'live'", [to_json(tuple(cells))]
     for name, wanted in (("subject", subject), ("object", object_)):
         if wanted is not None:
             where += f" AND f.{name} = ?"
             given.append(wanted)
     if predicate is not None:
-        in_cells = f"f.cell IN {_LISTED}"
+        in_cells = f"f.cell IN {LISTED}"
         given.append(_predicates(connection, in_cells, (given[0],), predicate))
-        where += f" AND f.predicate IN {_LISTED}"
+        where += f" AND f.predicate IN {LISTED}"
     found = _read(connection, where, tuple(given), cells).values()
     return sorted(
         (one for one in found if valid_at is None or one.is_valid_at(valid_at)),
@@ -364,7 +363,7 @@ def valid_facts(
 def _read(
     connection: apsw.Connection, where: str, given: tuple[Any, ...], cells: Collection[int]
 ) -> dict[int, Fact]:
-    select = f"SELECT {_IS_HIGHEST}, {_FACT} FROM {_HEAD} WHERE {where} ORDER BY v.row"
+    select = f"SELECT {_IS_HIGHEST}, {_FACT} FROM {_FACTS} WHERE {where} ORDER BY v.row"
     kept = all_rows(connection, select, given)
     if not kept:
         return {}

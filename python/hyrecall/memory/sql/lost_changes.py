@@ -35,8 +35,6 @@ PARTS = ("nodes", "edges")
 """The folders of a snapshot."""
 
 FORMAT = 1
-_SEAL = re.compile(rb"xxh3_64 ([0-9a-f]{16})\n")
-_SEAL_BYTES = len(b"xxh3_64 0123456789abcdef\n")
 
 
 class StaleError(Exception):
@@ -71,9 +69,7 @@ def write_header(folder: Path, header: Header) -> None:
     """Write the header of the two indexes in a folder, durably."""
     body = {"format": FORMAT, **asdict(header), "manifests": _manifests(folder)}
     text = json.dumps(body, separators=(",", ":")) + "\n"
-    seal = f"xxh3_64 {xxhash.xxh3_64_hexdigest(text.encode())}\n"
-    disk.prepare(folder, HEADER, f"{text}{seal}".encode())
-    disk.commit(folder, HEADER)
+    disk.put(folder, HEADER, disk.sealed(text.encode()))
 
 
 def read_header(folder: Path) -> Header:
@@ -91,13 +87,12 @@ def read_sealed(folder: Path) -> Header:
 
 def _read(folder: Path) -> tuple[Header, object]:
     try:
-        text = disk.read_bytes(folder / HEADER)
+        body = disk.unsealed(disk.read_bytes(folder / HEADER))
     except FileNotFoundError:
         raise StaleError("none there") from None
     except OSError as fault:
         raise StaleError(f"HEADER cannot be read ({fault.strerror or fault})") from None
-    body, seal = text[:-_SEAL_BYTES], _SEAL.fullmatch(text[-_SEAL_BYTES:])
-    if seal is None or xxhash.xxh3_64_hexdigest(body).encode() != seal[1]:
+    if body is None:
         raise StaleError("HEADER is damaged")
     try:
         fields = json.loads(body)

@@ -14,6 +14,7 @@ from hyrecall.memory.data.types import Episode, Status, Version, check_id
 from hyrecall.memory.sql.codec import (
     CHECKED,
     EPISODE_COLUMNS,
+    IN_PARTITION,
     N_BEFORE_CONTENT,
     N_CHECKED,
     Cell,
@@ -35,15 +36,8 @@ from hyrecall.memory.sql.codec import (
     vector_checksum,
     warn_of_damage,
 )
-from hyrecall.memory.sql.schema import EXPIRED, LIVE, NOW, take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, HEAD, HIGHEST, LISTED, LIVE, NOW, take_sequence
 
-# A document's highest version, which is the one that counts.
-_HEAD = "documents d JOIN versions v USING (cell, id, version)"
-HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
-"""The highest version of the document of a version v, as SQL.
-
-No checksum covers the number in ``documents``: a lower one there would bring back an old text.
-"""
 KEPT_NOW = (
     "w.cell = d.cell AND w.id = d.id AND w.version > ifnull((SELECT max(t.version) "
     "FROM versions t WHERE t.cell = d.cell AND t.id = d.id AND t.version < d.version "
@@ -56,14 +50,13 @@ Versions before a deletion do not: another memory may have taken the id since.
 STORED = f"(SELECT min(w.recorded_at) FROM versions w WHERE {KEPT_NOW})"
 """When a document d was kept, as SQL: at its first version, or at the first after a deletion."""
 
-_LISTED = "(SELECT value FROM json_each(?))"
 # The document may be missing only because the id in the row is damaged. One that points to a
 # version below the highest is damaged itself.
 _OF_ROWS = (
     f"SELECT v.row, {EXPIRED}, d.pinned, d.version, {HIGHEST}, {STORED}, {CHECKED} "
     "FROM versions v LEFT JOIN documents d "
     "ON (d.cell, d.id, d.version) = (v.cell, v.id, v.version) "
-    f"WHERE v.row IN {_LISTED} AND v.cell IN {_LISTED} ORDER BY v.row"
+    f"WHERE v.row IN {LISTED} AND v.cell IN {LISTED} ORDER BY v.row"
 )
 _N_BEFORE = 6  # of these columns before those that are checked
 _NEWEST_FIRST = "ORDER BY v.occurred_at DESC, v.row DESC"
@@ -84,16 +77,6 @@ class Accesses(NamedTuple):
     times: int
     last: datetime | None
     written: datetime
-
-
-def changed_since(connection: apsw.Connection, sequence: int, limit: int) -> list[ChangedDocument]:
-    """Return the documents that changed after a number, in the order of their last change."""
-    # After number 0: all there are.
-    select = (
-        "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
-        f"FROM {_HEAD} WHERE d.changed > ? ORDER BY d.changed LIMIT ?"
-    )
-    return [ChangedDocument(*row) for row in rows(connection, select, (sequence, limit))]
 
 
 def episodes_of_rows(
@@ -147,21 +130,20 @@ def _live(
 
 def homes_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[Cell, str]]:
     """Return cell and id of the documents of version rows; leaves out rows that are gone."""
-    select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
-    found = list(rows(connection, select, (to_json(tuple(numbers)),)))
+    found = places_of_rows(connection, numbers)
     homes = cells_by_number(connection, {cell for cell, _ in found})
     return [(homes[cell], key) for cell, key in found if cell in homes]
 
 
 def places_of_rows(connection: apsw.Connection, numbers: Sequence[int]) -> list[tuple[int, str]]:
     """Return the number of the cell, and the id, of version rows."""
-    select = f"SELECT cell, id FROM versions WHERE row IN {_LISTED} ORDER BY row"
+    select = f"SELECT cell, id FROM versions WHERE row IN {LISTED} ORDER BY row"
     return list(rows(connection, select, (numbers_json(numbers),)))
 
 
 def head_row(connection: apsw.Connection, cell: int, key: str) -> int | None:
     """Return the row of a document's live version."""
-    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ? AND v.status = 'live'"
+    select = f"SELECT v.row FROM {HEAD} WHERE d.cell = ? AND d.id = ? AND v.status = 'live'"
     found: int | None = connection.execute(select, (cell, key)).get
     return found
 
@@ -172,7 +154,7 @@ def last_changes(
     """Return how an id changed last in each of some cells that knows it, by cell."""
     select = (
         "SELECT d.changed, d.cell, d.id, iif(v.status = 'live', v.row, NULL) "
-        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id = ?"
+        f"FROM {HEAD} WHERE d.cell IN {LISTED} AND d.id = ?"
     )
     found = rows(connection, select, (to_json(tuple(cells)), key))
     return {cell: ChangedDocument(changed, cell, *rest) for changed, cell, *rest in found}
@@ -180,7 +162,7 @@ def last_changes(
 
 def episode_by_id(connection: apsw.Connection, cell: int, key: str) -> Episode | None:
     """Return the live episode of an id in a cell."""
-    select = f"SELECT v.row FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    select = f"SELECT v.row FROM {HEAD} WHERE d.cell = ? AND d.id = ?"
     row: int | None = connection.execute(select, (cell, key)).get
     if row is None:
         return None
@@ -201,9 +183,7 @@ def episodes_by_id(
         return {}
     cells = to_json(sorted({cell for cell, _ in homes}))
     keys = to_json(sorted({key for _, key in homes}))
-    select = (
-        f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED}"
-    )
+    select = f"SELECT v.row, d.cell, d.id FROM {HEAD} WHERE d.cell IN {LISTED} AND d.id IN {LISTED}"
     wanted = set(homes)
     at_row = {
         row: (cell, key)
@@ -220,7 +200,7 @@ def accesses(
     """Return the accesses of live documents of cells, by (cell, id)."""
     select = (
         "SELECT d.cell, d.id, d.access_count, d.last_accessed, v.recorded_at "
-        f"FROM {_HEAD} WHERE d.cell IN {_LISTED} AND d.id IN {_LISTED} AND {LIVE}"
+        f"FROM {HEAD} WHERE d.cell IN {LISTED} AND d.id IN {LISTED} AND {LIVE}"
     )
     given = (to_json(tuple(cells)), to_json(tuple(keys)))
     return {
@@ -324,7 +304,7 @@ def newest_rows(
     wanted, given = _wanted(cells, kind=kind, pinned=pinned, session_id=session_id, tags=tags)
     if in_session:
         wanted += " AND v.session_id IS NOT NULL"
-    select = f"SELECT v.row, v.id FROM {_HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
+    select = f"SELECT v.row, v.id FROM {HEAD} WHERE {wanted} {_NEWEST_FIRST} LIMIT ? OFFSET ?"
     return [(row, key) for row, key in rows(connection, select, (*given, limit, offset))]
 
 
@@ -339,7 +319,7 @@ def count_live(
 ) -> int:
     """Return how many episodes :func:`newest` would give, ``most`` at most."""
     wanted, given = _wanted(cells, kind=kind, tags=tags, pinned=pinned)
-    select = f"SELECT count(*) FROM (SELECT 1 FROM {_HEAD} WHERE {wanted} LIMIT ?)"
+    select = f"SELECT count(*) FROM (SELECT 1 FROM {HEAD} WHERE {wanted} LIMIT ?)"
     found: int = connection.execute(select, (*given, most)).get
     return found
 
@@ -348,7 +328,7 @@ def texts_of_rows(
     connection: apsw.Connection, numbers: Sequence[int]
 ) -> dict[int, tuple[str, str]]:
     """Return input and output of rows that the caller may read; a damaged one is left out."""
-    select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {_LISTED} ORDER BY v.row"
+    select = f"SELECT v.row, {CHECKED} FROM versions v WHERE v.row IN {LISTED} ORDER BY v.row"
     found, n_bad = {}, 0
     for row, *checked in rows(connection, select, (to_json(tuple(numbers)),)):
         if is_sound(checked):
@@ -363,7 +343,7 @@ def texts_of_rows(
 def text_sizes(connection: apsw.Connection, numbers: Sequence[int]) -> dict[int, int]:
     """Return the bytes of input and output of rows, without reading them."""
     select = f"""SELECT row, octet_length(input) + octet_length(output) FROM versions
-      WHERE row IN {_LISTED}"""
+      WHERE row IN {LISTED}"""
     return dict(connection.execute(select, (to_json(tuple(numbers)),)))
 
 
@@ -398,7 +378,7 @@ def _wanted(
     tags: Collection[str] | None = None,
 ) -> tuple[str, list[Any]]:
     """Return the condition on live documents, and its values."""
-    wanted = f"d.cell IN {_LISTED} AND {LIVE}"
+    wanted = f"d.cell IN {LISTED} AND {LIVE}"
     given: list[Any] = [to_json(tuple(cells))]
     for column, value in (("v.kind", kind), ("d.pinned", pinned), ("v.session_id", session_id)):
         if value is not None:
@@ -406,7 +386,7 @@ def _wanted(
             given.append(value)
     if tags is not None:
         tags_there = "json_each(iif(json_valid(v.tags), v.tags, '[]'))"  # they may be damaged
-        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {_LISTED})"
+        wanted += f" AND EXISTS (SELECT 1 FROM {tags_there} t WHERE t.value IN {LISTED})"
         given.append(to_json(tuple(tags)))
     return wanted, given
 
@@ -498,12 +478,6 @@ def _know_model(connection: apsw.Connection, embedding: Embedding) -> None:
 
 POLICIES = ("isolated", "shared", "group")
 
-# Null is a partition of its own. The same expressions as in the index roster_identity.
-_PARTITION = (
-    "ifnull(org, '') = ifnull(?1, '') AND (org IS NULL) = (?1 IS NULL) AND "
-    "ifnull(workspace, '') = ifnull(?2, '') AND (workspace IS NULL) = (?2 IS NULL)"
-)
-
 
 class ReadPolicy(NamedTuple):
     """The read policy of an agent. A reader must treat an unknown policy as the strictest.
@@ -535,7 +509,7 @@ def set_policy(
     if group is not None:
         check_id("policy_group", group)
     given = (org, workspace, agent, policy, group)
-    change = f"UPDATE roster SET policy = ?4, policy_group = ?5 WHERE {_PARTITION} AND agent = ?3"
+    change = f"UPDATE roster SET policy = ?4, policy_group = ?5 WHERE {IN_PARTITION} AND agent = ?3"
     connection.execute(change, given)
     if not connection.changes():
         insert = (
@@ -550,7 +524,7 @@ def read_policy(
     connection: apsw.Connection, org: str | None, workspace: str | None, agent: str
 ) -> ReadPolicy | None:
     """Return the read policy of an agent, or None if none was set."""
-    select = f"SELECT policy, policy_group FROM roster WHERE {_PARTITION} AND agent = ?3"
+    select = f"SELECT policy, policy_group FROM roster WHERE {IN_PARTITION} AND agent = ?3"
     found = connection.execute(select, (org, workspace, agent)).get
     return None if found is None else ReadPolicy(*found)
 
@@ -567,7 +541,7 @@ def agents_of_group(
 ) -> list[str]:
     """Return the agents of a partition that were entered with policy "group" and this group."""
     select = (
-        f"SELECT agent FROM roster WHERE {_PARTITION} AND policy = 'group' AND policy_group = ?3 "
+        f"SELECT agent FROM roster WHERE {IN_PARTITION} AND policy = 'group' AND policy_group = ?3 "
         "ORDER BY agent"
     )
     return [agent for (agent,) in connection.execute(select, (org, workspace, group))]
@@ -577,7 +551,7 @@ def policies_of(
     connection: apsw.Connection, org: str | None, workspace: str | None
 ) -> dict[str, ReadPolicy]:
     """Return the read policies of the agents of a partition, by name."""
-    select = f"SELECT agent, policy, policy_group FROM roster WHERE {_PARTITION} ORDER BY agent"
+    select = f"SELECT agent, policy, policy_group FROM roster WHERE {IN_PARTITION} ORDER BY agent"
     found = connection.execute(select, (org, workspace))
     return {agent: ReadPolicy(*policy) for agent, *policy in found}
 
@@ -593,12 +567,12 @@ class Counted(NamedTuple):
     newest: datetime
 
 
-_TALLY = f"count(*), min(v.occurred_at), max(v.occurred_at) FROM {_HEAD} WHERE {LIVE}"
+_TALLY = f"count(*), min(v.occurred_at), max(v.occurred_at) FROM {HEAD} WHERE {LIVE}"
 
 
 def tally_by_cell(connection: apsw.Connection, cells: Collection[int]) -> dict[int, Counted]:
     """Count the live memories of each cell that has any."""
-    select = f"SELECT d.cell, {_TALLY} AND d.cell IN {_LISTED} GROUP BY d.cell"
+    select = f"SELECT d.cell, {_TALLY} AND d.cell IN {LISTED} GROUP BY d.cell"
     found = rows(connection, select, (numbers_json(cells),))
     return {cell: Counted(n, from_micros(a), from_micros(b)) for cell, n, a, b in found}
 
@@ -608,7 +582,7 @@ def tally_by_session(
 ) -> dict[str, Counted]:
     """Count the live memories of each session, the one with the newest memory first."""
     select = (
-        f"SELECT v.session_id, {_TALLY} AND d.cell IN {_LISTED} AND v.session_id IS NOT NULL "
+        f"SELECT v.session_id, {_TALLY} AND d.cell IN {LISTED} AND v.session_id IS NOT NULL "
         "GROUP BY v.session_id ORDER BY 4 DESC, 1 LIMIT ? OFFSET ?"
     )
     found = rows(connection, select, (numbers_json(cells), limit, offset))

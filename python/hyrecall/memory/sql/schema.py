@@ -31,6 +31,18 @@ from hyrecall.errors import StoreFormatError, error
 NOW = "hyrecall_now"
 """The function of SQL that gives the time of the store, in microseconds."""
 
+HEAD = "documents d JOIN versions v USING (cell, id, version)"
+"""Every document d with its version v that counts, as SQL."""
+
+HIGHEST = "(SELECT max(w.version) FROM versions w WHERE w.cell = v.cell AND w.id = v.id)"
+"""The highest version of the document of a version v, as SQL.
+
+No checksum covers the number in ``documents``: a lower one there would bring back an old text.
+"""
+
+LISTED = "(SELECT value FROM json_each(?))"
+"""The values of a list that is given as JSON, as SQL."""
+
 EXPIRED = f"iif(v.expires_at IS NULL, 0, v.expires_at <= {NOW}())"
 """Whether a version v, the highest of its document, has expired, as SQL; most are not asked."""
 

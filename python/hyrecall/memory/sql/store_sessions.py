@@ -13,7 +13,15 @@ import apsw
 
 from hyrecall.base import threads
 from hyrecall.memory.data.sessions import MOST_SESSIONS, SessionName, still_known
-from hyrecall.memory.sql.codec import from_micros, is_text, is_time, rows, to_json, to_micros
+from hyrecall.memory.sql.codec import (
+    OF_OWNER,
+    from_micros,
+    is_text,
+    is_time,
+    rows,
+    to_json,
+    to_micros,
+)
 from hyrecall.memory.sql.database import Database
 from hyrecall.memory.sql.schema import meta
 from hyrecall.stages.session import LONGEST, Session
@@ -37,11 +45,7 @@ class Conversation(NamedTuple):
 _MOST_RECALLS = 2**53
 _LAST_TIME = to_micros(datetime.max.replace(tzinfo=UTC))
 
-_OWNER = " AND ".join(
-    f"ifnull({name}, '') = ifnull(?{at}, '') AND ({name} IS NULL) = (?{at} IS NULL)"
-    for at, name in enumerate(("org", "workspace", "user"), start=1)
-)
-_NAMED = f"{_OWNER} AND name = ?4"
+_NAMED = f"{OF_OWNER} AND name = ?4"
 
 
 class StoreSessions:
@@ -51,27 +55,26 @@ class StoreSessions:
 
     # A recall waits for no write: what it gave is known at once and written by a thread of its own,
     # so that a process that is killed may lose the last recall of a conversation, never a memory.
-    # At exit the thread writes what is left, also if nobody closes the store. Where there can be no
-    # thread, the recall writes. In a store that is only read, conversations go on in this process.
+    # The exit waits for the thread, also if nobody closes the store. Where there can be no thread,
+    # the recall writes. In a store that is only read, conversations go on in this process.
 
     def __init__(
         self, database: Database, write: Callable[[tuple[Conversation, ...]], object]
     ) -> None:
         self._database = database
         self._save = write
-        self._wake = threading.Condition()
+        self._lock = threading.Lock()
         self._pending: OrderedDict[SessionName, Conversation] = OrderedDict()  # not written yet
         # Of recalls under way: the number of erasures before they read any memory.
         self._began: OrderedDict[tuple[SessionName, datetime], int] = OrderedDict()
         self._writing = threading.Lock()
         self._is_due = False
-        self._is_stopping = False
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
     def session(self, name: SessionName, *, now: datetime) -> Session:
         """Return what a conversation met in 24 hours, as :meth:`SessionTracker.session`."""
-        with self._wake, self._database.reading() as connection:
+        with self._lock, self._database.reading() as connection:
             self._began[name, now] = int(meta(connection, "erasures"))
             while len(self._began) > MOST_SESSIONS:
                 self._began.popitem(last=False)
@@ -80,7 +83,7 @@ class StoreSessions:
 
     def record(self, name: SessionName, ids: Sequence[str], *, now: datetime) -> None:
         """Keep what a recall gave, as :meth:`SessionTracker.record`."""
-        with self._wake, self._database.reading() as connection:
+        with self._lock, self._database.reading() as connection:
             held = self._held(connection, name, now)
             known = still_known(held.session, held.last, now)
             self._pending[name] = held._replace(
@@ -95,7 +98,6 @@ class StoreSessions:
                 return
             self._is_due = True
             if self._has_thread():
-                self._wake.notify()
                 return
         self._try_flush()
 
@@ -104,32 +106,24 @@ class StoreSessions:
         if self._database.read_only:
             return
         with self._writing:
-            with self._wake:
+            with self._lock:
                 taken = dict(self._pending)
             if not taken:
                 return
             self._save(tuple(taken.values()))
-            with self._wake:
+            with self._lock:
                 for name, kept in taken.items():
                     if self._pending.get(name) is kept:
                         del self._pending[name]
 
-    def stop(self) -> None:
-        """Let the thread write what is left and end; do not wait for it."""
-        with self._wake:
-            self._is_stopping = True
-            self._is_due = bool(self._pending)
-            self._wake.notify_all()
-
     def close(self) -> None:
         """Write what is left and end the thread. Closing twice is fine."""
-        with self._wake:
+        with self._lock:
             self._is_closed = True
             thread = self._thread
-        self.stop()
         if thread is not None:
             thread.join()  # in a forked child the thread is not there
-        elif self._pending:
+        if self._pending:
             self._try_flush()
 
     def _held(self, connection: apsw.Connection, name: SessionName, now: datetime) -> Conversation:
@@ -145,31 +139,29 @@ class StoreSessions:
         """Start the thread if there is none; say whether there is one."""
         if self._thread is None:
             try:
-                self._thread = threads.start(
-                    self._write, name="hyrecall-conversations", stop=self.stop
-                )
+                self._thread = threads.start(self._write, name="hyrecall-conversations")
             except RuntimeError as fault:  # no more threads, or the interpreter is exiting
                 _log.debug("there is no thread that writes conversations: %s", fault)
         return self._thread is not None
 
     def _write(self) -> None:
         try:
-            while self._awaits_work():
+            while self._is_wanted():
                 self._try_flush()
-        finally:  # whatever ended it: the next recall starts another
-            with self._wake:
+        finally:  # whatever ended it: a recall that came meanwhile, or the next one, starts another
+            with self._lock:
                 if self._thread is threading.current_thread():
                     self._thread = None
+                    if self._is_due:
+                        self._has_thread()
 
-    def _awaits_work(self) -> bool:
-        """Wait for a recall or for the end; say whether there is something to write."""
-        with self._wake:
-            self._wake.wait_for(lambda: self._is_due or self._is_stopping)
-            if not self._is_due:
+    def _is_wanted(self) -> bool:
+        """Say whether there is something to write; else the thread ends."""
+        with self._lock:
+            is_due, self._is_due = self._is_due, False
+            if not is_due:
                 self._thread = None
-                return False
-            self._is_due = False
-            return True
+            return is_due
 
     def _try_flush(self) -> None:
         """Write; a fault is logged, and the next recall tries again."""
@@ -265,7 +257,7 @@ def _save(connection: apsw.Connection, name: SessionName, last: datetime, sessio
         [(number, str(key), to_micros(at)) for key, at in session.accessed.items()],
     )
     displaced = (
-        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {_OWNER} "
+        f"DELETE FROM sessions WHERE session IN (SELECT session FROM sessions WHERE {OF_OWNER} "
         "ORDER BY last DESC, session DESC LIMIT -1 OFFSET ?4)"
     )
     connection.execute(displaced, (*name[:3], MOST_OF_A_USER))

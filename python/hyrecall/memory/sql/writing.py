@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
@@ -46,7 +46,7 @@ from hyrecall.memory.sql.reading import (
     set_embedding,
     set_embeddings,
 )
-from hyrecall.memory.sql.schema import EXPIRED, take_sequence
+from hyrecall.memory.sql.schema import EXPIRED, HEAD, LISTED, take_sequence
 
 # ---- Selects documents of cells by ids, a session or a time ----
 
@@ -106,12 +106,12 @@ def selected(
     connection: apsw.Connection, selection: Selection, *, deleted_too: bool = False
 ) -> list[tuple[int, str]]:
     """Return cell and id of the selected documents; never of documents in other cells."""
-    wanted = "d.cell IN (SELECT value FROM json_each(?))"
+    wanted = f"d.cell IN {LISTED}"
     if not deleted_too:
         wanted += f" AND v.status <> 'deleted' AND {_IS_HIGHEST}"
     given: list[Any] = [to_json(tuple(selection.cells))]
     if selection.ids is not None:
-        wanted += " AND d.id IN (SELECT value FROM json_each(?))"
+        wanted += f" AND d.id IN {LISTED}"
         given.append(to_json(tuple(selection.ids)))
     if selection.session_id is not None:
         wanted += f" AND {_LAST_SESSION if deleted_too else 'v.session_id'} = ?"
@@ -125,7 +125,7 @@ def selected(
     if selection.before is not None:
         wanted += f" AND iif({_IS_FACT}, {STORED}, v.occurred_at) < ?"
         given.append(to_micros(selection.before))
-    select = f"SELECT d.cell, d.id FROM {_HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
+    select = f"SELECT d.cell, d.id FROM {HEAD} WHERE {wanted} ORDER BY d.cell, d.id"
     return list(connection.execute(select, given))
 
 
@@ -142,7 +142,6 @@ _POINT = (
 _FORGET_ACCESSES = (
     "UPDATE documents SET access_count = 0, last_accessed = NULL WHERE cell = ? AND id = ?"
 )
-_HEAD = "documents d JOIN versions v USING (cell, id, version)"
 _LIVE = (
     "SELECT d.cell, d.id FROM json_each(?) one "
     "JOIN documents d ON d.cell = one.value ->> 0 AND d.id = one.value ->> 1 "
@@ -269,22 +268,12 @@ def supersede(
     new: NewVersion,
     reason: str | None,
     now: datetime,
-    *,
-    status: Literal["superseded", "archived"] = "superseded",
 ) -> Written:
     """Replace an old episode by a new one, which the history of the old one then names."""
     number, _, _ = _found(connection, cell, key)
-    _retire(connection, number, key, status, reason, new.episode.id, now)
+    _retire(connection, number, key, "superseded", reason, new.episode.id, now)
     (written,) = remember(connection, [new], now)
     return written
-
-
-def archive(
-    connection: apsw.Connection, cell: Cell, key: str, reason: str | None, now: datetime
-) -> Written:
-    """Take an episode out of recall but keep its row."""
-    number, _, _ = _found(connection, cell, key)
-    return _retire(connection, number, key, "archived", reason, None, now)
 
 
 def forget(
@@ -339,10 +328,7 @@ def touch(connection: apsw.Connection, rows: Sequence[tuple[Cell, str]], now: da
 def set_vectors(connection: apsw.Connection, rows: Sequence[tuple[int, bytes, str]]) -> int:
     """Write vectors and their model to version rows; leaves out rows that are no longer live."""
     numbers = to_json([row for row, _, _ in rows])
-    select = (
-        f"SELECT v.row, d.cell, d.id FROM {_HEAD} WHERE v.status = 'live' "
-        "AND v.row IN (SELECT value FROM json_each(?))"
-    )
+    select = f"SELECT v.row, d.cell, d.id FROM {HEAD} WHERE v.status = 'live' AND v.row IN {LISTED}"
     homes = {row: (cell, key) for row, cell, key in connection.execute(select, (numbers,))}
     kept = [(row, (blob, model)) for row, blob, model in rows if row in homes]
     if not kept:
@@ -389,7 +375,7 @@ def _retire(
 ) -> Written:
     """Append a version that is not live: without content if it is a tombstone, else as it was."""
     changed = take_sequence(connection)
-    select = f"SELECT d.version, {CHECKED} FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    select = f"SELECT d.version, {CHECKED} FROM {HEAD} WHERE d.cell = ? AND d.id = ?"
     (last, *checked), at = next(rows(connection, select, (cell, key))), to_micros(now)
     content = content_of(checked)
     if status == "deleted":  # also of a damaged one, of which nothing may go on
@@ -408,7 +394,7 @@ def _retire(
 def _head(connection: apsw.Connection, cell: int, key: str) -> tuple[int, str | None]:
     """Return the highest version of a document and its status; 0 and None if there is none."""
     status = f"iif(v.status = 'live' AND {EXPIRED}, 'expired', v.status)"
-    select = f"SELECT d.version, {status} FROM {_HEAD} WHERE d.cell = ? AND d.id = ?"
+    select = f"SELECT d.version, {status} FROM {HEAD} WHERE d.cell = ? AND d.id = ?"
     found: tuple[int, str] | None = connection.execute(select, (cell, key)).get
     return found or (0, None)
 

@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.base.threads import Workers
-from hyrecall.memory.keeping.tasks import CheckEmbeddings
+from hyrecall.memory.keeping import Owner
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
@@ -115,7 +115,7 @@ async def metrics(request: Request, who: Keeper) -> Response:
 def _of_store(memory: MemorySync) -> tuple[bool, str]:
     """Return whether recalls have index and embedder, and what is known of missing vectors."""
     is_ready = memory.wait_until_ready(timeout=APPLYING)
-    found = memory._store.keeper.run(CheckEmbeddings()) if is_ready else None
+    found = memory._store.keeper.run(Owner.check_embeddings) if is_ready else None
     return is_ready, "" if found is None or found.ok else found.detail
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall.base.lazily import lazily
+from hyrecall.base.starting import lazily
 
 if TYPE_CHECKING:
     from hyrecall.systems.hypergraph.graph_recall import ahm_recall as ahm_recall

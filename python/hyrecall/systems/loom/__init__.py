@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hyrecall.base.lazily import lazily
+from hyrecall.base.starting import lazily
 
 if TYPE_CHECKING:
     from hyrecall.systems.loom.neutral_scores import RecallOnly as RecallOnly
