@@ -77,7 +77,8 @@ QueryCandidates Execution::complete(std::size_t query,
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    bool const is_whole = lists[arm].size() < request_.depth && !dense.floor.set;
+    bool const is_whole =
+        lists[arm].size() < request_.depth && !dense.floor.set && !dense.completes_only;
     if (is_whole && !pool.evidence) continue;
     joining.pending.clear();
     for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {

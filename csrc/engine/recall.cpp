@@ -295,9 +295,9 @@ void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
     QueryLists& lists = out.scanned[n_lexical + at];
     if (is_on_device) {
       DenseArm(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only).run(lists, taker);
-    } else if (arm.bundles != nullptr) {
+    } else if (arm.bundles != nullptr && !arm.completes_only) {
       lists = scan_max_sim(snapshot_, request_, arm, out.audiences->of(arm.table));
-    } else if (snapshot_.device == nullptr) {
+    } else if (snapshot_.device == nullptr && !arm.completes_only) {
       lists = scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table));
     }
   }

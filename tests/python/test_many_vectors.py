@@ -232,6 +232,31 @@ def test_a_wrong_argument_is_refused_by_name(wrong: str, index: hr.Index) -> Non
         index.recall(**call)
 
 
+def max_sim(query: Bundle, row: Bundle) -> float:
+    one = query / np.linalg.norm(query, axis=1, keepdims=True)
+    other = row / np.linalg.norm(row, axis=1, keepdims=True)
+    return float((one @ other.T).max(axis=1).sum())
+
+
+def test_a_second_stage_scores_the_candidates_of_other_arms_alone(index: hr.Index) -> None:
+    call: dict[str, Any] = {
+        "text": ["fox"], "vectors": QUERIES[2:3], "scope": SCOPE, "depth": 200,
+        "fusion": hr.RRF(weights={"tokens": 0}),
+    }  # fmt: skip
+    found = index.recall(**call, shaping=hr.Rerank(window=200, vector="tokens"), limit=200)
+    first = index.recall(text=["fox"], scope=SCOPE, fusion=hr.RRF(), depth=200, limit=200)
+    assert sorted(found[0].keys) == sorted(first[0].keys)  # nothing that the text did not find
+    rows = [ROWS[int(key[1:])] for key in found[0].keys]
+    has = [at for at, row in enumerate(rows) if row is not None and len(row)]
+    scores = [max_sim(QUERIES[2], rows[at]) for at in has]  # type: ignore[arg-type]
+    assert scores == sorted(scores, reverse=True)
+    shown = [found[0][at].explain().components[1] for at in has[:3]]
+    assert [one.score for one in shown] == pytest.approx(scores[:3], abs=1e-5)
+    assert {one.rank for one in shown} == {None}
+    with pytest.raises(hr.OptionError, match=r"Rerank.vector: expected an arm that runs"):
+        index.recall(**call | {"fusion": hr.Max(weights={"tokens": 0})}, shaping=hr.Rerank())
+
+
 def test_rows_of_another_shape_are_refused(index: hr.Index) -> None:
     for rows in (np.ones((600, DIM), np.float32), [np.ones((1, 3), np.float32)] * 600):
         with pytest.raises(hr.HyrecallError, match="tokens"):

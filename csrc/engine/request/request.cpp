@@ -103,6 +103,7 @@ void BatchRequest::add(DenseRequest arm) {
   require_open();
   require_table(arm.table);
   require((arm.guest != nullptr) != (arm.queries != nullptr), "queries of one kind");
+  require(!arm.completes_only || arm.bundles != nullptr, "an arm of many vectors, to complete");
   if (arm.bundles != nullptr) {
     std::vector<std::size_t> const& bundles = *arm.bundles;
     require(arm.guest == nullptr && bundles.size() == n_queries + 1 && bundles.front() == 0 &&

@@ -71,6 +71,8 @@ struct DenseRequest {
   // Of a column whose rows have many vectors: query q has the vectors of `queries` from number
   // bundles[begin + q] to bundles[begin + q + 1].
   std::shared_ptr<std::vector<std::size_t> const> bundles{};
+  // It lists nothing by itself: it scores what other arms list.
+  bool completes_only = false;
 
   // Of a query of one vector.
   DenseQuery query(std::size_t q) const {

@@ -359,6 +359,7 @@ class BatchRequest:
         floor: _Floor,
         table: int | None = None,
         bundles: npt.NDArray[np.int64] | None = None,
+        completes_only: bool = False,
     ) -> None: ...
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
         """Add a dense arm whose queries are on its device; takes ownership of the guest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -128,25 +128,30 @@ def _on_host(
 def add_dense(
     facts: IndexFacts,
     request: _core.BatchRequest,
-    arms: Sequence[str],
+    weights: Mapping[str, float],
     vectors: Mapping[str, Matrix],
     guests: Mapping[str, _core.Guest],
     given: Mapping[str, tuple[Any, str]],
     floors: Mapping[str, tuple[float, bool] | None],
     tables: Sequence[int | None],
 ) -> None:
-    """Add the dense arms with their queries, each for every table."""
+    """Add the dense arms with their queries, each for every table; weight 0: it lists nothing."""
     for column, arm in enumerate(facts.vector_arms):
-        if arm not in arms:
+        if arm not in weights:
             continue
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
         elif arm in vectors:
-            matrix, valid, *more = vectors[arm]
+            read = vectors[arm]
+            matrix, valid = read[0], read[1]
+            begins = read[2] if len(read) == 3 else None
             present = _ALL_VALID if valid is None else valid.view(np.uint8)
             try:
                 for table in tables:
-                    request.add_dense(column, arm, matrix, present, floors.get(arm), table, *more)
+                    request.add_dense(
+                        column, arm, matrix, present, floors.get(arm), table,
+                        begins, completes_only=weights[arm] == 0,
+                    )  # fmt: skip
             except OptionError:  # of a norm, which NaN and infinity have too
                 check_finite(matrix, given[arm][1])
                 raise
@@ -259,8 +264,9 @@ def make_plan(
     running = [] if others is None else others.running(texts, candidates)
     evidence, stages, told = _read_evidence(facts, ranking, stages)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
-    )
+        facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None,
+        scores_only=_reranked(facts, stages),
+    )  # fmt: skip
     check_idle(facts, given, guests, vectors, arms)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
@@ -298,7 +304,10 @@ def make_plan(
     _divide(facts, native, tables)
     numbers = _numbers(tables)
     add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
-    add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
+    add_dense(
+        facts, native, dict(zip(bases, weights, strict=True)), vectors, guests, given, floors,
+        numbers,
+    )  # fmt: skip
     searches = None if others is None else others.searches(
         facts, state, bases, texts, candidates, n_queries, floors, request.scope, graphs, depth
     )  # fmt: skip
@@ -580,8 +589,10 @@ def _choose_arms(
     extra: tuple[str, ...],
     *,
     fuses_one: bool,
+    scores_only: Collection[str] = (),
 ) -> tuple[tuple[str, ...], tuple[float, ...], Fusion | None, tuple[str, ...]]:
     """Return the arms that run, their weights, what joins them, and what the trace should say."""
+    # ``scores_only``: arms that a stage reads, which may run without weight.
     if fusion is None:
         is_fused = len(arms) > 1 or fuses_one
         return arms, (1.0,) * len(arms), DEFAULT_FUSION if is_fused else None, ()
@@ -602,11 +613,19 @@ def _choose_arms(
         if len(arms) == 1:
             return arms, (1.0,), fusion, (f"alpha has no effect: only {arms[0]} runs",)
         weights = dict(zip((texts[0], vectors[0]), fusion.shares, strict=True))
-    kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0)
-    if not kept:
+    if all(weights.get(arm, 1.0) == 0 for arm in arms):
         raise error(OptionError, "weights", f"a weight above 0 for one of {list(arms)}", weights)
+    read = () if isinstance(fusion, Max) else scores_only  # 0 may be the largest part
+    kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0 or arm in read)
     notes = tuple(f"{arm} left out: weight 0" for arm in arms if arm not in kept)
     return kept, tuple(weights.get(arm, 1.0) for arm in kept), fusion, notes
+
+
+def _reranked(facts: IndexFacts, stages: Sequence[Stage]) -> list[str]:
+    """Return the arms of many vectors by whose scores a stage orders."""
+    named = [getattr(stage, "vector", None) for stage in stages if stage.name == "Rerank"]
+    many = [arm for arm, one in facts.schema.vector_arms.items() if isinstance(one, MaxSim)]
+    return [arm for arm in many if arm in named or (None in named and len(facts.vector_arms) == 1)]
 
 
 def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[float, bool] | None]:
