@@ -23,6 +23,7 @@ class Size:
     life: tuple[int, int, int, int]  # documents, dim, adds, deletes
     reading: tuple[int, int, int]  # documents, dim, documents added
     recipes: tuple[int, int]  # memories of one user, dim
+    late: int  # documents of many vectors
     growth: tuple[int, int]  # documents, dim from which one axis is varied at a time
 
 
@@ -42,6 +43,7 @@ SIZES = {
         life=(20_000, 64, 2_000, 400),
         reading=(5_000, 64, 8_192),
         recipes=(2_000, 64),
+        late=200,
         growth=(4_000, 64),
     ),
     "small": Size(
@@ -59,6 +61,7 @@ SIZES = {
         life=(100_000, 384, 10_000, 2_000),
         reading=(100_000, 384, 65_536),
         recipes=(10_000, 384),
+        late=20_000,
         growth=(100_000, 384),
     ),
     "full": Size(
@@ -76,6 +79,7 @@ SIZES = {
         life=(1_000_000, 384, 100_000, 20_000),
         reading=(1_000_000, 384, 262_144),
         recipes=(10_000, 384),
+        late=100_000,
         growth=(1_000_000, 384),
     ),
 }

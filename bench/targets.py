@@ -262,6 +262,18 @@ TARGETS: tuple[Target, ...] = (
         NO_HEADS,
         MILLION,
     ),
+    *(
+        Target(
+            "late interaction, 100,000 x 60 x 128, one query",
+            {"kind": "late"},
+            "ratio",
+            10.0,
+            f"torch {kind}",
+            100_000,
+        )
+        for kind in ("float32", "bfloat16")
+    ),
+    Target("the same, beside reading its plane", {"kind": "late"}, "reading", 0.6, None, 100_000),
     quick("one call, hybrid, 1,000 rows", 80.0, 1_000, kind="one query", asked="hybrid"),
     *(
         quick(

@@ -154,6 +154,11 @@ void bind_arithmetic(py::module_& parent) {
         guarded);
   m.def("cosine", &cosine, "The cosine of a dot, between -1 and 1.", py::arg("dot"),
         py::arg("inverse_row_norm"), py::arg("inverse_query_norm"), guarded);
+  m.def(
+      "max_sim",
+      [](std::vector<float> const& greatest) { return max_sim(greatest.data(), greatest.size()); },
+      "The score of a document of many vectors, from the greatest cosine of each query vector.",
+      py::arg("greatest"), guarded);
   m.def("idf", &idf_of, "The inverse document frequency of a leaf.", py::arg("variant"),
         py::arg("n_docs"), py::arg("doc_freq"), guarded);
   m.def("mean_doc_length", &mean_doc_length, "The mean length of documents with a text.",

@@ -224,14 +224,17 @@ std::shared_ptr<DenseColumn> build_dense_column(std::string const& name, std::st
                                                 std::uint32_t dim,
                                                 std::vector<py::array> const& chunks,
                                                 Array<std::uint8_t> const& valid,
-                                                Array<std::uint32_t> const& order, int threads) {
+                                                Array<std::uint32_t> const& order, int threads,
+                                                std::optional<Array<std::uint32_t>> const& begins) {
   DType const type = take_dtype(dtype);
   FirstPassChoice const first_pass = read_settings().first_pass;
   std::vector<MatrixChunk> taken;
   for (py::array const& chunk : chunks) taken.push_back(take_chunk(chunk, type, dim, name));
+  std::span<std::uint32_t const> const of_rows =
+      begins ? span_of(*begins) : std::span<std::uint32_t const>{};
   NativeRun const run;
   return std::const_pointer_cast<DenseColumn>(DenseColumn::build(
-      name, type, dim, taken, span_of(valid), span_of(order), threads, first_pass));
+      name, type, dim, taken, span_of(valid), span_of(order), threads, first_pass, of_rows));
 }
 
 std::shared_ptr<DenseColumn> merge_dense_columns(
@@ -271,7 +274,8 @@ py::tuple give_plane(CodePlane const& plane) {
 std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string const& dtype,
                                               std::uint32_t dim, py::array const& rows,
                                               py::array const& inverse_norms,
-                                              std::optional<AllPlanes> const& planes) {
+                                              std::optional<AllPlanes> const& planes,
+                                              std::optional<py::array> const& begins) {
   require(dim > 0, "a dimension");
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
@@ -281,10 +285,14 @@ std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string cons
   column->inverse_norms = take_buffer<float>(inverse_norms, "inverse_norms");
   if (column->rows.size() != column->inverse_norms.size() * column->row_bytes())
     throw Error(ErrorCode::kCorrupt, column->name, "expected as many rows as norms, got others");
+  if (begins) {
+    column->begins = take_buffer<std::uint32_t>(*begins, "begins");
+    check_begins(column->begins.span(), column->n_vectors(), column->name);
+  }
   if (!planes) return column;
   auto const& [int8_plane, head] = *planes;
   column->plane = take_plane(int8_plane);
-  column->plane.check(column->n_rows(), dim, column->name);
+  column->plane.check(column->n_vectors(), dim, column->name);
   if (!head) return column;
   auto const& [directions, plane] = *head;
   column->head.directions =
@@ -301,7 +309,16 @@ py::array rows_of(DenseColumn const& column) {
 
 py::array row_of(DenseColumn const& column, Row row) {
   require(row < column.n_rows(), "a row of the column");
-  return give(std::vector<std::uint8_t>(column.row(row), column.row(row) + column.row_bytes()));
+  RowRange const own = column.vectors_of(row);
+  std::vector<std::uint8_t> out;
+  for (Row v = own.begin; v < own.end; ++v)
+    out.insert(out.end(), column.row(v), column.row(v) + column.row_bytes());
+  return give(std::move(out));
+}
+
+py::object begins_of(DenseColumn const& column) {
+  if (!column.has_many()) return py::none();
+  return give(column.begins);
 }
 
 void read_late(DenseColumn& column, std::shared_ptr<BlockChecks> const& rows,
@@ -350,23 +367,30 @@ void bind_dense(py::module_& m) {
       .def_static(
           "build", &build_dense_column,
           "Take vectors. chunks: (n, dim) each; valid: a byte for each that says whether it "
-          "is there; order: the vectors' row of each row.",
+          "is there; order: the vectors' row of each row. begins: where the vectors of rows of "
+          "many "
+          "begin, and one past the last.",
           py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("chunks"), py::arg("valid"),
-          py::arg("order"), py::arg("threads"))
+          py::arg("order"), py::arg("threads"), py::arg("begins") = py::none())
       .def_static("merge", &merge_dense_columns,
                   "Join columns: row i is row source_row[i] of sources[source[i]].",
                   py::arg("sources"), py::arg("source"), py::arg("source_row"),
                   py::arg("threads") = 1)
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
-                  py::arg("norms"), py::arg("planes") = py::none())
+                  py::arg("norms"), py::arg("planes") = py::none(), py::arg("begins") = py::none())
       .def("read_late", &read_late,
            "Compare blocks of the files of rows, plane and heads when they are first read; call it "
            "once, before others have the column. None: a file that was checked, or is not there. "
            "Norms and directions have to be checked.",
            py::arg("rows"), py::arg("plane"), py::arg("heads"))
       .def("check", &check_dense, "Compare all blocks with their checksums that nobody has read.")
-      .def("row", &row_of, "Return a copy of a row's vector, as bytes.", py::arg("row"))
+      .def("row", &row_of, "Return a copy of a row's vector, or of all of them, as bytes.",
+           py::arg("row"))
+      .def_property_readonly(
+          "begins", &begins_of,
+          "Where the vectors of rows of many begin, and one past the last; None: "
+          "each row has one.")
       .def_property_readonly("rows", &rows_of,
                              "The vectors as given, as bytes; call check() before reading them.")
       .def_property_readonly(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bindings/bind.hpp"
@@ -91,6 +92,14 @@ bool excludes_document(HeldExecution const& held, std::size_t arm, std::size_t q
 std::vector<std::uint32_t> leaf_freqs(HeldExecution const& held, std::size_t arm, std::size_t query,
                                       std::uint32_t segment, Row row) {
   return held.execution->leaf_freqs(arm, query, {segment, row});
+}
+
+std::vector<std::tuple<std::size_t, std::uint32_t, float>> vector_pairs(
+    HeldExecution const& held, std::size_t arm, std::size_t query, std::uint32_t segment, Row row) {
+  std::vector<std::tuple<std::size_t, std::uint32_t, float>> out;
+  for (auto const& [vector, met] : held.execution->vector_pairs(arm, query, {segment, row}))
+    out.emplace_back(vector, met.vector, met.cosine);
+  return out;
 }
 
 // [rows, columns] as [columns, rows].
@@ -339,6 +348,10 @@ void bind_recall(py::module_& m) {
            py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
       .def("leaf_freqs", &leaf_freqs,
            "Return each leaf's term frequency in a document that this execution returned.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
+      .def("vector_pairs", &vector_pairs,
+           "Return (its number, that of the document's vector, cosine) of each of the query's "
+           "vectors, in a dense arm of many.",
            py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"));
 
   m.def(

@@ -185,9 +185,9 @@ void choose_terms(BatchRequest& request, py::list const& chosen) {
 
 void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
                    Array<float> const& vectors, Array<std::uint8_t> const& valid,
-                   OptionalFloor const& floor, std::optional<std::uint32_t> const& table) {
-  require(vectors.ndim() == 2 && static_cast<std::size_t>(vectors.shape(0)) == request.n_queries,
-          "one vector a query");
+                   OptionalFloor const& floor, std::optional<std::uint32_t> const& table,
+                   std::optional<std::vector<std::size_t>> bundles, bool completes_only) {
+  require(vectors.ndim() == 2, "vectors as rows");
   DenseRequest arm;
   arm.table = table.value_or(kAllTables);
   FpEnvGuard const fp;  // the floor is rounded to float32 here
@@ -197,9 +197,11 @@ void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
   auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
   float const* const values = vectors.data();
   std::span<std::uint8_t const> const present = span_of(valid);
+  auto const n_vectors = static_cast<std::size_t>(vectors.shape(0));
   NativeRun const run;
-  arm.queries =
-      prepare_queries(values, request.n_queries, dim, present, "vectors", request.threads);
+  arm.queries = prepare_queries(values, n_vectors, dim, present, "vectors", request.threads);
+  if (bundles) arm.bundles = std::make_shared<std::vector<std::size_t> const>(*std::move(bundles));
+  arm.completes_only = completes_only;
   request.add(std::move(arm));
 }
 
@@ -383,9 +385,12 @@ void bind_request(py::module_& m) {
           py::arg("queries"), py::arg("lower"), py::arg("floor"), py::arg("table") = py::none())
       .def("add_dense", &add_dense_arm,
            "Add a dense arm: vectors (n_queries, dim), and a byte for each that says whether it is "
-           "there; no bytes: all are.",
+           "there; no bytes: all are. bundles: query q has the vectors from bundles[q] to "
+           "bundles[q + 1], of a column whose rows have many too. completes_only: it lists nothing, "
+           "and scores what other arms list.",
            py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
-           py::arg("floor"), py::arg("table") = py::none())
+           py::arg("floor"), py::arg("table") = py::none(), py::arg("bundles") = py::none(),
+           py::arg("completes_only") = false)
       .def("add_guest", &add_guest_arm,
            "Add a dense arm whose queries are on its device; takes ownership of the guest.",
            py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),

@@ -61,8 +61,10 @@ class HeldFusedLists {
   }
 
   static void require_column(HeldExecution const& held, std::size_t column) {
-    for (auto const& segment : held.snapshot->segments)
-      require(column < segment->segment().p.dense.size(), "a dense column");
+    for (auto const& segment : held.snapshot->segments) {
+      auto const& dense = segment->segment().p.dense;
+      require(column < dense.size() && !dense[column]->has_many(), "a column of one vector a row");
+    }
   }
 
  private:

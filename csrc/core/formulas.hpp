@@ -101,6 +101,14 @@ HYRECALL_HD inline float cosine(float dot, float inverse_row_norm, float inverse
   return value + 0.0f;  // -0 + 0 is +0
 }
 
+// The score of a document of many vectors: the sum of the greatest cosine of each of the query's
+// vectors, in their order, rounded once.
+HYRECALL_HD inline float max_sim(float const* greatest, std::size_t n) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < n; ++i) sum = sum + static_cast<double>(greatest[i]);
+  return static_cast<float>(sum) + 0.0f;  // -0 + 0 is +0
+}
+
 // ---- BM25
 // -----------------------------------------------------------------------------------------------------
 

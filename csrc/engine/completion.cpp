@@ -77,7 +77,8 @@ QueryCandidates Execution::complete(std::size_t query,
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    bool const is_whole = lists[arm].size() < request_.depth && !dense.floor.set;
+    bool const is_whole =
+        lists[arm].size() < request_.depth && !dense.floor.set && !dense.completes_only;
     if (is_whole && !pool.evidence) continue;
     joining.pending.clear();
     for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
@@ -97,7 +98,8 @@ QueryCandidates Execution::complete(std::size_t query,
 void Execution::leave_open(std::size_t query, QueryCandidates const& pool, Joining& joining,
                            OpenScores& open) const {
   DenseRequest const& dense = request_.dense.front();
-  if (request_.dense.size() != 1 || dense.query(query).inverse_norm == 0.0f) return;
+  // A sum of many cosines may pass 1, the most that is told below.
+  if (request_.dense.size() != 1 || dense.bundles != nullptr || !dense.has(query)) return;
   std::vector<Pending>& pending = joining.pending;
   auto const added = std::partition_point(
       pending.begin(), pending.end(), [&](Pending const& one) { return one.at < pool.n_found(); });
@@ -153,8 +155,17 @@ void Execution::score_pending(std::size_t arm, std::size_t query, Bm25Query cons
 
 void Execution::score_pending_vectors(DenseRequest const& dense, std::size_t query, std::size_t arm,
                                       QueryCandidates& pool, Joining& joining) const {
+  if (!dense.has(query)) return;
+  if (dense.bundles != nullptr) {
+    MaxSimQuery const q(dense.bundle(query));
+    score_by_segment(arm, pool, joining, [&](std::uint32_t segment) {
+      DenseColumn const& column = *snapshot_.segments[segment]->segment().p.dense[dense.column];
+      for (std::size_t i = 0; i < joining.rows.size(); ++i)
+        joining.scores[i] = q.score(column, joining.rows[i]).value_or(kNoScore);
+    });
+    return;
+  }
   DenseQuery const q = dense.query(query);
-  if (q.inverse_norm == 0.0f) return;
   score_by_segment(arm, pool, joining, [&](std::uint32_t segment) {
     DenseColumn const& column = *snapshot_.segments[segment]->segment().p.dense[dense.column];
     column.score(q.padded.data(), q.inverse_norm, joining.rows, joining.scores.data());

@@ -1,6 +1,7 @@
 // What explain() reads of one document of a reply, within the scope of its query, and the queries
 // without a token.
 #include "core/error.hpp"
+#include "engine/dense/column.hpp"
 #include "engine/recall.hpp"
 
 namespace hyrecall {
@@ -20,6 +21,26 @@ std::vector<std::uint32_t> Execution::leaf_freqs(std::size_t arm, std::size_t qu
   std::vector<std::uint32_t> out;
   for (LeafPostings const& leaf : postings_[arm].at(query, doc.segment))
     out.push_back(leaf.freq_of(doc.row));
+  return out;
+}
+
+std::vector<std::pair<std::size_t, MaxSimPair>> Execution::vector_pairs(std::size_t arm,
+                                                                        std::size_t query,
+                                                                        DocRef doc) const {
+  require_authorised(query, doc);
+  require(arm < request_.dense.size() && request_.dense[arm].bundles != nullptr,
+          "an arm of many vectors");
+  DenseRequest const& own = request_.dense[arm];
+  DenseColumn const& column = *snapshot_.segments[doc.segment]->segment().p.dense[own.column];
+  std::size_t const begin = (*own.bundles)[own.begin + query];
+  std::size_t const end = (*own.bundles)[own.begin + query + 1];
+  std::vector<std::pair<std::size_t, MaxSimPair>> out;
+  for (std::size_t i = begin; i < end; ++i) {
+    DenseQuery const one = (*own.queries)[i];
+    if (one.inverse_norm == 0.0f) continue;
+    for (MaxSimPair const& met : MaxSimQuery({one}).pairs(column, doc.row))
+      out.emplace_back(i - begin, met);
+  }
   return out;
 }
 

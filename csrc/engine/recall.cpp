@@ -33,7 +33,10 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
   for (DenseRequest const& arm : request.dense) {
     require(arm.column < parts.dense.size(), "a dense column");
     std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
-    require(dim == parts.dense[arm.column]->dim, "queries of the dimension");
+    DenseColumn const& column = *parts.dense[arm.column];
+    require(dim == column.dim, "queries of the dimension");
+    require(column.has_many() == (arm.bundles != nullptr), "queries of as many vectors");
+    require(!column.has_many() || snapshot.device == nullptr, "rows of one vector on a device");
   }
 }
 
@@ -292,7 +295,9 @@ void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
     QueryLists& lists = out.scanned[n_lexical + at];
     if (is_on_device) {
       DenseArm(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only).run(lists, taker);
-    } else if (snapshot_.device == nullptr) {
+    } else if (arm.bundles != nullptr && !arm.completes_only) {
+      lists = scan_max_sim(snapshot_, request_, arm, out.audiences->of(arm.table));
+    } else if (snapshot_.device == nullptr && !arm.completes_only) {
       lists = scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table));
     }
   }

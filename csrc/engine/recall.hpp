@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/dense/max_sim.hpp"
 #include "engine/evidence/feedback.hpp"
 #include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/bm25.hpp"
@@ -54,6 +55,10 @@ class Execution {
   // How explain() sees one document of the query's scope: term frequencies of the query's leaves.
   std::vector<std::uint32_t> leaf_freqs(std::size_t arm, std::size_t query, DocRef doc) const;
   bool matches(std::size_t arm, std::size_t query, DocRef doc) const;
+  // Of a dense arm whose rows have many vectors: for each vector of the query, its number there and
+  // what it met; nothing where the query or the document has none.
+  std::vector<std::pair<std::size_t, MaxSimPair>> vector_pairs(std::size_t arm, std::size_t query,
+                                                               DocRef doc) const;
   // Whether it would match without the query's kNot parts.
   bool excludes(std::size_t arm, std::size_t query, DocRef doc) const;
   // Reads the queries that lie on a device and that no search has read.

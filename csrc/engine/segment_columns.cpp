@@ -124,7 +124,8 @@ void check_alike(Snapshot const& snapshot) {
                           one.attributes.size() == other.attributes.size() &&
                           std::equal(one.dense.begin(), one.dense.end(), other.dense.begin(),
                                      other.dense.end(), [](auto const& a, auto const& b) {
-                                       return a->dim == b->dim && a->dtype == b->dtype;
+                                       return a->dim == b->dim && a->dtype == b->dtype &&
+                                              a->has_many() == b->has_many();
                                      });
     require(is_alike, "segments of one schema");
   }

@@ -1531,6 +1531,11 @@ ROWS: dict[str, list[Row]] = {
         dtype("prefer: expected a tuple of values", 'xy', column='a'),
     ],
     "tune": [dtype("analyzer: expected an Analyzer", -1, "x", NAN, [3])],
+    "MaxSim": [
+        option("column: expected a column name", "", -1, 3),
+        option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
+        option("column: expected valid Unicode", LONE),
+    ],
     "Vector": [
         option("column: expected a column name", "", -1, 3),
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),

@@ -11,7 +11,7 @@ from functools import partial
 
 from laws.registry import PLAIN, Entry
 from laws.subject import Make, Subject
-from oracle.corpus import ATTRIBUTES, Draw, Mix, draw_mix, draw_predicate, draw_rows, draw_shape
+from oracle.corpus import ATTRIBUTES, Draw, Mix, draw_mix, draw_predicate, draw_rows
 from oracle.documents import Call, Reply, Row, Scope, Shape
 from oracle.life import Life
 from oracle.recall import Oracle
@@ -59,7 +59,7 @@ def compare_with(
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
-        shape = draw_shape(draw)
+        shape = entry.shape(draw)
         rows = entry.rows(draw_rows(draw, shape, mix(draw)))
         subject, truth, guide = make(shape, rows), oracle(shape, rows), Oracle(shape, rows)
         for number in range(CALLS_PER_TABLE):
@@ -107,9 +107,9 @@ def non_interference(make: Make, seeds: Iterable[int], entry: Entry = PLAIN) -> 
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
-        shape = draw_shape(draw)
+        shape = entry.shape(draw)
         while not shape.cell:
-            shape = draw_shape(draw)
+            shape = entry.shape(draw)
         mix = replace(draw_mix(draw), n_rows=draw.choice((6, 20, 40)))
         rows = entry.rows(draw_rows(draw, shape, mix))
         cells = sorted({row.cell for row in rows}, key=repr)
@@ -246,7 +246,7 @@ def no_history(make: Make, seeds: Iterable[int], steps: int = 10, entry: Entry =
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
-        shape = draw_shape(draw)
+        shape = entry.shape(draw)
         live = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=draw.choice((0, 10, 30))))
         subject = make(shape, live)
         for number in range(steps):
@@ -288,7 +288,7 @@ def same_in_every_batch(
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
-        shape = draw_shape(draw)
+        shape = entry.shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=60))
         subject, guide = make(shape, rows), Oracle(shape, rows)
         call = entry.call(draw, guide, max(sizes))
@@ -321,7 +321,7 @@ def limit_is_a_prefix(make: Make, seeds: Iterable[int], entry: Entry = PLAIN) ->
     cases = 0
     for seed in seeds:
         draw = Draw(seed)
-        shape = draw_shape(draw)
+        shape = entry.shape(draw)
         rows = draw_rows(draw, shape, replace(draw_mix(draw), n_rows=draw.choice((20, 60))))
         subject = make(shape, rows)
         depth = draw.choice((5, 20, 50))

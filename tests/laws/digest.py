@@ -22,10 +22,16 @@ from oracle.recall import Oracle
 Table = tuple[Shape, list[Row], list[Call]]
 
 
-def large_table(seed: int) -> Table:
-    """A large table of any shape, and four calls."""
+def of_many(seeds: int) -> Iterable[Table]:
+    """Large tables whose rows have many vectors."""
+    shape = Shape(cell=("tenant",), dense={"embedding": 40}, many=frozenset({"embedding"}))
+    return (large_table(seed, shape) for seed in range(seeds))
+
+
+def large_table(seed: int, shape: Shape | None = None) -> Table:
+    """A large table, of any shape if none is given, and four calls."""
     draw = Draw(seed)
-    shape = draw_shape(draw)
+    shape = shape or draw_shape(draw)
     rows = draw_rows(draw, shape, large_mix(draw))
     guide = Oracle(shape, rows)
     return shape, rows, [draw_call(draw, guide, 16) for _ in range(4)]
@@ -63,6 +69,7 @@ def digests(seeds: int) -> dict[str, str]:
     found = {"isa": EngineSubject(*tables[0][:2]).index.stats()["isa"]}
     shape, rows, calls = table_of(400, *ENTRIES, n_queries=8)
     found["recipes"] = digest([(EngineSubject(shape, rows, threaded=True), calls)])
+    found["max_sim"] = digest((EngineSubject(*table[:2]), table[2]) for table in of_many(seeds))
     for plane in PLANES:
         os.environ[VARIABLE] = plane  # each call reads it anew
         found[plane] = digest((EngineSubject(*table[:2]), table[2]) for table in tables)

@@ -146,7 +146,8 @@ def table(shape: Shape, rows: Sequence[Row]) -> pa.Table:
     for name in shape.text_columns:
         columns[name] = pa.array([row.texts[name] for row in rows], pa.string())
     for name, dim in shape.dense.items():
-        columns[name] = vector_column([row.vectors[name] for row in rows], dim)
+        make = bundle_column if name in shape.many else vector_column
+        columns[name] = make([row.vectors[name] for row in rows], dim)
     types = {
         "kind": pa.string(),
         "number": pa.int64(),
@@ -157,6 +158,12 @@ def table(shape: Shape, rows: Sequence[Row]) -> pa.Table:
     for name, kind in types.items():
         columns[name] = pa.array([row.attributes[name] for row in rows], kind)
     return pa.table(columns)
+
+
+def bundle_column(bundles: Sequence[np.ndarray | None], dim: int) -> pa.ListArray:
+    """Many vectors a row as list<fixed_size_list<float32>[dim]>, null where there is none."""
+    made = [None if one is None else one.tolist() for one in bundles]
+    return pa.array(made, pa.list_(pa.list_(pa.float32(), dim)))
 
 
 def vector_column(vectors: Sequence[np.ndarray | None], dim: int) -> pa.FixedSizeListArray:
@@ -180,7 +187,7 @@ def schema(shape: Shape, cluster: str | None = None, *, threaded: bool = False) 
             arm: hr.Text(*columns, weights=shape.weights.get(arm))
             for arm, columns in shape.lexical.items()
         },
-        vector=tuple(shape.dense),
+        vector=tuple(hr.MaxSim(a) if a in shape.many else hr.Vector(a) for a in shape.dense),
         attributes=("kind", "number", "price", "at", "tags"),
         cluster=cluster,
     )
@@ -197,7 +204,10 @@ def arguments(shape: Shape, call: Call) -> dict[str, Any]:
             arm: [engine_query(text) for text in texts] for arm, texts in call.texts.items()
         }
     if call.vectors:
-        said["vectors"] = {arm: query_vectors(vectors) for arm, vectors in call.vectors.items()}
+        said["vectors"] = {
+            arm: list(vectors) if arm in shape.many else query_vectors(vectors)
+            for arm, vectors in call.vectors.items()
+        }
     for arm in call.more:
         if arm.name in call.inputs:
             place = "candidates" if isinstance(arm, hr.arms.Listed) else "text"

@@ -13,7 +13,7 @@ from zlib import crc32
 import hyrecall as hr
 from laws import planted, planted_stages
 from laws.planted import Mutation
-from oracle.corpus import KINDS, Draw, draw_call
+from oracle.corpus import KINDS, Draw, draw_call, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.exact import quoting
 from oracle.fusion import Weighted
@@ -36,6 +36,7 @@ class Entry:
     planted: Mapping[str, Mutation]
     rows: Callable[[Sequence[Row]], list[Row]] = as_they_are
     often: tuple[str, ...] = ()  # entries that are in half of its calls
+    shape: Callable[[Draw], Shape] = draw_shape
 
     def put(self, draw: Draw, shape: Shape, call: Call) -> Call | None:
         """The call with it; None where it does not fit."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hyrecall as hr
@@ -46,6 +47,7 @@ NATIVE_DOORS = {
         "matches",
         "excludes",
         "leaf_freqs",
+        "vector_pairs",
     },
     "Matches": {"counts", "rows", "empty_queries", "refused_queries"},
     "MatchedRows": {"count", "ordered", "values", "between"},
@@ -182,6 +184,18 @@ def test_a_native_execution_tells_nothing_of_rows_outside_its_scope(one_column: 
     for segment, row in ((len(state.segments), 0), (0, 10**6)):
         with pytest.raises(HyrecallError):
             execution.leaf_freqs(0, 0, segment, row)
+
+
+def test_vectors_that_met_are_told_of_rows_in_scope_alone() -> None:
+    rows = [np.eye(2, 3, dtype=np.float32)] * 2
+    table = pa.table({"id": ["k0", "k1"], "user": ["ana", "bob"]})
+    schema = hr.Schema(key="id", cell="user", vector=hr.MaxSim("tokens"))
+    index = hr.Index.build(table, schema, vectors={"tokens": rows}, device="cpu")
+    hits = index.recall(vectors=[rows[0]], scope=["ana"])
+    execution = _core.Execution(index._state.snapshot, reply_of(hits[0]).source.request)
+    assert execution.vector_pairs(0, 0, 0, 0) == [(0, 0, 1.0), (1, 1, 1.0)]
+    with pytest.raises(HyrecallError, match="scope"):
+        execution.vector_pairs(0, 0, 0, 1)
 
 
 @pytest.mark.parametrize("module", NATIVE_MODULES)

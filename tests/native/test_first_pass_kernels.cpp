@@ -92,9 +92,52 @@ void plain_pack(std::int8_t const* const* codes, int n, std::size_t dim, std::ui
 }
 
 template <Bug kBug>
+void reach_by_definition(FirstPassRows const& rows, std::size_t dim,
+                         FirstPassQueries const& queries, cpu::FirstPassPrefetch ahead,
+                         float (*reach)[cpu::kReachRows]) {
+  FirstPassSurvivors hits;
+  find_by_definition<kBug>(rows, dim, queries, ahead, hits);
+  std::memcpy(reach, hits.reach, static_cast<std::size_t>(queries.n) * sizeof *reach);
+}
+
+// What kernels of many vectors a row do to the most of a document; kNone: the definition.
+enum class MostBug { kNone, kAllRows, kFirstBlock, kForgets, kAddsFloats };
+
+template <MostBug kBug>
+void raise_by_definition(float const (*reach)[cpu::kReachRows], int n, std::size_t begin,
+                         std::size_t end, float (*most)[cpu::kInt8BlockRows]) {
+  if (kBug == MostBug::kAllRows) begin = 0;
+  if (kBug == MostBug::kFirstBlock) end = std::min(end, cpu::kInt8BlockRows);
+  for (int q = 0; q < n; ++q) {
+    if (kBug == MostBug::kForgets) std::fill(most[q], most[q] + cpu::kInt8BlockRows, -1e9f);
+    for (std::size_t r = begin; r < end; ++r)
+      most[q][r % cpu::kInt8BlockRows] = std::max(most[q][r % cpu::kInt8BlockRows], reach[q][r]);
+  }
+}
+
+template <MostBug kBug>
+double sum_by_definition(float const (*most)[cpu::kInt8BlockRows], int n) {
+  double sum = 0.0;
+  for (int q = 0; q < n; ++q) {
+    sum += static_cast<double>(*std::max_element(most[q], most[q] + cpu::kInt8BlockRows));
+    if (kBug == MostBug::kAddsFloats) sum = static_cast<double>(static_cast<float>(sum));
+  }
+  return sum;
+}
+
+template <Bug kBug, MostBug kMostBug = MostBug::kNone>
 FirstPassKernels definition() {
-  return {"definition", cpu::kFirstPassMostQueries, -128,  plain_bytes,
-          plain_pack,   find_by_definition<kBug>,   [] {}, [] {}};
+  return {"definition",
+          cpu::kFirstPassMostQueries,
+          -128,
+          plain_bytes,
+          plain_pack,
+          find_by_definition<kBug>,
+          reach_by_definition<kBug>,
+          raise_by_definition<kMostBug>,
+          sum_by_definition<kMostBug>,
+          [] {},
+          [] {}};
 }
 
 struct Case {
@@ -142,6 +185,10 @@ bool agree(Rng& rng, FirstPassKernels const& kernels, Case const& c) {
   // Of what stands in a panel's places without a query nothing may show.
   offsets.resize(static_cast<std::size_t>(cpu::kFirstPassMostQueries), 1 << 30);
   FirstPassRows const block{rows.data(), scales.data(), residuals.data(), c.n_blocks};
+  struct Reach {
+    float of[cpu::kReachRows];
+  };
+  std::vector<Reach> reaches(static_cast<std::size_t>(cpu::kFirstPassMostQueries));
   auto const run = [&](FirstPassKernels const& chosen, FirstPassSurvivors& hits) {
     std::vector<std::uint8_t> panel(chosen.panel_bytes(c.n, c.dim));
     chosen.pack(pointers.data(), c.n, c.dim, panel.data());
@@ -149,6 +196,7 @@ bool agree(Rng& rng, FirstPassKernels const& kernels, Case const& c) {
                                    per_residual.data(), cuts.data(),    c.n};
     cpu::FirstPassSession const session(chosen);
     std::uint32_t const any = chosen.find_rows(block, c.dim, queries, {rows.data(), c.n % 2}, hits);
+    chosen.reach_rows(block, c.dim, queries, {rows.data(), c.n % 2}, &reaches[0].of);
     return any;
   };
   FirstPassSurvivors expected{};
@@ -168,6 +216,9 @@ bool agree(Rng& rng, FirstPassKernels const& kernels, Case const& c) {
     for (int r = 0; r < 32; ++r) {
       bool const is_hit = (hits.rows[q] >> r & 1) != 0;
       if (is_hit && hits.reach[q][r] != expected.reach[q][r]) return false;
+      bool const is_row = r < c.n_blocks * 16;
+      if (is_row && reaches[static_cast<std::size_t>(q)].of[r] != expected.reach[q][r])
+        return false;
     }
   }
   return true;
@@ -186,6 +237,48 @@ bool always_agree(FirstPassKernels const& kernels) {
   std::size_t const most = max_first_pass_dim(FirstPassPlane::kInt8);
   return agree(rng, kernels, {most, 1, 1, Case::Codes::kLargest}) &&
          agree(rng, kernels, {most, 2, std::min(kernels.width, 9), Case::Codes::kLargest});
+}
+
+// Documents of up to three calls' rows, each from anywhere to anywhere.
+bool agree_on_most(FirstPassKernels const& kernels) {
+  FirstPassKernels const right = definition<Bug::kNone>();
+  Rng rng(11);
+  for (int round = 0; round < 400; ++round) {
+    int const n = 1 + rng.below(kernels.width);
+    float most[2][cpu::kFirstPassMostQueries][cpu::kInt8BlockRows];
+    for (auto& one : most)
+      for (auto& query : one) std::fill(std::begin(query), std::end(query), -1e9f);
+    for (int call = 0; call < 1 + round % 3; ++call) {
+      float reach[cpu::kFirstPassMostQueries][cpu::kReachRows];
+      for (auto& query : reach) {
+        for (float& value : query)
+          value = rng.below(6) == 0 ? -std::numeric_limits<float>::infinity()
+                                    : static_cast<float>(2.0 * rng.unit() - 1.0);
+      }
+      auto const begin = static_cast<std::size_t>(rng.below(32));
+      std::size_t const end =
+          begin + 1 + static_cast<std::size_t>(rng.below(32 - static_cast<int>(begin)));
+      kernels.raise_most(reach, n, begin, end, most[0]);
+      right.raise_most(reach, n, begin, end, most[1]);
+    }
+    if (std::memcmp(most[0], most[1], static_cast<std::size_t>(n) * sizeof most[0][0]) != 0)
+      return false;
+    if (kernels.sum_most(most[0], n) != right.sum_most(most[1], n)) return false;
+  }
+  return true;
+}
+
+TEST(the_most_of_a_document_is_that_of_the_definition) {
+  for (cpu::Kernels const& found : cpu::found_kernels()) {
+    for (std::size_t const n_queries : {std::size_t{1}, found.many}) {
+      FirstPassKernels const& kernels = found.first_pass_for(n_queries);
+      if (!agree_on_most(kernels)) throw Failure(std::string("kernels differ: ") + kernels.name);
+    }
+  }
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kAllRows>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kFirstBlock>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kForgets>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kAddsFloats>()));
 }
 
 TEST(first_pass_kernels_of_every_instruction_set_equal_the_definition) {

@@ -146,6 +146,15 @@ def draw_vector(draw: Draw, mix: Mix, dim: int) -> F32 | None:
     return draw.gaussian(dim)
 
 
+def draw_bundle(draw: Draw, mix: Mix, dim: int) -> F32 | None:
+    """Up to six vectors, some of them zero; null, or none at all."""
+    if draw.chance(mix.null):
+        return None
+    drawn = [draw_vector(draw, mix, dim) for _ in range(draw.randint(0, 6))]
+    vectors = [np.zeros(dim) if one is None else one for one in drawn]
+    return np.array(vectors, np.float32).reshape(len(vectors), dim)
+
+
 def draw_attributes(draw: Draw) -> dict[str, Value]:
     """Values of the filterable columns, each null now and then."""
     values: dict[str, Value] = {
@@ -183,7 +192,10 @@ def draw_rows(draw: Draw, shape: Shape, mix: Mix, *, taken: Sequence[Row] = ()) 
             continue
         identities.add((cell, key))
         twin = draw.choice(pool) if pool and draw.chance(mix.twin) else None
-        vectors = {arm: draw_vector(draw, mix, dim) for arm, dim in shape.dense.items()}
+        vectors = {
+            arm: (draw_bundle if arm in shape.many else draw_vector)(draw, mix, dim)
+            for arm, dim in shape.dense.items()
+        }
         texts = {column: draw_text(draw, mix) for column in shape.text_columns}
         if len(texts) > 1 and None in texts.values():  # joined columns are null together
             texts = dict.fromkeys(texts)
@@ -316,8 +328,18 @@ def draw_predicate(draw: Draw, depth: int = 0) -> Predicate:
     return draw.choice(leaf)
 
 
-def draw_query_vector(draw: Draw, rows: Sequence[Row], arm: str, dim: int) -> F32 | None:
-    """A query vector; that of a document, on the lattice, Gaussian, zero, or none at all."""
+def draw_query_vector(
+    draw: Draw, rows: Sequence[Row], arm: str, dim: int, *, many: bool = False
+) -> F32 | None:
+    """A query vector; that of a document, on the lattice, Gaussian, zero, or none at all.
+
+    ``many``: as the only one of its query, or those of a document.
+    """
+    made = _draw_query_vector(draw, rows, arm, dim)
+    return made if made is None or not many else made.reshape(-1, dim)
+
+
+def _draw_query_vector(draw: Draw, rows: Sequence[Row], arm: str, dim: int) -> F32 | None:
     kind = draw.random()
     known = [vector for row in rows if (vector := row.vectors[arm]) is not None]
     if kind < 0.05:
@@ -368,7 +390,12 @@ def draw_call(
         for arm in lexical
     }
     vectors = {
-        arm: tuple(draw_query_vector(draw, rows, arm, shape.dense[arm]) for _ in range(n_queries))
+        arm: tuple(
+            draw_bundle(draw, Mix(), shape.dense[arm])
+            if arm in shape.many and draw.chance(0.7)
+            else draw_query_vector(draw, rows, arm, shape.dense[arm], many=arm in shape.many)
+            for _ in range(n_queries)
+        )
         for arm in dense
     }
     call = Call(

@@ -29,6 +29,7 @@ class Shape:
     dense: Mapping[str, int] = field(
         default_factory=lambda: {"embedding": 4}
     )  # arm (and column) -> dimension
+    many: frozenset[str] = frozenset()  # dense arms whose rows and queries have many vectors
     integer_keys: bool = False
     weights: Mapping[str, Mapping[str, int]] = field(
         default_factory=dict

@@ -4,6 +4,7 @@ One method for each decision of the specification, so that a planted bug is a su
 method changed.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ class Oracle:
                 np.float32,
             ).reshape(len(rows), dim)
             for arm, dim in shape.dense.items()
+            if arm not in shape.many
         }  # a missing vector is a zero vector, which counts as missing
         self._counted: dict[tuple[str, Leaf], NDArray[np.int64]] = {}
         self._cosines: dict[tuple[str, bytes], F32] = {}
@@ -206,8 +208,27 @@ class Oracle:
         """Cosine of every document; NaN where it has no vector."""
         key = arm, query.tobytes()
         if key not in self._cosines:
-            self._cosines[key] = cosines(self.matrices[arm], query)
+            if arm in self.shape.many:
+                bundles = [row.vectors[arm] for row in self.rows]
+                scores = [self.max_sim(bundle, query) for bundle in bundles]
+                self._cosines[key] = np.array(scores, np.float32)
+            else:
+                self._cosines[key] = cosines(self.matrices[arm], query)
         return self._cosines[key]
+
+    def max_sim(self, vectors: F32 | None, query: F32) -> float:
+        """The sum of the greatest cosine of each of the query's vectors; NaN without a vector."""
+        if vectors is None or not vectors.any():
+            return math.nan
+        total = 0.0
+        for one in query:
+            if one.any():
+                total = total + self.greatest(cosines(vectors, one))
+        return total
+
+    def greatest(self, found: F32) -> float:
+        """The greatest cosine, past the vectors that count as missing."""
+        return float(np.nanmax(found))
 
     # Lists
 

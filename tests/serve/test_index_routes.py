@@ -401,3 +401,23 @@ def test_a_page_counts_and_orders_what_the_caller_may_see(
     }
     assert [one.get("total") for one in replies] == [browsed.total, total, total, None]
     assert [one.get("facets") is None for one in replies] == [False, False, True, True]
+
+
+def test_queries_of_many_vectors_reply_as_in_process(folder: Path) -> None:
+    draw = np.random.default_rng(5)
+    rows = [draw.normal(size=(n, 8)).astype(np.float32) for n in draw.integers(1, 6, 120)]
+    schema = dataclasses.replace(SCHEMA, vector=hr.MaxSim("tokens"))
+    index = hr.Index.build(
+        table().drop_columns(["embedding"]), schema, vectors={"tokens": rows}, device="cpu"
+    )
+    asked = [draw.normal(size=(n, 8)).astype(np.float32) for n in (1, 4, 3)]
+
+    async def work(client: Any) -> list[Any]:
+        bodies = [{"vector": one.tolist(), "scope": "ann", "limit": 4} for one in asked]
+        given = await asyncio.gather(*(client.post("/v1/recall", json=one) for one in bodies))
+        return [reply.json() for reply in given]
+
+    alone = index.recall(vectors=asked, scope=["ann"] * 3, limit=4)
+    for reply, hits in zip(served(index, work), alone, strict=True):
+        found = [(hit["key"], hit["score"]) for hit in reply["hits"]]
+        assert found == [(hit.key, hit.score) for hit in hits]

@@ -87,14 +87,33 @@ bool deserves_plane(std::size_t n_rows, std::size_t dim, FirstPassChoice first_p
          dim <= max_first_pass_dim(FirstPassPlane::kInt8);
 }
 
+std::uint32_t count_of(std::size_t n_vectors) {
+  require(n_vectors < kNone32, "fewer than 2^32 - 1 vectors");
+  return static_cast<std::uint32_t>(n_vectors);
+}
+
+// Words for an input vector.
+std::string place_of(std::span<std::uint32_t const> begins, std::size_t vector) {
+  if (begins.empty()) return "row " + std::to_string(vector);
+  auto const after = std::upper_bound(begins.begin(), begins.end(), vector) - begins.begin();
+  auto const row = static_cast<std::size_t>(after) - 1;
+  return "vector " + std::to_string(vector - begins[row]) + " of row " + std::to_string(row);
+}
+
 }  // namespace
 
-std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dtype,
-                                                      std::uint32_t dim,
-                                                      std::span<MatrixChunk const> chunks,
-                                                      std::span<std::uint8_t const> valid,
-                                                      std::span<std::uint32_t const> order,
-                                                      int threads, FirstPassChoice first_pass) {
+void check_begins(std::span<std::uint32_t const> begins, std::size_t n_vectors,
+                  std::string const& name) {
+  bool const fits = !begins.empty() && begins.front() == 0 && begins.back() == n_vectors &&
+                    std::is_sorted(begins.begin(), begins.end());
+  if (!fits)
+    throw Error(ErrorCode::kCorrupt, name, "expected where the vectors of rows begin, got others");
+}
+
+std::shared_ptr<DenseColumn const> DenseColumn::build(
+    std::string name, DType dtype, std::uint32_t dim, std::span<MatrixChunk const> chunks,
+    std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads,
+    FirstPassChoice first_pass, std::span<std::uint32_t const> begins) {
   auto column = std::make_shared<DenseColumn>();
   column->name = std::move(name);
   column->dtype = dtype;
@@ -103,6 +122,19 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
   std::vector<std::size_t> starts{0};
   for (MatrixChunk const& chunk : chunks) starts.push_back(starts.back() + chunk.n_rows);
   require(dim > 0, "at least one dimension");
+  std::vector<std::uint32_t> of_vectors;
+  if (!begins.empty()) {
+    require(order.size() + 1 == begins.size(), "as many rows");
+    check_begins(begins, starts.back(), column->name);
+    std::vector<std::uint32_t> to_begins{0};
+    for (std::uint32_t from : order) {
+      require(from < order.size(), "an order of the rows");
+      for (Row v = begins[from]; v < begins[from + 1]; ++v) of_vectors.push_back(v);
+      to_begins.push_back(count_of(of_vectors.size()));
+    }
+    column->begins = std::move(to_begins);
+    order = of_vectors;
+  }
   require(starts.back() == order.size(), "as many vectors as rows");
   require(valid.empty() || valid.size() == order.size(), "a byte a row");
   for (std::uint32_t from : order) require(from < order.size(), "an order of the rows");
@@ -121,8 +153,8 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
           1;
       std::uint8_t* const at = rows.data() + to * row_bytes;
       std::memcpy(at, chunks[chunk].bytes.data() + (from - starts[chunk]) * row_bytes, row_bytes);
-      inverse_norms[to] = checked_inverse_norm(norm_of(dtype, at, dim), column->name,
-                                               "row " + std::to_string(from));
+      inverse_norms[to] =
+          checked_inverse_norm(norm_of(dtype, at, dim), column->name, place_of(begins, from));
     }
   });
   column->rows = std::move(rows).finish();
@@ -132,10 +164,10 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(std::string name, DType dt
 }
 
 void DenseColumn::make_planes(int threads, FirstPassChoice choice) {
-  if (!deserves_plane(n_rows(), dim, choice)) return;
-  CodePlaneBuilder builder(n_rows(), dim);
+  if (!deserves_plane(n_vectors(), dim, choice)) return;
+  CodePlaneBuilder builder(n_vectors(), dim);
   std::optional<CodePlaneBuilder> heads = choose_heads(threads, choice);
-  by_few(n_rows(), threads, [&](std::span<Row const> some) {
+  by_few(n_vectors(), threads, [&](std::span<Row const> some) {
     std::vector<std::int8_t> codes(dim);
     for (Row const r : some) {
       Int8Row const quantized = quantize_any(dtype, row(r), dim, codes.data());
@@ -148,6 +180,7 @@ void DenseColumn::make_planes(int threads, FirstPassChoice choice) {
 }
 
 std::optional<CodePlaneBuilder> DenseColumn::choose_heads(int threads, FirstPassChoice choice) {
+  if (has_many()) return std::nullopt;  // their scan reads only the plane
   HeadChoice const chosen = choose_head(*this, threads, choice);
   head.directions = chosen.directions;
   if (head.empty()) return std::nullopt;
@@ -217,10 +250,25 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     std::span<std::uint32_t const> source, std::span<Row const> source_row, int threads,
     FirstPassChoice first_pass) {
   check_sources<DenseColumn>(sources, source, source_row);
+  DenseColumn const& like = *sources.front();
   for (auto const& one : sources)
-    require(one->dim == sources.front()->dim && one->dtype == sources.front()->dtype,
+    require(one->dim == like.dim && one->dtype == like.dtype && one->has_many() == like.has_many(),
             "columns of one type");
   auto column = std::make_shared<DenseColumn>();
+  std::vector<std::uint32_t> of_vectors;
+  std::vector<Row> vectors;
+  if (like.has_many()) {
+    std::vector<std::uint32_t> begins{0};
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      RowRange const own = sources[source[i]]->vectors_of(source_row[i]);
+      for (Row v = own.begin; v < own.end; ++v) vectors.push_back(v);
+      of_vectors.resize(vectors.size(), source[i]);
+      begins.push_back(count_of(vectors.size()));
+    }
+    column->begins = std::move(begins);
+    source = of_vectors;
+    source_row = vectors;
+  }
   column->name = sources.front()->name;
   column->dtype = sources.front()->dtype;
   column->dim = sources.front()->dim;
@@ -260,7 +308,7 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     return column;
   }
   if (std::optional<CodePlaneBuilder> heads = column->choose_heads(threads, first_pass)) {
-    by_few(column->n_rows(), threads,
+    by_few(column->n_vectors(), threads,
            [&](std::span<Row const> some) { column->set_heads(some, *heads); });
     column->head.plane = std::move(*heads).finish();
   }

@@ -17,14 +17,14 @@ constexpr std::size_t kMinParts = 2;              // at least, for any vocabular
 
 // A term's postings, runs and escapes in a share of the rows: first their counts, then the places
 // where the share begins.
-struct Places {
+struct TermPlaces {
   std::uint64_t posting = 0;
   std::uint32_t run = 0;
   std::uint32_t escape = 0;
   std::uint32_t last_tile = kNone32;
 };
 
-constexpr std::size_t kBytesATerm = sizeof(Places) + sizeof(std::uint32_t);
+constexpr std::size_t kBytesATerm = sizeof(TermPlaces) + sizeof(std::uint32_t);
 
 // A share: every 2^shift-th term, from term `first` on, in some whole tiles.
 struct Share {
@@ -32,10 +32,10 @@ struct Share {
   Row end;
   TermId first;
   int shift;
-  std::vector<Places> terms;  // by term >> shift
+  std::vector<TermPlaces> terms;  // by term >> shift
 
   bool holds(TermId term) const { return (term & ((1u << shift) - 1)) == first; }
-  Places& at(TermId term) { return terms[term >> shift]; }
+  TermPlaces& at(TermId term) { return terms[term >> shift]; }
 
   // Calls f(row, length, term, term_freq) for its terms, by row.
   template <typename F>
@@ -85,7 +85,7 @@ std::vector<Share> cut_shares(std::size_t n_rows, std::size_t n_terms, int threa
     };
     for (std::size_t first = 0; first < step; ++first)
       shares.push_back({cut(i), cut(i + 1), static_cast<TermId>(first), shift,
-                        std::vector<Places>((n_terms + step - 1 - first) >> shift)});
+                        std::vector<TermPlaces>((n_terms + step - 1 - first) >> shift)});
   }
   return shares;
 }
@@ -99,11 +99,11 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads, std::size_t voca
   std::vector<std::uint64_t> n_escapes(shares.size());
   auto const count = [&](PostingFormat format) {
     parallel_for(shares.size(), threads, [&](int, std::size_t s) {
-      std::fill(shares[s].terms.begin(), shares[s].terms.end(), Places{});
+      std::fill(shares[s].terms.begin(), shares[s].terms.end(), TermPlaces{});
       std::uint64_t escapes = 0;
       shares[s].for_each(parts,
                          [&](Row row, std::uint32_t length, TermId term, std::uint32_t freq) {
-                           Places& at = shares[s].at(term);
+                           TermPlaces& at = shares[s].at(term);
                            at.posting += 1;
                            at.run += at.last_tile != row / kDocTileRows ? 1 : 0;
                            at.last_tile = row / kDocTileRows;
@@ -119,7 +119,7 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads, std::size_t voca
   std::uint64_t n_postings = 0;
   std::uint64_t escapes = 0;
   for (std::size_t s = 0; s < shares.size(); ++s) {
-    for (Places const& at : shares[s].terms) n_postings += at.posting;
+    for (TermPlaces const& at : shares[s].terms) n_postings += at.posting;
     escapes += n_escapes[s];
   }
   if (escapes * kPostingsAnEscape > n_postings) {
@@ -130,13 +130,13 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads, std::size_t voca
   std::vector<std::uint64_t> posting_offsets(n_terms + 1, 0);
   std::vector<std::uint32_t> run_offsets(n_terms + 1, 0);
   std::vector<std::uint32_t> escape_offsets(n_terms + 1, 0);
-  Places next;
+  TermPlaces next;
   std::uint64_t n_runs = 0;
   for (std::size_t term = 0; term < n_terms; ++term) {
     for (Share& share : shares) {
       if (!share.holds(static_cast<TermId>(term))) continue;
-      Places& place = share.at(static_cast<TermId>(term));
-      Places const here = place;
+      TermPlaces& place = share.at(static_cast<TermId>(term));
+      TermPlaces const here = place;
       place = {next.posting, next.run, next.escape, kNone32};
       next.posting += here.posting;
       next.run += here.run;
@@ -154,7 +154,7 @@ void lay_out_postings(LexicalColumn::Parts& parts, int threads, std::size_t voca
   std::vector<PostingEscape> escaped(next.escape);
   parallel_for(shares.size(), threads, [&](int, std::size_t s) {
     shares[s].for_each(parts, [&](Row row, std::uint32_t length, TermId term, std::uint32_t freq) {
-      Places& at = shares[s].at(term);
+      TermPlaces& at = shares[s].at(term);
       if (at.last_tile != row / kDocTileRows) {
         at.last_tile = row / kDocTileRows;
         runs[at.run++] = {at.last_tile,

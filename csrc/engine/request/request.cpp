@@ -79,6 +79,19 @@ void BatchRequest::set_filters(std::vector<std::shared_ptr<FilterProgram const>>
   filter_of.assign(numbers.begin(), numbers.end());
 }
 
+std::vector<DenseQuery> DenseRequest::bundle(std::size_t q) const {
+  std::vector<DenseQuery> out;
+  for (std::size_t i = (*bundles)[begin + q]; i < (*bundles)[begin + q + 1]; ++i) {
+    DenseQuery const one = (*queries)[i];
+    if (one.inverse_norm != 0.0f) out.push_back(one);
+  }
+  return out;
+}
+
+bool DenseRequest::has(std::size_t q) const {
+  return bundles != nullptr ? !bundle(q).empty() : query(q).inverse_norm != 0.0f;
+}
+
 void BatchRequest::add(LexicalRequest arm) {
   require_open();
   require_table(arm.table);
@@ -90,8 +103,17 @@ void BatchRequest::add(DenseRequest arm) {
   require_open();
   require_table(arm.table);
   require((arm.guest != nullptr) != (arm.queries != nullptr), "queries of one kind");
-  std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries->size();
-  require(n == n_queries, "one vector a query");
+  require(!arm.completes_only || arm.bundles != nullptr, "an arm of many vectors, to complete");
+  if (arm.bundles != nullptr) {
+    std::vector<std::size_t> const& bundles = *arm.bundles;
+    require(arm.guest == nullptr && bundles.size() == n_queries + 1 && bundles.front() == 0 &&
+                bundles.back() == arm.queries->size() &&
+                std::is_sorted(bundles.begin(), bundles.end()),
+            "a bundle of vectors a query");
+  } else {
+    std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries->size();
+    require(n == n_queries, "one vector a query");
+  }
   dense.push_back(std::move(arm));
 }
 

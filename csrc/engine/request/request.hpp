@@ -68,10 +68,19 @@ struct DenseRequest {
   std::shared_ptr<GuestQueries> guest{};  // instead: rows of a tensor on the device
   std::size_t begin = 0;
   std::uint32_t table = kAllTables;  // of BatchRequest::tables
+  // Of a column whose rows have many vectors: query q has the vectors of `queries` from number
+  // bundles[begin + q] to bundles[begin + q + 1].
+  std::shared_ptr<std::vector<std::size_t> const> bundles{};
+  // It lists nothing by itself: it scores what other arms list.
+  bool completes_only = false;
 
+  // Of a query of one vector.
   DenseQuery query(std::size_t q) const {
     return guest == nullptr ? (*queries)[begin + q] : guest->query(begin + q);
   }
+  // The vectors of a query of many, without the missing ones.
+  std::vector<DenseQuery> bundle(std::size_t q) const;
+  bool has(std::size_t q) const;  // a vector
 };
 
 // A document that the caller names, with its score in the arm.

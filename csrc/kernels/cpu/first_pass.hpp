@@ -72,10 +72,12 @@ struct FirstPassPrefetch {
   int slow = 0;
 };
 
+inline constexpr std::size_t kReachRows = kFirstPassBlocks * kInt8BlockRows;  // of a call at most
+
 // What passes: reach(...) >= cut.
 struct FirstPassSurvivors {
   std::uint32_t rows[kFirstPassMostQueries];  // bit i = row i of the call
-  alignas(64) float reach[kFirstPassMostQueries][kFirstPassBlocks * kInt8BlockRows];
+  alignas(64) float reach[kFirstPassMostQueries][kReachRows];
 };
 
 struct FirstPassKernels {
@@ -90,12 +92,21 @@ struct FirstPassKernels {
   std::uint32_t (*find_rows)(FirstPassRows const& rows, std::size_t dim,
                              FirstPassQueries const& queries, FirstPassPrefetch ahead,
                              FirstPassSurvivors& hits);
-  // Around the calls of find_rows() in one thread: see FirstPassSession.
+  // Null for codes of 4 bits. reach[q][row] of all n queries and rows, whatever the cuts.
+  void (*reach_rows)(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                     FirstPassPrefetch ahead, float (*reach)[kReachRows]);
+  // most[q][i] = the greatest of what it was, and of reach[q][i] and reach[q][i + 16] where those
+  // are of rows [begin, end). For n queries.
+  void (*raise_most)(float const (*reach)[kReachRows], int n, std::size_t begin, std::size_t end,
+                     float (*most)[kInt8BlockRows]);
+  // The sum over n queries of the greatest of most[q].
+  double (*sum_most)(float const (*most)[kInt8BlockRows], int n);
+  // Around the calls of find_rows() and reach_rows() in one thread: see FirstPassSession.
   void (*enter)();
   void (*leave)();
 };
 
-// The state of this thread's registers that find_rows() needs; it must live while that runs.
+// The state of this thread's registers that these need; it must live while they run.
 class FirstPassSession {
  public:
   explicit FirstPassSession(FirstPassKernels const& kernels) : leave_(kernels.leave) {

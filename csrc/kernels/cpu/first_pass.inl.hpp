@@ -11,6 +11,8 @@
 // pass). The k-loop is a function of its own: with the comparison in it GCC 12 spills the sums at
 // each step.
 
+#include "kernels/cpu/most.inl.hpp"
+
 constexpr int kWidth = 8;
 
 // Slow, a line is asked for twice: a branch would cost more.
@@ -96,12 +98,11 @@ std::uint32_t compare(FirstPassRows const& rows, FirstPassQueries const& queries
   return any;
 }
 
-inline std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim,
-                               FirstPassQueries const& queries, FirstPassPrefetch ahead,
-                               FirstPassSurvivors& hits) {
+// sums[b * kWidth + q]: the dots of block b with query q.
+inline void all_dots(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                     FirstPassPrefetch ahead, Sums* sums) {
   std::size_t const n_steps = (dim + 3) / 4;
   std::size_t const block_bytes = n_steps * 64;
-  Sums sums[kFirstPassBlocks * kWidth];
   if (queries.n == 1) {
     for (int b = 0; b < rows.n_blocks; ++b)
       dots_of_one(rows.codes + static_cast<std::size_t>(b) * block_bytes, queries.codes,
@@ -118,8 +119,27 @@ inline std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim,
                          sums + b * kWidth + q);
     }
   }
+}
+
+inline std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim,
+                               FirstPassQueries const& queries, FirstPassPrefetch ahead,
+                               FirstPassSurvivors& hits) {
+  Sums sums[kFirstPassBlocks * kWidth];
+  all_dots(rows, dim, queries, ahead, sums);
   return rows.n_blocks == 2 ? compare<2>(rows, queries, sums, hits)
                             : compare<1>(rows, queries, sums, hits);
+}
+
+inline void reach_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                       FirstPassPrefetch ahead, float (*reach)[kReachRows]) {
+  Sums sums[kFirstPassBlocks * kWidth];
+  all_dots(rows, dim, queries, ahead, sums);
+  for (int b = 0; b < rows.n_blocks; ++b) {
+    Block const block = Block::load(rows.scales + b * 16, rows.residuals + b * 16);
+    for (int q = 0; q < queries.n; ++q)
+      sums[b * kWidth + q].store_reach(block, queries.scales[q], queries.per_residual[q],
+                                       reach[q] + b * 16);
+  }
 }
 
 inline std::size_t panel_bytes(int n, std::size_t dim) {
@@ -140,5 +160,6 @@ inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::u
 }
 
 inline FirstPassKernels make_first_pass_kernels(char const* name) {
-  return {name, kWidth, -128, panel_bytes, pack, find_rows, [] {}, [] {}};
+  return {name,       kWidth,     -128,     panel_bytes, pack, find_rows,
+          reach_rows, raise_most, sum_most, [] {},       [] {}};
 }

@@ -92,9 +92,9 @@ template <bool kTwoBlocks, bool kTwoPanels>
   if constexpr (kTwoBlocks && kTwoPanels) _tile_stored(3, out[3], 64);
 }
 
-std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
-                        FirstPassPrefetch ahead, FirstPassSurvivors& hits) {
-  alignas(64) Tile tiles[4];  // [panel of 16][block]
+// tiles: [panel of 16][block].
+void all_dots(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+              FirstPassPrefetch ahead, Tile* tiles) {
   std::size_t const n_steps = (dim + kTileStep - 1) / kTileStep;
   std::size_t const block_bytes = (dim + 3) / 4 * 64;
   bool const two_blocks = rows.n_blocks == 2;
@@ -102,23 +102,38 @@ std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQue
   auto* const kernel = two_blocks ? (two_panels ? dots<true, true> : dots<true, false>)
                                   : (two_panels ? dots<false, true> : dots<false, false>);
   kernel(rows.codes, block_bytes, queries.codes, n_steps, ahead, tiles);
+}
+
+// Of up to two blocks.
+struct RowFactors {
+  explicit RowFactors(FirstPassRows const& rows) {
+    for (int b = 0; b < rows.n_blocks; ++b) {
+      scales[b] = _mm512_loadu_ps(rows.scales + b * 16);
+      residuals[b] = _mm512_loadu_ps(rows.residuals + b * 16);
+    }
+  }
+  __m512 reach(Tile const* tiles, int b, int q, FirstPassQueries const& queries) const {
+    __m512i const dots_16 = _mm512_add_epi32(_mm512_load_si512(tiles[q / 16 * 2 + b][q % 16]),
+                                             _mm512_set1_epi32(queries.offsets[q]));
+    __m512 const score = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(dots_16), scales[b]),
+                                       _mm512_set1_ps(queries.scales[q]));
+    return _mm512_fmadd_ps(residuals[b], _mm512_set1_ps(queries.per_residual[q]), score);
+  }
+
   __m512 scales[2];
   __m512 residuals[2];
-  for (int b = 0; b < rows.n_blocks; ++b) {
-    scales[b] = _mm512_loadu_ps(rows.scales + b * 16);
-    residuals[b] = _mm512_loadu_ps(rows.residuals + b * 16);
-  }
+};
+
+std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                        FirstPassPrefetch ahead, FirstPassSurvivors& hits) {
+  alignas(64) Tile tiles[4];
+  all_dots(rows, dim, queries, ahead, tiles);
+  RowFactors const factors(rows);
   std::uint32_t any = 0;
   for (int q = 0; q < queries.n; ++q) {
     std::uint32_t passed = 0;
-    __m512i const offset = _mm512_set1_epi32(queries.offsets[q]);
     for (int b = 0; b < rows.n_blocks; ++b) {
-      __m512i const dots_16 =
-          _mm512_add_epi32(_mm512_load_si512(tiles[q / 16 * 2 + b][q % 16]), offset);
-      __m512 const score = _mm512_mul_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(dots_16), scales[b]),
-                                         _mm512_set1_ps(queries.scales[q]));
-      __m512 const reached =
-          _mm512_fmadd_ps(residuals[b], _mm512_set1_ps(queries.per_residual[q]), score);
+      __m512 const reached = factors.reach(tiles, b, q, queries);
       __mmask16 const some =
           _mm512_cmp_ps_mask(reached, _mm512_set1_ps(queries.cuts[q]), _CMP_GE_OQ);
       if (some != 0) _mm512_store_ps(hits.reach[q] + b * 16, reached);
@@ -130,6 +145,19 @@ std::uint32_t find_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQue
   return any;
 }
 
+void reach_rows(FirstPassRows const& rows, std::size_t dim, FirstPassQueries const& queries,
+                FirstPassPrefetch ahead, float (*reach)[kReachRows]) {
+  alignas(64) Tile tiles[4];
+  all_dots(rows, dim, queries, ahead, tiles);
+  RowFactors const factors(rows);
+  for (int q = 0; q < queries.n; ++q) {
+    for (int b = 0; b < rows.n_blocks; ++b)
+      _mm512_storeu_ps(reach[q] + b * 16, factors.reach(tiles, b, q, queries));
+  }
+}
+
+#include "kernels/cpu/most.inl.hpp"
+
 }  // namespace
 }  // namespace amx_first_pass
 
@@ -140,6 +168,9 @@ FirstPassKernels amx_first_pass_kernels() {
           amx_first_pass::panel_bytes,
           amx_first_pass::pack,
           amx_first_pass::find_rows,
+          amx_first_pass::reach_rows,
+          amx_first_pass::raise_most,
+          amx_first_pass::sum_most,
           amx_first_pass::enter,
           amx_first_pass::leave};
 }

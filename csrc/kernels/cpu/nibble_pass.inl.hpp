@@ -96,5 +96,15 @@ inline void pack_for_nibbles(std::int8_t const* const* codes, int n, std::size_t
 }
 
 inline FirstPassKernels make_nibble_pass_kernels(char const* name) {
-  return {name, kWidth, -15, nibble_panel_bytes, pack_for_nibbles, find_nibble_rows, [] {}, [] {}};
+  return {name,
+          kWidth,
+          -15,
+          nibble_panel_bytes,
+          pack_for_nibbles,
+          find_nibble_rows,
+          nullptr,
+          nullptr,
+          nullptr,
+          [] {},
+          [] {}};
 }

@@ -183,19 +183,23 @@ class LexicalColumn:
 class DenseColumn:
     @staticmethod
     def build(
-        name: str, dtype: str, dim: int, chunks: _Arrays, valid: _Bytes, order: _Rows, threads: int
-    ) -> DenseColumn: ...
+        name: str, dtype: str, dim: int, chunks: _Arrays, valid: _Bytes, order: _Rows, threads: int,
+        begins: _Rows | None = None,
+    ) -> DenseColumn: ...  # fmt: skip
     @staticmethod
     def merge(
         sources: Sequence[DenseColumn], source: _Rows, source_row: _Rows, threads: int = 1
     ) -> DenseColumn: ...
     @staticmethod
     def from_parts(
-        name: str, dtype: str, dim: int, rows: _Bytes, norms: _Floats, planes: _Planes = None
-    ) -> DenseColumn: ...
+        name: str, dtype: str, dim: int, rows: _Bytes, norms: _Floats, planes: _Planes = None,
+        begins: _Rows | None = None,
+    ) -> DenseColumn: ...  # fmt: skip
     def read_late(self, rows: _Checks, plane: _Checks, heads: _Checks) -> None: ...
     def check(self) -> None: ...
     def row(self, row: int) -> _Bytes: ...
+    @property
+    def begins(self) -> _Rows | None: ...
     @property
     def rows(self) -> _Bytes: ...
     @property
@@ -354,6 +358,8 @@ class BatchRequest:
         valid: _Bytes,
         floor: _Floor,
         table: int | None = None,
+        bundles: npt.NDArray[np.int64] | None = None,
+        completes_only: bool = False,
     ) -> None: ...
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
         """Add a dense arm whose queries are on its device; takes ownership of the guest."""
@@ -417,6 +423,9 @@ class Execution:
     def matches(self, arm: int, query: int, segment: int, row: int) -> bool: ...
     def excludes(self, arm: int, query: int, segment: int, row: int) -> bool: ...
     def leaf_freqs(self, arm: int, query: int, segment: int, row: int) -> list[int]: ...
+    def vector_pairs(
+        self, arm: int, query: int, segment: int, row: int
+    ) -> list[tuple[int, int, float]]: ...
 
 @final
 class MatchedRows:

@@ -35,6 +35,15 @@ class Term:
 
 
 @dataclass(frozen=True)
+class VectorPair:
+    """The vector of a document that a vector of the query is nearest to, both from 0."""
+
+    query_vector: int
+    vector: int
+    cosine: float
+
+
+@dataclass(frozen=True)
 class Scaling:
     """How a fusion scaled an arm's score before it weighed it."""
 
@@ -66,6 +75,7 @@ class Component:
     dot: float | None = None
     inverse_norm: float | None = None
     inverse_query_norm: float | None = None
+    pairs: tuple[VectorPair, ...] = ()
     evidence: Any = None
 
 
@@ -192,7 +202,17 @@ def _component(one: Component) -> list[tuple[int, str]]:
         factors = [one.dot, one.inverse_norm or 0.0, one.inverse_query_norm or 0.0]
         what = "dot x 1 / |row| x 1 / |query|"
         lines.append((2, f"cosine {_n(one.score)} = {' x '.join(map(_p, factors))}: {what}"))
+    if one.pairs:
+        lines.append((2, f"{_n(one.score)}: the sum of {len(one.pairs)} greatest cosines"))
+    for pair in one.pairs:
+        met = f"query vector {pair.query_vector} met vector {pair.vector}"
+        lines.append((3, f"{met}: cosine {_n(pair.cosine)} {_bar(pair.cosine)}"))
     return lines + (_lexical(one) if one.bm25 is not None else [])
+
+
+def _bar(cosine: float) -> str:
+    """Return a cosine as a bar of up to ten blocks."""
+    return "#" * round(10 * max(cosine, 0.0))
 
 
 def _contribution(one: Component) -> str:

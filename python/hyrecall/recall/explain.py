@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.hits.explain_text import Component, Explanation, Term, fusion_text
+from hyrecall.hits.explain_text import Component, Explanation, Term, VectorPair, fusion_text
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import QUERY_ARRAYS, Reply
 from hyrecall.recall.plan import Plan
@@ -65,7 +65,7 @@ def _explain(recalled: CallAndReply, query: int, at: int) -> Explanation:
             elif arm in plan.extra:  # its score came with the request
                 scored = _given(recalled, place, number)
             else:
-                scored = _dense(recalled, place, number)
+                scored = _dense(recalled, place, number, execution)
             parts[number] = {"arm": arm, "rank": place.ranks[number], **scored}
         made = fuse(reply, place.query, parts)
         return made, tuple(Component(**parts[one], **made.added[one]) for one in parts)
@@ -218,9 +218,15 @@ def _lexical(
     }
 
 
-def _dense(recalled: CallAndReply, place: ListEntry, at: int) -> dict[str, Any]:
+def _dense(
+    recalled: CallAndReply, place: ListEntry, at: int, execution: _core.Execution
+) -> dict[str, Any]:
     plan, row = recalled.plan, place.row
     column = recalled.state.segments[place.segment].dense[plan.bases[at]]
+    if column.begins is not None:
+        met = execution.vector_pairs(at - plan.n_lexical, 0, place.segment, row)
+        pairs = tuple(VectorPair(*one) for one in met)
+        return {"score": _core.arithmetic.max_sim([one.cosine for one in pairs]), "pairs": pairs}
     query = plan.request.query_vector(at - plan.n_lexical, place.query)[: column.dim]
     math = _core.arithmetic
     inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0

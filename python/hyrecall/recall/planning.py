@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.plan import Plan, Ranking, is_shaped, whole_list
 from hyrecall.segments.segments import IndexFacts
+from hyrecall.table.schema import MaxSim
 from hyrecall.table.tensors import check_finite, query_vectors, row_count, take_guest
 from hyrecall.text.bm25 import BM25
 
@@ -31,13 +32,14 @@ if TYPE_CHECKING:
     from hyrecall.stages.evidence import Evidence
     from hyrecall.stages.session import Session
     from hyrecall.stages.stage import Stage
+    from hyrecall.table.bundles import QueryBundles
 
 
 # ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
 
 _ALL_VALID = np.zeros(0, np.uint8)
 
-Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]"
+Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None] | QueryBundles"
 
 
 def check_arms(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
@@ -75,7 +77,7 @@ def read_vectors(
     """Return, by arm, the queries that the search reads where they lie, and those on the host."""
     # ``may_stay`` False: all are read to the host and checked. Else :func:`add_dense` looks for NaN
     # as it copies them, and :func:`check_idle` in the vectors of arms that will not run.
-    guests = {}
+    guests: dict[str, _core.Guest] = {}
     if snapshot.device is not None and may_stay:
         folder, ordinal = snapshot.device
         for arm, (value, _) in given.items():
@@ -96,9 +98,9 @@ def check_idle(
     """Check the vectors of arms that will not run."""
     if guests:
         _on_host(facts, given, [arm for arm in guests if arm not in running])
-    for arm, (matrix, _) in vectors.items():
+    for arm, read in vectors.items():
         if arm not in running:
-            check_finite(matrix, given[arm][1])
+            check_finite(read[0], given[arm][1])
 
 
 def _on_host(
@@ -109,39 +111,47 @@ def _on_host(
     are_checked_later: bool = False,
 ) -> dict[str, Matrix]:
     """Read the vectors of these arms in host memory; check their values, or leave it for later."""
-    return {
-        arm: query_vectors(
-            given[arm][0],
-            dim=facts.dims[arm],
-            argument=given[arm][1],
-            is_checked_later=are_checked_later,
-        )
-        for arm in arms
-    }
+    out: dict[str, Matrix] = {}
+    for arm in arms:
+        value, argument = given[arm]
+        if isinstance(facts.schema.vector_arms[arm], MaxSim):
+            from hyrecall.table.bundles import query_bundles
+
+            out[arm] = query_bundles(value, dim=facts.dims[arm], argument=argument)
+        else:
+            out[arm] = query_vectors(
+                value, dim=facts.dims[arm], argument=argument, is_checked_later=are_checked_later
+            )
+    return out
 
 
 def add_dense(
     facts: IndexFacts,
     request: _core.BatchRequest,
-    arms: Sequence[str],
+    weights: Mapping[str, float],
     vectors: Mapping[str, Matrix],
     guests: Mapping[str, _core.Guest],
     given: Mapping[str, tuple[Any, str]],
     floors: Mapping[str, tuple[float, bool] | None],
     tables: Sequence[int | None],
 ) -> None:
-    """Add the dense arms with their queries, each for every table."""
+    """Add the dense arms with their queries, each for every table; weight 0: it lists nothing."""
     for column, arm in enumerate(facts.vector_arms):
-        if arm not in arms:
+        if arm not in weights:
             continue
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
         elif arm in vectors:
-            matrix, valid = vectors[arm]
+            read = vectors[arm]
+            matrix, valid = read[0], read[1]
+            begins = read[2] if len(read) == 3 else None
             present = _ALL_VALID if valid is None else valid.view(np.uint8)
             try:
                 for table in tables:
-                    request.add_dense(column, arm, matrix, present, floors.get(arm), table)
+                    request.add_dense(
+                        column, arm, matrix, present, floors.get(arm), table,
+                        begins, completes_only=weights[arm] == 0,
+                    )  # fmt: skip
             except OptionError:  # of a norm, which NaN and infinity have too
                 check_finite(matrix, given[arm][1])
                 raise
@@ -240,7 +250,7 @@ def make_plan(
     texts = read_texts(facts, ranking.text, () if others is None else others.readers)
     given = name_vectors(facts, ranking.vectors)
     # Counted before anything of that size is made.
-    n_queries = _query_count(texts, given, request, ranking, others)
+    n_queries = _query_count(facts, texts, given, request, ranking, others)
     _check_keys(request, n_queries)
     selected, tables = ranking.selected, ranking.tables
     # Else it must be known before which queries an arm gets, or several arms read them.
@@ -254,8 +264,9 @@ def make_plan(
     running = [] if others is None else others.running(texts, candidates)
     evidence, stages, told = _read_evidence(facts, ranking, stages)
     arms, weights, fusion, left_out = _choose_arms(
-        facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None
-    )
+        facts, ranking.fusion, (*own, *running), extra, fuses_one=evidence is not None,
+        scores_only=_reranked(facts, stages),
+    )  # fmt: skip
     check_idle(facts, given, guests, vectors, arms)
     lexical = [arm for arm in arms if arm in facts.text_arms]
     bm25 = _read_bm25(facts, ranking.bm25, lexical, joins_by_default=fusion is not ranking.fusion)
@@ -272,7 +283,7 @@ def make_plan(
     is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
     floors = _read_floors(ranking.min_score, arms)
-    _check_min_fused(ranking, fusion)
+    _check_joined(facts, ranking, fusion, arms, feedback)
     scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
     filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
     exact = look_up(facts, state, request, ranking.exact_texts, bm25, n_queries, given_depth)
@@ -293,7 +304,10 @@ def make_plan(
     _divide(facts, native, tables)
     numbers = _numbers(tables)
     add_lexical(facts, native, lexical, texts, bm25, floors, numbers)
-    add_dense(facts, native, bases, vectors, guests, given, floors, numbers)
+    add_dense(
+        facts, native, dict(zip(bases, weights, strict=True)), vectors, guests, given, floors,
+        numbers,
+    )  # fmt: skip
     searches = None if others is None else others.searches(
         facts, state, bases, texts, candidates, n_queries, floors, request.scope, graphs, depth
     )  # fmt: skip
@@ -385,10 +399,17 @@ def _joining(
     }
 
 
-def _check_min_fused(ranking: Ranking, fusion: Fusion | None) -> None:
+def _check_joined(
+    facts: IndexFacts, ranking: Ranking, fusion: Fusion | None, arms: Sequence[str], feedback: Any
+) -> None:
+    """Refuse a floor without a fusion, and moved queries of an arm of many vectors."""
     if ranking.min_fused is not None and fusion is None:
         wish = "a fusion to act after (with one arm, min_score)"
         raise error(OptionError, "min_fused", wish, "one arm")
+    many = [arm for arm in arms if isinstance(facts.schema.vector_arms.get(arm), MaxSim)]
+    if many and feedback is not None and feedback.dense > 0:
+        wish = f"0 beside {many[0]!r} (whose rows have many vectors)"
+        raise error(OptionError, "Feedback.dense", wish, feedback.dense)
 
 
 def _joined(
@@ -418,7 +439,8 @@ def _has_query(
     out = np.ones((n_queries, len(arms)), np.bool_)
     for at, arm in enumerate(arms):
         if arm in vectors:
-            out[:, at] = vectors[arm][0].any(axis=1)
+            read = vectors[arm]
+            out[:, at] = read[0].any(axis=1) if len(read) == 2 else read.any()
         elif arm in texts:
             out[:, at] = [text is not None for text in texts[arm]]
     return out
@@ -470,10 +492,13 @@ def _only(
         arm: [text if one else None for text, one in zip(queries, selected, strict=True)]
         for arm, queries in texts.items()
     }
-    masked: dict[str, Matrix] = {
-        arm: (matrix, selected if valid is None else valid & selected)
-        for arm, (matrix, valid) in vectors.items()
-    }
+    masked: dict[str, Matrix] = {}
+    for arm, read in vectors.items():
+        if len(read) == 3:
+            masked[arm] = read.only(selected)
+        else:
+            matrix, valid = read
+            masked[arm] = (matrix, selected if valid is None else valid & selected)
     return kept, masked
 
 
@@ -502,6 +527,7 @@ def _check_keys(request: Search, n_queries: int) -> None:
 
 
 def _query_count(
+    facts: IndexFacts,
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, tuple[Any, str]],
     request: Search,
@@ -510,7 +536,9 @@ def _query_count(
 ) -> int:
     counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
-        counts["vectors", arm] = row_count(value, argument=argument)
+        is_pair = isinstance(facts.schema.vector_arms[arm], MaxSim) and isinstance(value, tuple)
+        n_pair = len(value[1]) - 1 if is_pair and len(value) == 2 else None  # (values, offsets)
+        counts["vectors", arm] = row_count(value, argument=argument) if n_pair is None else n_pair
     candidates: Any = request.candidates
     if candidates is not None:
         for arm, lists in candidates.items():
@@ -561,8 +589,10 @@ def _choose_arms(
     extra: tuple[str, ...],
     *,
     fuses_one: bool,
+    scores_only: Collection[str] = (),
 ) -> tuple[tuple[str, ...], tuple[float, ...], Fusion | None, tuple[str, ...]]:
     """Return the arms that run, their weights, what joins them, and what the trace should say."""
+    # ``scores_only``: arms that a stage reads, which may run without weight.
     if fusion is None:
         is_fused = len(arms) > 1 or fuses_one
         return arms, (1.0,) * len(arms), DEFAULT_FUSION if is_fused else None, ()
@@ -583,11 +613,19 @@ def _choose_arms(
         if len(arms) == 1:
             return arms, (1.0,), fusion, (f"alpha has no effect: only {arms[0]} runs",)
         weights = dict(zip((texts[0], vectors[0]), fusion.shares, strict=True))
-    kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0)
-    if not kept:
+    if all(weights.get(arm, 1.0) == 0 for arm in arms):
         raise error(OptionError, "weights", f"a weight above 0 for one of {list(arms)}", weights)
+    read = () if isinstance(fusion, Max) else scores_only  # 0 may be the largest part
+    kept = tuple(arm for arm in arms if weights.get(arm, 1.0) > 0 or arm in read)
     notes = tuple(f"{arm} left out: weight 0" for arm in arms if arm not in kept)
     return kept, tuple(weights.get(arm, 1.0) for arm in kept), fusion, notes
+
+
+def _reranked(facts: IndexFacts, stages: Sequence[Stage]) -> list[str]:
+    """Return the arms of many vectors by whose scores a stage orders."""
+    named = [getattr(stage, "vector", None) for stage in stages if stage.name == "Rerank"]
+    many = [arm for arm, one in facts.schema.vector_arms.items() if isinstance(one, MaxSim)]
+    return [arm for arm in many if arm in named or (None in named and len(facts.vector_arms) == 1)]
 
 
 def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[float, bool] | None]:

@@ -31,7 +31,7 @@ from hyrecall.segments.segments import (
 )
 from hyrecall.table.arrow_read import damage_of
 from hyrecall.table.attributes import is_read_late
-from hyrecall.table.schema import Schema
+from hyrecall.table.schema import MaxSim, Schema
 
 # ---- Converts a segment to Arrow record batches, one per file. Layout: docs/format.md ----
 # Each array of the engine has a natural place in a batch: offsets are offsets of a list, postings
@@ -60,6 +60,7 @@ TERMS = {  # by the number of bytes of a posting
     for width in (3, 4)
 }
 DEAD = pa.schema([_value("row", pa.uint32())])
+BUNDLES = pa.schema([_value("begin", pa.uint32())])
 
 _EMBEDDED, _PIECES = b"embedded", b"pieces"  # metadata of a file of vectors
 
@@ -73,10 +74,11 @@ Numbers = npt.NDArray[Any]
 
 def roles(schema: Schema) -> tuple[str, ...]:
     """Return the roles of a segment's files, except that of its deleted rows."""
-    dense, lexical = range(len(schema.vector_arms)), range(len(schema.text_arms))
+    dense, lexical = schema.vector_arms.values(), range(len(schema.text_arms))
     return (
         "rows",
-        *(f"vectors-{at}" for at in dense),
+        *(f"vectors-{at}" for at in range(len(dense))),
+        *(f"bundles-{at}" for at, one in enumerate(dense) if isinstance(one, MaxSim)),
         *(f"{part}-{at}" for at in lexical for part in ("documents", "terms")),
     )
 
@@ -111,6 +113,9 @@ def batches_of(
             told = {_EMBEDDED: _told(embedded[arm])}
             vectors = vectors.replace_schema_metadata((vectors.schema.metadata or {}) | told)
         yield f"vectors-{at}", vectors
+        begins = segment.dense[arm].begins
+        if begins is not None:
+            yield f"bundles-{at}", pa.record_batch([_numbers(begins, pa.uint32())], schema=BUNDLES)
         int8_plane = segment.dense[arm].int8_plane
         if int8_plane is not None:
             yield f"plane-{at}", _plane(plane_schema(segment.dense[arm].dim), *int8_plane)
@@ -320,7 +325,9 @@ def segment_of(
     apart: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
-        dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, take, has_role)
+        has_many = isinstance(schema.vector_arms[arm], MaxSim)
+        begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows) if has_many else None
+        dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, begins, take, has_role)
         late_rows += vectors.late(1)
         apart.append(vectors.read_apart)  # of a few rows, vectors and norms
         late[arm] = dense[arm].check
@@ -405,15 +412,17 @@ def _dense(
     file: OpenedFile,
     dim: int,
     n_rows: int,
+    begins: npt.NDArray[np.uint32] | None,
     take: Callable[..., OpenedFile],
     has_role: Callable[[str], bool],
 ) -> _core.DenseColumn:
     wanted = {dtype: vector_schema(dtype, dim) for dtype in VALUE_TYPES}
     vectors = file.batch
     dtype = next((d for d, s in wanted.items() if vectors.schema.equals(s)), None)
-    if dtype is None or vectors.num_rows != n_rows:
+    n_vectors = n_rows if begins is None else int(begins[-1])
+    if dtype is None or vectors.num_rows != n_vectors:
         got = f"{vectors.num_rows} of {vectors.schema}"
-        raise error(CorruptIndexError, str(file.path), f"{n_rows} rows of {dim} values", got)
+        raise error(CorruptIndexError, str(file.path), f"{n_vectors} rows of {dim} values", got)
     file.read_apart()  # of a few rows, vectors and norms
     rows = _values(vectors.column(0).storage.values).view(np.uint8)
     norms = _values(vectors.column(1))
@@ -433,9 +442,17 @@ def _dense(
         path, plane_checks = blocks.path if head is None else path, blocks.checks
         planes = _int8_plane(blocks.batch), head
     with damage_of(path, "a part of the segment"):
-        column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes)
+        column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes, begins)
     column.read_late(_row_checks(file), plane_checks, head_checks)
     return column
+
+
+def _begins(file: OpenedFile, n_rows: int) -> npt.NDArray[np.uint32]:
+    """Return where the vectors of each row begin; a few bytes a row, which are checked now."""
+    file.check()
+    if file.batch.num_rows != n_rows + 1:
+        raise error(CorruptIndexError, str(file.path), f"{n_rows + 1} rows", file.batch.num_rows)
+    return _values(file.batch.column(0))
 
 
 def _row_checks(file: OpenedFile) -> _core.files.BlockChecks | None:

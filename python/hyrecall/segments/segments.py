@@ -20,7 +20,7 @@ from hyrecall.table.arrow_read import check_column
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import Columns
-from hyrecall.table.schema import RESULT_COLUMNS, Schema
+from hyrecall.table.schema import RESULT_COLUMNS, MaxSim, Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -321,7 +321,7 @@ def build_segment(
     for arm, given in columns.vectors.items():
         valid = np.zeros(0, np.uint8) if given.valid is None else given.valid.view(np.uint8)
         dense[arm] = _core.DenseColumn.build(
-            arm, given.dtype, given.dim, list(given.chunks), valid, order, threads
+            arm, given.dtype, given.dim, list(given.chunks), valid, order, threads, given.begins
         )
         steps.finish_arm()
     made = segment_from_parts(rows, seqs[order], schema, lexical, dense, directory)
@@ -407,13 +407,17 @@ def gather_values(
         return gather_column(segments, source, row, name)
     kind = pa.list_(_ARROW[str(facts.schema.vector_arms[name].dtype)], facts.dims[name])
     if not len(row):
-        return pa.array([], kind)
+        has_many = isinstance(facts.schema.vector_arms[name], MaxSim)
+        return pa.array([], pa.large_list(kind) if has_many else kind)
     used, place = np.unique(source, return_inverse=True)
     columns = [segments[int(number)].dense[name] for number in used]
     made = _core.DenseColumn.merge(columns, place.astype(np.uint32), row)
     values = np.asarray(made.rows).view(kind.value_type.to_pandas_dtype()).reshape(-1)
     has_none = pa.array(np.asarray(made.inverse_norms) == 0)  # null, or of zeros
-    return pa.FixedSizeListArray.from_arrays(pa.array(values), type=kind, mask=has_none)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), type=kind, mask=has_none)
+    if made.begins is None:
+        return vectors
+    return pa.LargeListArray.from_arrays(pa.array(made.begins.astype(np.int64)), vectors)
 
 
 def document_numbers(

@@ -157,7 +157,11 @@ def _column_of(vectors: VectorInput, kind: pa.DataType) -> pa.Array:
     """Return vectors as a column; null where there is none."""
     values = np.concatenate([np.asarray(chunk).reshape(-1) for chunk in vectors.chunks])
     none = None if vectors.valid is None else pa.array(~vectors.valid)
-    return pa.FixedSizeListArray.from_arrays(pa.array(values), type=kind, mask=none)
+    one = kind if vectors.begins is None else kind.value_type
+    rows = pa.FixedSizeListArray.from_arrays(pa.array(values), type=one, mask=none)
+    if vectors.begins is None:
+        return rows
+    return pa.LargeListArray.from_arrays(pa.array(vectors.begins.astype(np.int64)), rows)
 
 
 def _chosen(mask: Mask, new: pa.Array, old: pa.Array) -> pa.Array:

@@ -31,7 +31,7 @@ from hyrecall.segments.segments import (
 )
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import read_table
-from hyrecall.table.schema import Schema, Vector
+from hyrecall.table.schema import Schema
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -169,7 +169,7 @@ def build(
     )  # fmt: skip
     # Rows that are added later get the precision of the first rows.
     vector_arms = {
-        arm: Vector(vector.column, dtype=segment.dense[arm].dtype)
+        arm: replace(vector, dtype=segment.dense[arm].dtype)
         for arm, vector in schema.vector_arms.items()
     }
     facts = IndexFacts(

@@ -21,6 +21,7 @@ from pydantic import (
 from hyrecall.memory.ops import JsonObject, Moment, Time, as_whole
 
 Number: TypeAlias = StrictFloat | StrictInt
+Vectors: TypeAlias = list[Number] | list[list[Number]]
 Whole: TypeAlias = Annotated[StrictInt, BeforeValidator(as_whole)]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), BeforeValidator(as_whole)]
 
@@ -128,7 +129,9 @@ class IndexQueryBody(Body):
         description='Read the text as a query: `"a phrase"`, `-not`, `+must`, `begi*`, `mosue~`, '
         "`OR`, `( )`. Otherwise it is plain words.",
     )
-    vector: list[Number] | dict[str, list[Number]] | None = None
+    vector: Vectors | dict[str, Vectors] | None = Field(
+        None, description="For all vector arms, or by arm; a list of vectors for an arm of many."
+    )
     scope: JsonValue = Field(
         None,
         description="A cell (a value, or a list with one for each cell column), or a list of "

@@ -85,7 +85,10 @@ class Rerank(_Reranking):
     """Orders the first ``window`` documents by their raw cosine to the query.
 
     A document without a vector keeps its position; the others change positions among themselves.
-    Each position keeps its score, so documents after the window stay after it.
+    Each position keeps its score, so documents after the window stay after it. Of an arm of
+    :class:`hyrecall.MaxSim` the score is that sum; where the call's fusion gives the arm weight 0
+    (``hr.RRF(weights={"tokens": 0})``), the arm is not searched, and scores the candidates of the
+    other arms alone.
 
     Parameters
     ----------
@@ -110,14 +113,14 @@ class Rerank(_Reranking):
         arm_name(self.vector)
 
     def check(self, plan: StagePlan) -> None:
-        arm = vector_arm(self, plan)
+        arm = vector_arm(self, plan, many=True)
         if not plan.places(arm):
             wish = f"an arm that runs ({list(plan.arms)} do)"
             raise error(OptionError, "Rerank.vector", wish, repr(arm))
 
     def run(self, lists: FusedLists, call: StageCall) -> FusedLists:
         """Order the window by the arm's scores."""
-        places = call.places(vector_arm(self, call))
+        places = call.places(vector_arm(self, call, many=True))
         scores = lists.arrays["arm_scores"][:, places].max(axis=1).astype(np.float64)
         scores = np.where(np.isneginf(scores), np.nan, scores)
         return self._permuted(lists, scores, call)

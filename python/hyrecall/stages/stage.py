@@ -444,9 +444,12 @@ def texts_of(stage: TextStage, lists: FusedLists, call: StageCall) -> pa.Array:
     return join_texts([call.column(lists, name) for name in text_columns(stage, call)])
 
 
-def vector_arm(stage: Stage, plan: StagePlan) -> str:
+def vector_arm(stage: Stage, plan: StagePlan, *, many: bool = False) -> str:
     """Return the vector arm that a stage reads: the one it names, or the only one."""
-    arms, named = list(plan.schema.vector_arms), getattr(stage, "vector", None)
+    # ``many``: the stage reads scores of arms, also of those whose rows have many vectors.
+    schema = plan.schema
+    arms = list(schema.vector_arms if many else schema.one_vector_arms)
+    named = getattr(stage, "vector", None)
     argument = f"{stage.name}.vector"
     if named is None and len(arms) != 1:
         wish = f"one of {arms}" if arms else "an index with a vector arm"

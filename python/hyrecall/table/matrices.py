@@ -34,6 +34,7 @@ class VectorInput:
     chunks: tuple[Array, ...]
     valid: Mask | None
     guest: Any = None
+    begins: npt.NDArray[np.uint32] | None = None  # of the vectors of rows of many
 
 
 @lru_cache(maxsize=64)  # NumPy composes the name again each time
@@ -94,8 +95,8 @@ _SCALED = f"scale them: {_AS_ARRAY}; rows = rows / {_LARGEST}"
 
 
 def for_rows(row_name: str, remedy: str) -> str:
-    """Return the remedy, or "" for queries: it speaks of the table's columns."""
-    return "" if row_name == "query" else remedy
+    """Return the remedy, or "": it speaks of the table's columns, and of one vector a row."""
+    return remedy if row_name == "row" else ""
 
 
 def check_rows(

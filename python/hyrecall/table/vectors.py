@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from hyrecall.errors import ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
@@ -22,8 +25,20 @@ def read_vectors(
     dtype: VectorDtype | None,
     argument: str,
     row_name: str,
+    has_many: bool = False,
 ) -> VectorInput:
     """Read the rows of a dense arm; each value is checked and converted at most once."""
+    if has_many:
+        from hyrecall.table.bundles import read_bundles
+
+        values, begins = read_bundles(value, argument=argument, row_name=row_name)
+        if len(begins) != n_rows + 1:
+            raise error(ShapeError, argument, f"{n_rows} rows", len(begins) - 1)
+        made = read_vectors(
+            values, n_rows=int(begins[-1]), dim=dim, dtype=dtype, argument=argument,
+            row_name="vector",
+        )  # fmt: skip
+        return replace(made, begins=begins.astype(np.uint32), guest=None)
     bits = dtype == "bfloat16"
     if is_arrow(value):
         column = arrow_column(value)
