@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hyrecall.base.version import __version__
+from hyrecall.cli.declare import declared
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.show import one_line, say
 from hyrecall.errors import (
@@ -30,10 +31,10 @@ from hyrecall.errors import (
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
 # A short command would spend a third of its time on importing and describing all the others.
 
-# Module of hyrecall.cli, or the full name of another, the command's name there, and that of its own
-# class if it has one; in the order that the help shows.
-_PLACES: dict[str, tuple[str, ...]] = {
-    "index": ("index_command", "index", "IndexCommand"),
+# Module of hyrecall.cli, or the full name of another, and the command's name there; in the order
+# that the help shows.
+_PLACES = {
+    "index": ("index_command", "index"),
     "sync": ("index_command", "sync"),
     "batch": ("batch_command", "batch"),
     "info": ("info_command", "info"),
@@ -71,7 +72,7 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "follow": ("replica_command", "follow"),
     "serve": ("serve_command", "serve"),
     "mcp": ("mcp_command", "mcp"),
-    "recall": ("recall_command", "recall", "Recall"),
+    "recall": ("recall_command", "recall"),
     "context": ("context_command", "context"),
     "evaluate": ("evaluate_command", "evaluate"),
     "import": ("transfer_command", "import_"),
@@ -97,13 +98,13 @@ class Commands(Mapping[str, Any]):
 
 
 @cache
-def _command(name: str, module: str, attribute: str, cls: str | None = None) -> Any:
+def _command(name: str, module: str, attribute: str) -> Any:
     place = import_module(module if "." in module else f"hyrecall.cli.{module}")
     found = getattr(place, attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, cls=Command if cls is None else getattr(place, cls))(found)
+    alone.command(name, cls=Command)(declared(found))
     return typer.main.get_command(alone)
 
 

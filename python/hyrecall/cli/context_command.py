@@ -2,60 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Unpack
 
-import typer
-
-from hyrecall.cli.memory_options import Org, StorePath, User, Workspace
-from hyrecall.cli.options import Limit, by_arm, number
+from hyrecall.cli.declare import Whose
+from hyrecall.cli.options import at_least, by_arm, number
 from hyrecall.cli.quick import BUDGET, stdin_text
-from hyrecall.cli.recall_command import StoreRecall, recall_from_store
+from hyrecall.cli.recall_command import recall_from_store
 
 
 def context(
-    query: Annotated[
-        str,
-        typer.Option(
-            "--query", metavar="TEXT", help="The text to look for; - reads it from stdin."
-        ),
-    ],
-    budget: Annotated[
-        int, typer.Option("--budget", metavar="N", min=1, help="The most tokens to print.")
-    ] = BUDGET,
-    limit: Limit = 10,
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", metavar="NAME", help="Only what this agent of --org may see."),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            metavar="NAME",
-            show_default="the setting recipe, or default",
-            help="How to rank, as of recall.",
-        ),
-    ] = None,
-    min_score: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--min-score",
-            metavar="[ARM=]SCORE",
-            help="The lowest score: bm25=SCORE, cosine=SCORE, or SCORE for the fused score.",
-        ),
-    ] = None,
+    *,
+    query: str,
+    budget: int = BUDGET,
+    limit: int = 10,
+    path: Path | None = None,
+    agent: str | None = None,
+    recipe: str | None = None,
+    min_score: list[str] | None = None,
+    **whose: Unpack[Whose],
 ) -> None:
     """Print the memories that fit a prompt, marked as data, in a number of tokens.
 
     Nothing is printed if nothing is found.
+
+    Options
+    query TEXT: The text to look for; - reads it from stdin.
+    budget N: The most tokens to print.
+    agent NAME: Only what this agent of --org may see.
+    recipe NAME: How to rank, as of recall. [default: the setting recipe, or default]
+    min_score [ARM=]SCORE: The lowest score: bm25=SCORE, cosine=SCORE, or SCORE for the fused score.
     """
-    asked = StoreRecall(
-        stdin_text() if query == "-" else query, path, user, org, workspace, recipe=recipe,
-        limit=limit, agent=agent, token_budget=budget,
-        min_score=by_arm("--min-score", min_score, number),
+    at_least("--budget", budget, 1)
+    recall_from_store(
+        path, stdin_text() if query == "-" else query, "context", agent=agent, recipe=recipe,
+        limit=limit, token_budget=budget, min_score=by_arm("--min-score", min_score, number),
+        **whose,
     )  # fmt: skip
-    recall_from_store(asked, form="context")

@@ -77,6 +77,11 @@ def print_json(data: object) -> None:
     print(json.dumps(shown, ensure_ascii=False, indent=2, default=str, allow_nan=False))
 
 
+def show(as_json: bool, data: object, text: object) -> None:
+    """Write an answer to stdout: as JSON, or as a line of text."""
+    print_json(data) if as_json else print(text)
+
+
 def finite(data: Any) -> Any:
     """Return plain data with None for NaN and infinity."""
     if isinstance(data, dict):
