@@ -295,9 +295,9 @@ async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
         holds = holding(session.memory._sync._store.now())
         passes = holds if passes is None else passes & holds
     since, until = _times(given)
-    found = await session.newest(
-        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes,
-        since=since, until=until,
+    found = await session.call(
+        "list", limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
+        filter=passes, since=since, until=until,
     )  # fmt: skip
     items = list(map(match_shape, found, await session.ends(found)))
     return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
