@@ -75,6 +75,9 @@ class MatchReply(_Reply):
     snippet: str | None = None
 
 
+_OF_A_MATCH = tuple(name for name, one in MatchReply.model_fields.items() if one.is_required())
+
+
 class RecallReply(_Reply):
     """The reply to a recall of a store."""
 
@@ -212,17 +215,7 @@ def recall_data(
     dropped = matches.explain_dropped() if is_explained else None
     shown = []
     for match in matches:
-        one: dict[str, Any] = {
-            "episode": match.episode,
-            "score": match.score,
-            "vector_score": match.vector_score,
-            "bm25_score": match.bm25_score,
-            "rerank_score": match.rerank_score,
-            "parts": match.parts,
-            "is_fill": match.is_fill,
-            "is_exact": match.is_exact,
-            "valid_to": match.valid_to,
-        }
+        one: dict[str, Any] = {name: getattr(match, name) for name in _OF_A_MATCH}
         if is_explained:
             one["explanation"] = _explanation(match)
         if highlight:
@@ -263,35 +256,23 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
 # ---- indexes ----
 
 
-def index_data(
-    hits: Hits,
-    query: QueryHits,
-    columns: tuple[str, ...],
-    *,
-    explain: bool,
-    began: float,
-    highlight: bool = False,
-    total: bool = False,
-) -> dict[str, Any]:
+def index_data(hits: Hits, query: QueryHits, asked: IndexQuery) -> dict[str, Any]:
     """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
     return {
-        "hits": (
-            _hit(hit, trace.arms, columns, explain=explain, highlight=highlight) for hit in query
-        ),
-        **({"total": query.total} if total else {}),
+        "hits": (_hit(hit, trace.arms, asked) for hit in query),
+        **({"total": query.total} if asked.total else {}),
         **({"facets": facets_data(query.facets)} if query.facets else {}),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
-        "trace": _trace(trace, query.explain_dropped() if explain else None),
+        "trace": _trace(trace, query.explain_dropped() if asked.explain else None),
         "now": hits.now,
-        "took_ms": (time.perf_counter() - began) * 1e3,
+        "took_ms": (time.perf_counter() - asked.began) * 1e3,
     }
 
 
-def _hit(
-    hit: Hit, arms: tuple[str, ...], columns: tuple[str, ...], *, explain: bool, highlight: bool
-) -> dict[str, Any]:
+def _hit(hit: Hit, arms: tuple[str, ...], asked: IndexQuery) -> dict[str, Any]:
+    columns = asked.columns
     one: dict[str, Any] = {
         "key": hit.key,
         "cell": list(hit.cell),
@@ -313,9 +294,9 @@ def _hit(
             }
             for row in hit.surrounding
         ]
-    if explain:
+    if asked.explain:
         one["explanation"] = _explanation(hit)
-    if highlight:
+    if asked.highlight:
         texts = hit._reply.facts.schema.text_columns
         one["highlights"] = {name: hit.highlights(name) for name in columns if name in texts}
         one["snippet"] = hit.snippet()
@@ -428,18 +409,7 @@ class ServedIndex:
             **dict(first.shared),
         )
         return [
-            encode_within(
-                index_data(
-                    hits,
-                    hits[at],
-                    one.columns,
-                    explain=one.explain,
-                    began=one.began,
-                    highlight=one.highlight,
-                    total=one.total,
-                ),
-                self._max_reply,
-            )
+            encode_within(index_data(hits, hits[at], one), self._max_reply)
             for at, one in enumerate(queries)
         ]
 

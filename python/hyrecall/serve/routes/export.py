@@ -17,6 +17,7 @@ from hyrecall.serve.guards import RETRY_AFTER
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Reader, ScopeParams, store_of
+from hyrecall.serve.verbs import CallersStore
 
 router = Router(prefix="/v1", tags=["memories"], responses=ERRORS)
 
@@ -98,6 +99,11 @@ async def _pipe() -> AsyncIterator[_Pipe]:
         pipe.leave()
 
 
+def _write(store: CallersStore, pipe: _Pipe, *, history: bool) -> None:
+    store.sync("export", pipe, history=history)
+    pipe.finish()
+
+
 @router.get("/export", summary="Export memories as JSON lines", response_class=StreamingResponse)
 async def export(
     request: Request,
@@ -109,17 +115,12 @@ async def export(
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents have no export")
     store = store_of(request, who, asked)
-
-    def write() -> None:
-        store.sync("export", pipe, history=asked.history)
-        pipe.finish()
-
     places: asyncio.Semaphore = request.app.state.exports
     if places.locked():
         message = f"{MOST_AT_A_TIME} exports are under way"
         raise ServiceError(503, "Busy", message, retry_after=RETRY_AFTER)
     await places.acquire()
-    job = asyncio.create_task(store.run(write))
+    job = asyncio.create_task(store.run(lambda: _write(store, pipe, history=asked.history)))
     job.add_done_callback(lambda _: places.release())  # once the thread has ended
     job.add_done_callback(lambda job: job.cancelled() or job.exception())  # if nobody reads it
     chunks = pipe.chunks()
