@@ -12,7 +12,7 @@ elsewhere: in ``SHARED`` of the module, or in :data:`SHARED`. So do those that n
 heading is one of the help. ``$NAMES`` is a constant of the module or of this one, whose names are
 listed.
 
-``**whose: Unpack[Whose]`` stands for an option for each key, before the others but behind ``path``.
+``**whose: Unpack[Whose]`` stands for an option for each key, behind ``path`` or what is required.
 """
 
 from __future__ import annotations
@@ -161,15 +161,21 @@ def _expanded(signature: inspect.Signature, hints: dict[str, Any]) -> Iterator[i
     more: list[inspect.Parameter] = []
     if plain and plain[-1].kind is inspect.Parameter.VAR_KEYWORD:
         (shape,) = get_args(hints[plain.pop().name])
-        hints |= get_type_hints(shape)
-        more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
-            for name in sorted(get_type_hints(shape), key=lambda one: _ORDER.get(one, len(_ORDER)))
-        ]
-    is_option = [one.kind is inspect.Parameter.KEYWORD_ONLY for one in plain]
-    first = is_option.index(True) if True in is_option else len(plain)
+        kinds = get_type_hints(shape)
+        hints |= kinds
+        for name in sorted(kinds, key=lambda one: _ORDER.get(one, len(_ORDER))):
+            default = False if kinds[name] is bool else None
+            more.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
+    is_free = [_is_free_option(one) for one in plain]
+    first = is_free.index(True) if True in is_free else len(plain)
     at = next((at + 1 for at, one in enumerate(plain) if one.name == "path"), first)
     yield from (*plain[:at], *more, *plain[at:])
+
+
+def _is_free_option(one: inspect.Parameter) -> bool:
+    """Return whether a parameter is an option that may be left out."""
+    is_option = one.kind is inspect.Parameter.KEYWORD_ONLY
+    return is_option and one.default is not inspect.Parameter.empty
 
 
 def _annotated(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -109,7 +109,7 @@ def _batches(files: Sequence[Path], columns: list[str]) -> Iterator[pa.RecordBat
 _EMBEDDED = "static"  # the arm of --embed without a name
 
 SHARED = """
-key COLUMN: The column of the ids.
+key COLUMN: The column of the ids. [required]
 cell COLUMN: A column whose values are the cells; repeat the option for several. Either this or
     --no-cell is required.
 no_cell: Without cells: every query may see every document.
@@ -133,58 +133,71 @@ bm25 [ARM=]VARIANT[:K1[:B[:DELTA]]]: The BM25 variant and constants of recalls t
 """The options that name the columns of an index, and say how its texts are read."""
 
 
+class NamedColumns(TypedDict):
+    """These options, as they are given."""
+
+    key: str | None
+    cell: list[str] | None
+    no_cell: bool
+    text: list[str] | None
+    vector: list[str] | None
+    attribute: list[str] | None
+    cluster: str | None
+    thread: str | None
+    place: str | None
+    stored: list[str] | None
+    analyzer: list[str] | None
+    stopwords: str | None
+    bm25: list[str] | None
+
+
 def read_schema(
-    *,
-    cell: list[str] | None = None,
-    no_cell: bool = False,
-    text: list[str] | None = None,
-    vector: list[str] | None = None,
-    embed: list[str] | None = None,
-    attribute: list[str] | None = None,
-    stored: list[str] | None = None,
-    analyzer: list[str] | None = None,
-    stopwords: str | None = None,
-    bm25: list[str] | None = None,
-    **rest: str | None,
+    given: NamedColumns, embed: list[str] | None = None
 ) -> tuple[Schema, dict[str, list[str]]]:
     """Return the schema, and the columns of each arm that is embedded."""
-    if bool(cell) == no_cell:
+    cell, stored, stopwords = given["cell"], given["stored"], given["stopwords"]
+    if given["key"] is None:
+        raise typer.BadParameter("expected --key COLUMN, the column of the ids")
+    if bool(cell) == given["no_cell"]:
         wish = "--cell COLUMN, or --no-cell for a table with one audience"
         raise error(OptionError, "--cell", wish, "both" if cell else "neither")
-    texts = _arms("--text", text)
+    texts = _arms("--text", given["text"])
     read = partial(read_analyzer, stopwords=stopwords)
-    analyzers = by_arm("--analyzer", analyzer or [], read)
+    analyzers = by_arm("--analyzer", given["analyzer"] or [], read)
     if stopwords is not None and not isinstance(analyzers, Analyzer):
         # Stop words apply to every arm, also to those that --analyzer does not name.
         plain = read("--stopwords", "unicode")
         analyzers = {**dict.fromkeys(texts, plain), **(analyzers or {})}
-    scorings = by_arm("--bm25", bm25, read_bm25)
-    for option, given in (("--analyzer", analyzers), ("--bm25", scorings)):
-        for arm in given if isinstance(given, dict) else ():
+    scorings = by_arm("--bm25", given["bm25"], read_bm25)
+    for option, made in (("--analyzer", analyzers), ("--bm25", scorings)):
+        for arm in made if isinstance(made, dict) else ():
             if arm not in texts:
                 raise error(OptionError, option, f"a text arm of {list(texts)}", repr(arm))
-        if given is not None and not texts:
+        if made is not None and not texts:
             raise error(OptionError, option, "a text arm (--text)", "none")
 
-    def of(given: Any, arm: str) -> Any:
-        return given.get(arm) if isinstance(given, dict) else given
+    def of(made: Any, arm: str) -> Any:
+        return made.get(arm) if isinstance(made, dict) else made
 
     text_arms = {}
     for arm, columns in texts.items():
         listed, weights = _weighted("--text", columns)
         options = {"analyzer": of(analyzers, arm), "bm25": of(scorings, arm)}
         text_arms[arm] = Text(*listed, weights=weights, **options)
-    vector_arms = {arm: _vector(value) for arm, value in _named("--vector", vector).items()}
+    vector_arms = {
+        arm: _vector(value) for arm, value in _named("--vector", given["vector"]).items()
+    }
     embedded = _arms("--embed", embed, default=_EMBEDDED)
     for arm in embedded:
         if arm in vector_arms:
             raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
         vector_arms[arm] = Vector(arm)
-    made: dict[str, Any] = {
-        **rest, "cell": names(cell) or None, "text": text_arms, "vector": vector_arms,
-        "attributes": names(attribute), "stored": names(stored) if stored else None,
-    }  # fmt: skip
-    return Schema(**made), embedded
+    schema = Schema(
+        key=given["key"], cell=names(cell) or None, text=text_arms, vector=vector_arms,
+        attributes=names(given["attribute"]), stored=names(stored) if stored else None,
+        cluster=given["cluster"], thread=given["thread"], place=given["place"],
+    )  # fmt: skip
+    return schema, embedded
 
 
 def _named(option: str, values: list[str] | None) -> dict[str, str]:
@@ -274,7 +287,7 @@ def _index_folder(
     folder: Path,
     output: Path,
     embed: list[str] | None,
-    texts: Mapping[str, Any],
+    texts: NamedColumns,
     read: Mapping[str, Any],
     *,
     replace: bool,
@@ -284,9 +297,7 @@ def _index_folder(
     from hyrecall import folders
 
     columns = ("path", "heading", "text")
-    schema, embedded = read_schema(
-        key="id", no_cell=True, text=["text=heading+text"], embed=embed, **texts
-    )
+    schema, embedded = read_schema(texts, embed)
     for named in (one for some in embedded.values() for one in some if one not in columns):
         raise error(OptionError, "--embed", f"a column of {', '.join(columns)}", repr(named))
     by = {arm: EmbedBy("static", columns=some) for arm, some in embedded.items()}
@@ -350,20 +361,7 @@ def index(
     corpus: list[Path],
     *,
     output: Path,
-    key: str | None = None,
-    cell: list[str] | None = None,
-    no_cell: bool = False,
-    text: list[str] | None = None,
-    vector: list[str] | None = None,
     embed: list[str] | None = None,
-    attribute: list[str] | None = None,
-    cluster: str | None = None,
-    thread: str | None = None,
-    place: str | None = None,
-    stored: list[str] | None = None,
-    analyzer: list[str] | None = None,
-    stopwords: str | None = None,
-    bm25: list[str] | None = None,
     input_format: InputKind | None = None,
     replace: bool = False,
     memory: str | None = None,
@@ -373,6 +371,7 @@ def index(
     chunk_tokens: int = 256,
     overlap: int | None = None,
     threads: int | None = None,
+    **columns: Unpack[NamedColumns],
 ) -> None:
     """Index files of documents, or a folder of documents.
 
@@ -391,7 +390,6 @@ def index(
         [local]).
     replace: Replace an index in the folder.
     Options of files
-    key COLUMN: The column of the ids. [required]
     input_format: The format of FILE. [default: by the file's name; jsonl for
         stdin]
     memory SIZE: Index a .parquet file in parts, so that the command takes at most so much memory:
@@ -399,7 +397,7 @@ def index(
     resume: With --memory: go on with an unfinished build, if any.
     no_join: With --memory: leave the parts as they are. Joined by cell, they take twice the disk
         space until they are done, and queries of one cell read less.
-    cell, no_cell, text, vector, attribute, cluster, thread, place, stored
+    key, cell, no_cell, text, vector, attribute, cluster, thread, place, stored
     Options of a folder of documents
     pattern GLOB: Which files, by their path in the folder: "**/*.md"; repeat the option for more.
         [default: Markdown, reStructuredText, text, HTML, PDF]
@@ -411,22 +409,16 @@ def index(
     if len(files) == 1 and files[0].is_dir():
         refuse(ctx, "no such option for a folder", "Options of files")
         _check_output(output, replace=replace)
-        texts = {"analyzer": analyzer, "stopwords": stopwords, "bm25": bm25}
+        texts: Any = {**columns, "key": "id", "no_cell": True, "text": ["text=heading+text"]}
         read: dict[str, Any] = {"chunk_tokens": chunk_tokens, "overlap": overlap}
         read |= {"patterns": pattern} if pattern else {}
         _index_folder(files[0], output, embed, texts, read, replace=replace, threads=threads)
         return
     refuse(ctx, "no such option for files", "Options of a folder of documents")
-    if key is None:
-        raise typer.BadParameter("expected --key COLUMN, the column of the ids")
     if output.resolve() in [one.resolve() for one in files]:
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
-    schema, embedded = read_schema(
-        key=key, cell=cell, no_cell=no_cell, text=text, vector=vector, embed=embed,
-        attribute=attribute, cluster=cluster, stored=stored, thread=thread, place=place,
-        analyzer=analyzer, stopwords=stopwords, bm25=bm25,
-    )  # fmt: skip
+    schema, embedded = read_schema(columns, embed)
     wanted = wanted_columns(schema, embedded)
     if memory is not None:
         refuse(ctx, "nothing with --memory", "embed", "replace", "input_format")

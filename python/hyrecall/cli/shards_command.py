@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.text_tables import Column, Row
 from hyrecall.cli import index_command
 from hyrecall.cli.declare import group
-from hyrecall.cli.index_command import read_schema, read_size
+from hyrecall.cli.index_command import NamedColumns, read_schema, read_size
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.distributed import ShardEntry, Shards, build_shards
 from hyrecall.distributed import rebalance as rebalance_shards
@@ -31,24 +31,12 @@ def build(
     source: Path,
     output: Path,
     *,
-    key: str,
     number: int | None = None,
     shard_rows: int | None = None,
-    cell: list[str] | None = None,
-    no_cell: bool = False,
-    text: list[str] | None = None,
-    vector: list[str] | None = None,
-    attribute: list[str] | None = None,
-    cluster: str | None = None,
-    thread: str | None = None,
-    place: str | None = None,
-    stored: list[str] | None = None,
-    analyzer: list[str] | None = None,
-    stopwords: str | None = None,
-    bm25: list[str] | None = None,
     memory: str | None = None,
     resume: bool = False,
     threads: int | None = None,
+    **columns: Unpack[NamedColumns],
 ) -> None:
     """Index Parquet files as shards. A cell lies in one shard, unless it is larger than a shard.
 
@@ -59,11 +47,7 @@ def build(
     resume: Go on with an unfinished build, if any.
     """
     _check_sizes(number, shard_rows)
-    schema, _ = read_schema(
-        key=key, cell=cell, no_cell=no_cell, text=text, vector=vector, attribute=attribute,
-        cluster=cluster, stored=stored, thread=thread, place=place, analyzer=analyzer,
-        stopwords=stopwords, bm25=bm25,
-    )  # fmt: skip
+    schema, _ = read_schema(columns)
     started = time.perf_counter()
     made = build_shards(
         source, schema, output, shards=number, shard_rows=shard_rows, resume=resume,

@@ -87,7 +87,12 @@ def match_shape(one: EpisodeMatch, around: Sequence[Episode] = ()) -> Match:
 
 def listed_shape(one: Episode, end: datetime | None) -> Match:
     """Return a memory that was listed, not ranked, as a match; the fact that it is may end."""
-    named: Any = {**dict.fromkeys(_OF_A_MATCH), "is_fill": False, "is_exact": False, "valid_to": end}
+    named: Any = {
+        **dict.fromkeys(_OF_A_MATCH),
+        "is_fill": False,
+        "is_exact": False,
+        "valid_to": end,
+    }
     return Match(episode=memory_shape(one), around=[], **named)
 
 
