@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.recipe import Recipe, is_joinable
+from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
 from hyrecall.base.threads import off_thread
@@ -312,29 +312,19 @@ _log = logging.getLogger("hyrecall.serve")
 
 @dataclass(frozen=True)
 class IndexQuery:
-    """One query, read and checked; what must be equal to join others is in ``shared``."""
+    """One query, read and checked; queries of one ``key`` are answered as a batch."""
 
     text: dict[str, TextQuery]
     vector: dict[str, list[float]]
     scope: Scope | None
     filter: Filter | None
-    shared: tuple[tuple[str, Any], ...]
+    shared: dict[str, Any]
+    key: object
     columns: tuple[str, ...] = ()
     explain: bool = False
     highlight: bool = False
     total: bool = False
-    began: float = field(default_factory=time.perf_counter, compare=False)
-
-    @property
-    def key(self) -> object:
-        """What queries of one batch have in common: options, and which arms are asked.
-
-        A recipe whose trace tells of a whole batch is answered alone.
-        """
-        recipe = dict(self.shared).get("recipe")
-        if recipe is not None and not is_joinable(recipe):
-            return object()
-        return (*self.shared, tuple(sorted(self.text)), tuple(sorted(self.vector)))
+    began: float = field(default_factory=time.perf_counter)
 
 
 class ServedIndex:
@@ -406,7 +396,7 @@ class ServedIndex:
             vectors={arm: [one.vector[arm] for one in queries] for arm in first.vector} or None,
             scope=None if first.scope is None else [one.scope for one in queries],
             filter=[one.filter for one in queries],
-            **dict(first.shared),
+            **first.shared,
         )
         return [
             encode_within(index_data(hits, hits[at], one), self._max_reply)

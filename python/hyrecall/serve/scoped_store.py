@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict
@@ -18,14 +18,8 @@ from hyrecall.errors import OptionError
 from hyrecall.memory import Memory
 from hyrecall.serve.errors import ServiceError
 from hyrecall.serve.options import ANYBODY, Caller, Right, free_names
+from hyrecall.serve.tokens import TokenFile
 from hyrecall.serve.verbs import CallersStore
-
-
-class Tokens(Protocol):
-    """Knows tokens, as :class:`hyrecall.serve.tokens.TokenFile` does."""
-
-    def find(self, token: str) -> Caller | None:
-        """Return whose it is, or None."""
 
 
 async def caller(request: Request) -> Caller:
@@ -37,7 +31,7 @@ async def caller(request: Request) -> Caller:
     return found
 
 
-def identify(tokens: Tokens, headers: Headers) -> Caller:
+def identify(tokens: TokenFile, headers: Headers) -> Caller:
     """Return whose token the headers have."""
     given = headers.getlist("authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
