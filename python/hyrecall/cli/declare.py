@@ -104,9 +104,12 @@ def declared(function: Callable[..., None]) -> Callable[..., None]:
         told |= {name: one for name, one in own.items() if one is not None}
         headings |= dict.fromkeys(own, heading)
     hints = get_type_hints(function, include_extras=True)
+    parameters = list(_expanded(inspect.signature(function), hints))
+    stray = headings.keys() - {one.name for one in parameters}
+    assert not stray, f"entries without a parameter: {stray}"
     made = [
         _annotated(one, hints[one.name], told.get(one.name), headings.get(one.name))
-        for one in _expanded(inspect.signature(function), hints)
+        for one in parameters
     ]
     vars(function)["__signature__"] = inspect.Signature(made)
     function.__doc__ = about.strip()

@@ -154,8 +154,12 @@ def _cpu_facts() -> dict[str, str]:
 
 def _cuda() -> dict[str, Any]:
     report = cuda_report()
+    return _as_data(report) | {"problem": _without_folders(report.problem)}
+
+
+def _as_data(report: CudaReport) -> dict[str, Any]:
     devices = [asdict(device) | {"problem": device.problem} for device in report.devices]
-    return asdict(report) | {"devices": devices, "problem": _without_folders(report.problem)}
+    return asdict(report) | {"devices": devices}
 
 
 def _without_folders(text: str) -> str:
@@ -324,8 +328,7 @@ def _show_report(as_json: bool) -> None:
 
 def _show_devices(cuda: CudaReport, as_json: bool) -> None:
     if as_json:
-        found = [asdict(device) | {"problem": device.problem} for device in cuda.devices]
-        print_json(asdict(cuda) | {"devices": found})
+        print_json(_as_data(cuda))
         return
     none = "none" if cuda.has_library else "unknown"  # only the library can find them
     lines = [
@@ -342,20 +345,16 @@ def _show_devices(cuda: CudaReport, as_json: bool) -> None:
         Column("device"), Column("name"), Column("memory", "right"),
         Column("compute capability", "right"), Column("usable", wraps=True),
     )  # fmt: skip
-    rows = [
-        Row(
-            [
-                device.device,
-                device.name,
-                f"{device.memory_bytes / 2**30:.1f} GiB",
-                ".".join(map(str, device.compute_capability)),
-                f"no: {device.problem}" if device.problem else "yes",
-            ]
-        )
+    cells = (
+        [
+            device.device, device.name, f"{device.memory_bytes / 2**30:.1f} GiB",
+            ".".join(map(str, device.compute_capability)),
+            f"no: {device.problem}" if device.problem else "yes",
+        ]
         for device in cuda.devices
-    ]
+    )  # fmt: skip
     print()
-    print_table(columns, rows)
+    print_table(columns, list(map(Row, cells)))
 
 
 def _show_index(folder: Path, as_json: bool) -> None:
