@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
@@ -61,32 +60,19 @@ class BatchProgress:
         self._n_queries = 0
         self._n_hits = 0
         self._started = self._told = time.perf_counter()
-        self._bar: Bar | None = None
-        if sys.stderr.isatty():
-            self._bar = Bar(
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.description}"),
-                TextColumn("ETA"),
-                TimeRemainingColumn(),
-                console=Console(file=sys.stderr),
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=total, completed=done)
+        columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+        self._bar = Bar(
+            *columns, TextColumn("ETA"), TimeRemainingColumn(),
+            console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty(),
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=total, completed=done)
 
     def __enter__(self) -> BatchProgress:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *exc: object) -> None:
+        self._bar.stop()
 
     def advance(self, n_queries: int, n_hits: int) -> None:
         """Count an answered slice of queries."""
@@ -95,9 +81,8 @@ class BatchProgress:
         now = time.perf_counter()
         rate = self._n_queries / max(now - self._started, 1e-9)
         at = self._done + self._n_queries
-        if self._bar is not None:
-            self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
-        elif now - self._told >= _SECONDS_BETWEEN_LINES:
+        self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
+        if self._bar.disable and now - self._told >= _SECONDS_BETWEEN_LINES:
             self._told = now
             eta = "?" if self._total is None else f"{(self._total - at) / rate:,.0f} s"
             of = "" if self._total is None else f" of {self._total:,}"
