@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,31 +109,20 @@ def opened(
         wish = "a folder with memory.db (hyrecall remember makes one)"
         raise error(StoreNotFoundError, str(folder), wish, "none")
     options = opening_options(recipe, settings)
-    with (
-        _closed(options["embedder"]),
-        _warnings_as_notes(),
-        logs_as_notes("hyrecall.memory"),
-        MemorySync.open(
+    with ExitStack() as held:
+        if (close := getattr(options["embedder"], "close", None)) is not None:
+            held.callback(close)  # the store leaves that to its caller
+        held.enter_context(_warnings_as_notes())
+        held.enter_context(logs_as_notes("hyrecall.memory"))
+        memory = MemorySync.open(
             folder,
             read_only=read_only,
             wait=0.0 if read_only else SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
             warm=warm,  # now_ready() does it for commands that end after one answer
             **options,
-        ) as memory,
-    ):
-        yield memory
-
-
-@contextmanager
-def _closed(embedder: object) -> Iterator[None]:
-    """Close an embedder at the end, if it can be closed; the store leaves that to its caller."""
-    try:
-        yield
-    finally:
-        close = getattr(embedder, "close", None)
-        if close is not None:
-            close()
+        )
+        yield held.enter_context(memory)
 
 
 @contextmanager
