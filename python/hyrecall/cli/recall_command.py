@@ -1,4 +1,4 @@
-"""``hyrecall recall``: answers one query from an index or a store, as a table or JSON."""
+"""``hyrecall recall`` and ``context``: answer one query from an index or a store."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hyrecall.base.times import read_moment
 from hyrecall.cli.declare import Whose
 from hyrecall.cli.memory_options import now_ready, opened, read_store_filter, tell_reasons
 from hyrecall.cli.options import (
+    at_least,
     by_arm,
     kind_of_folder,
     names,
@@ -27,7 +28,7 @@ from hyrecall.cli.options import (
     recall_options,
     refuse,
 )
-from hyrecall.cli.quick import print_context, print_rows
+from hyrecall.cli.quick import BUDGET, print_context, print_rows, stdin_text
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import (
     hits_to_dict,
@@ -165,6 +166,39 @@ def _of_session(one: Episode) -> TextLine:
     when = one.occurred_at.isoformat(" ", "minutes")[:16]
     shown = cut(f"{when}    {clean(one.full_text)}", screen_width() - 10)
     return TextLine(shown, ((0, len(shown), "faint"),))
+
+
+# ---- ``hyrecall context``: prints memories for a prompt, as the hook of a coding agent adds them
+
+
+def context(
+    *,
+    query: str,
+    budget: int = BUDGET,
+    limit: int = 10,
+    path: Path | None = None,
+    agent: str | None = None,
+    recipe: str | None = None,
+    min_score: list[str] | None = None,
+    **whose: Unpack[Whose],
+) -> None:
+    """Print the memories that fit a prompt, marked as data, in a number of tokens.
+
+    Nothing is printed if nothing is found.
+
+    Options
+    query TEXT: The text to look for; - reads it from stdin.
+    budget N: The most tokens to print.
+    agent NAME: Only what this agent of --org may see.
+    recipe NAME: How to rank, as of recall. [default: the setting recipe, or default]
+    min_score [ARM=]SCORE: The lowest score: bm25=SCORE, cosine=SCORE, or SCORE for the fused score.
+    """
+    at_least("--budget", budget, 1)
+    recall_from_store(
+        path, stdin_text() if query == "-" else query, "context", agent=agent, recipe=recipe,
+        limit=limit, token_budget=budget, min_score=by_arm("--min-score", min_score, number),
+        **whose,
+    )  # fmt: skip
 
 
 # ---- ``hyrecall recall``: answers one query from an index or a store, as a table or JSON ----
