@@ -361,7 +361,7 @@ SHARED_NAMES = {
     **dict.fromkeys(("HyrecallMemory", "HyrecallRetriever", "HyrecallVectorStore"), ADAPTERS),
     "FoundDocument": ADAPTERS,
     **dict.fromkeys(("ChangedMemory", "NewMemory", "RecallBody", "SearchBody"), SHAPES),
-    **dict.fromkeys(("Edge", "Hit", "Node", "OneMemory", "Reason"), SHAPES),
+    **dict.fromkeys(("Edge", "Hit", "Node", "OneMemory"), SHAPES),
     "BatchOptions": "the same options as arguments of Python and as a part of a REST request",
 }
 

@@ -74,8 +74,6 @@ def test_the_format_that_is_named_goes_before_the_ending(run, asked, expected, t
     [
         (("-o", "h.txt"), "error: --output: expected a name that ends in .parquet, .csv, .jsonl, "),
         (("-o", "h"), "error: --output: expected a name that ends in .parquet, .csv, .jsonl, "),
-        (("-o", "h.csv", "--output-format", "xml"), "error: --output-format: expected one of parq"),
-        (("-o", "h.csv", "--input-format", "xml"), "error: --input-format: expected one of parqu"),
         (("-o", "h.csv", "--rejects", "r"), "error: --rejects: expected --on-error skip with it"),
         (("-o", "-", "--on-error", "skip"), "error: --rejects: expected a file, because the hits"),
         (("-o", "-", "--resume"), "error: --resume: expected a file of queries and a file as out"),

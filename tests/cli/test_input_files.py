@@ -145,6 +145,6 @@ def test_what_is_no_file_of_documents_is_told(tmp_path: Path) -> None:
         assert told in done.stderr
         assert not (tmp_path / "index").exists()
     done = index(tmp_path / "index", "-", given=b"", more=("--input-format", "xml"))
-    assert "--input-format: expected one of parquet, jsonl, csv, tsv, got xml" in done.stderr
+    assert "'xml' is not one of 'parquet', 'jsonl', 'csv', 'tsv'" in done.stderr
     done = run("batch", tmp_path, folder, "-o", tmp_path / "hits.jsonl", "--query-text", "q")
     assert done.exit_code == 1

@@ -212,5 +212,5 @@ def test_the_list_of_the_command_names_only_what_a_token_fixes(
     from seams import list_
 
     make_token(path, who)
-    list_(path)
+    list_(tokens=path)
     assert told in " ".join(capsys.readouterr().out.split())

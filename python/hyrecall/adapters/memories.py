@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self, TypeAlias
 
 from hyrecall.adapters.degraded import warn_if_degraded
-from hyrecall.base.arguments import as_int
-from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.adapters.extras import at_least_1
+from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
 from hyrecall.memory.data.types import check_id
 
@@ -63,8 +63,7 @@ def read_user(user_id: object) -> str:
 
 def check_limit_and_kind(limit: object, kind: object) -> None:
     """Refuse, when a tool is made, a limit or a kind that every call of it would refuse."""
-    if (n := as_int(limit)) is None or n < 1:
-        raise error(OptionError, "limit", "an int >= 1", repr(limit))
+    at_least_1("limit", limit)
     if kind is not None:
         check_id("kind", kind)
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hyrecall.base.version import __version__
+from hyrecall.cli.declare import declared
 from hyrecall.cli.help import Command, Group
 from hyrecall.cli.show import one_line, say
 from hyrecall.errors import (
@@ -30,56 +31,36 @@ from hyrecall.errors import (
 # ---- The commands by name; the module of a command is imported when the command is asked for ----
 # A short command would spend a third of its time on importing and describing all the others.
 
-# Module of hyrecall.cli, or the full name of another, the command's name there, and that of its own
-# class if it has one; in the order that the help shows.
-_PLACES: dict[str, tuple[str, ...]] = {
-    "index": ("index_command", "index", "IndexCommand"),
-    "sync": ("index_command", "sync"),
-    "batch": ("batch_command", "batch"),
-    "info": ("info_command", "info"),
-    "shards": ("shards_command", "shards"),
-    "demo": ("demo", "demo"),
-    "tune": ("evaluate_command", "tune"),
-    "learn": ("evaluate_command", "learn"),
-    "remember": ("verb_commands", "remember"),
-    "get": ("verb_commands", "get"),
-    "list": ("verb_commands", "list"),
-    "history": ("verb_commands", "history"),
-    "update": ("verb_commands", "update"),
-    "update-many": ("verb_commands", "update_many"),
-    "supersede": ("verb_commands", "supersede"),
-    "pin": ("verb_commands", "pin"),
-    "forget": ("memory_commands", "forget"),
-    "link": ("verb_commands", "link"),
-    "unlink": ("verb_commands", "unlink"),
-    "links": ("verb_commands", "links"),
-    "remember-fact": ("verb_commands", "remember_fact"),
-    "recall-facts": ("verb_commands", "recall_facts"),
-    "list-facts": ("verb_commands", "list_facts"),
-    "end-fact": ("verb_commands", "end_fact"),
-    "list-sessions": ("verb_commands", "list_sessions"),
-    "list-users": ("verb_commands", "list_users"),
-    "list-agents": ("verb_commands", "list_agents"),
-    "policy": ("memory_commands", "policy"),
-    "feedback": ("memory_commands", "feedback"),
-    "reembed": ("memory_commands", "reembed"),
-    "export": ("transfer_command", "export"),
-    "doctor": ("memory_commands", "doctor"),
-    "compact": ("memory_commands", "compact"),
-    "push": ("replica_command", "push"),
-    "pull": ("replica_command", "pull"),
-    "follow": ("replica_command", "follow"),
-    "serve": ("serve_command", "serve"),
-    "mcp": ("mcp_command", "mcp"),
-    "recall": ("recall_command", "recall", "Recall"),
-    "context": ("context_command", "context"),
-    "evaluate": ("evaluate_command", "evaluate"),
-    "import": ("transfer_command", "import_"),
-    "browse": ("memory_commands", "browse"),
-    "config": ("info_command", "config"),
-    "hm": ("hyrecall.systems.hypergraph.command", "hm"),
-    "ltm": ("hyrecall.systems.l0.command", "ltm"),
-    "token": ("serve_command", "token"),
+# Commands by their modules, of hyrecall.cli if it is no full name, in the order of the help.
+_PLACES = {
+    name: module
+    for module, names in (
+        ("index_command", "index sync"),
+        ("batch_command", "batch"),
+        ("info_command", "info"),
+        ("shards_command", "shards"),
+        ("demo", "demo"),
+        ("evaluate_command", "tune learn"),
+        ("verb_commands", "remember get list history update update-many supersede pin"),
+        ("memory_commands", "forget"),
+        ("verb_commands", "link unlink links remember-fact recall-facts list-facts end-fact"),
+        ("verb_commands", "list-sessions list-users list-agents"),
+        ("memory_commands", "policy feedback reembed"),
+        ("transfer_command", "export"),
+        ("memory_commands", "doctor compact"),
+        ("replica_command", "push pull follow"),
+        ("serve_command", "serve"),
+        ("mcp_command", "mcp"),
+        ("recall_command", "recall context"),
+        ("evaluate_command", "evaluate"),
+        ("transfer_command", "import"),
+        ("memory_commands", "browse"),
+        ("info_command", "config"),
+        ("hyrecall.systems.hypergraph.command", "hm"),
+        ("hyrecall.systems.l0.command", "ltm"),
+        ("serve_command", "token"),
+    )
+    for name in names.split()
 }
 
 
@@ -87,7 +68,7 @@ class Commands(Mapping[str, Any]):
     """The commands and groups of commands, each made when it is first read."""
 
     def __getitem__(self, name: str) -> Any:
-        return _command(name, *_PLACES[name])
+        return _command(name, _PLACES[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(_PLACES)
@@ -97,13 +78,13 @@ class Commands(Mapping[str, Any]):
 
 
 @cache
-def _command(name: str, module: str, attribute: str, cls: str | None = None) -> Any:
+def _command(name: str, module: str) -> Any:
     place = import_module(module if "." in module else f"hyrecall.cli.{module}")
-    found = getattr(place, attribute)
+    found = getattr(place, "import_" if name == "import" else name.replace("-", "_"))
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, cls=Command if cls is None else getattr(place, cls))(found)
+    alone.command(name, cls=Command)(declared(found))
     return typer.main.get_command(alone)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import typer
@@ -20,32 +19,18 @@ from rich.progress import Progress as Bar
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.base.disk import check_outside, open_replacement, resolve_target
 from hyrecall.base.version import __version__
-from hyrecall.cli.batch_output import OUTPUT_KINDS, STDOUT, check_types, output_kind, write_hits
+from hyrecall.cli.batch_output import STDOUT, OutputKind, check_types, output_kind, write_hits
 from hyrecall.cli.options import (
-    Bm25,
-    Depth,
-    Embed,
-    Filters,
-    FusionName,
-    Limit,
-    MinFused,
-    MinScore,
-    Normalize,
-    Offset,
-    Pin,
-    RecipeName,
-    Scopes,
-    Threads,
-    Verify,
+    at_least,
     by_arm,
     embedded_arm,
     names,
     opening_of,
     read_scope,
     recall_options,
+    refuse,
 )
-from hyrecall.cli.options import OpenedMemory as Memory
-from hyrecall.cli.query_files import INPUT_KINDS, STDIN, QueryFile
+from hyrecall.cli.query_files import STDIN, InputKind, QueryFile
 from hyrecall.cli.show import say
 from hyrecall.distributed.batch_recall import FileRecall, QueryColumns, open_saved, reasons_in
 from hyrecall.distributed.dataset import UnfinishedFile, answer_source, identity_of
@@ -75,32 +60,19 @@ class BatchProgress:
         self._n_queries = 0
         self._n_hits = 0
         self._started = self._told = time.perf_counter()
-        self._bar: Bar | None = None
-        if sys.stderr.isatty():
-            self._bar = Bar(
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.description}"),
-                TextColumn("ETA"),
-                TimeRemainingColumn(),
-                console=Console(file=sys.stderr),
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=total, completed=done)
+        columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}")
+        self._bar = Bar(
+            *columns, TextColumn("ETA"), TimeRemainingColumn(),
+            console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty(),
+        )  # fmt: skip
+        self._task = self._bar.add_task("", total=total, completed=done)
 
     def __enter__(self) -> BatchProgress:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    def __exit__(self, *exc: object) -> None:
+        self._bar.stop()
 
     def advance(self, n_queries: int, n_hits: int) -> None:
         """Count an answered slice of queries."""
@@ -109,9 +81,8 @@ class BatchProgress:
         now = time.perf_counter()
         rate = self._n_queries / max(now - self._started, 1e-9)
         at = self._done + self._n_queries
-        if self._bar is not None:
-            self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
-        elif now - self._told >= _SECONDS_BETWEEN_LINES:
+        self._bar.update(self._task, completed=at, description=f"{rate:,.0f} queries/s")
+        if self._bar.disable and now - self._told >= _SECONDS_BETWEEN_LINES:
             self._told = now
             eta = "?" if self._total is None else f"{(self._total - at) / rate:,.0f} s"
             of = "" if self._total is None else f" of {self._total:,}"
@@ -134,158 +105,41 @@ _MOST_NOTES = 10  # of queries that were not answered as asked
 
 
 def batch(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR",
-            help="Folder of the index, or of its shards; several: the shards of an index.",
-        ),
-    ],
-    queries: Annotated[
-        Path,
-        typer.Argument(
-            metavar="QUERIES",
-            help="The queries: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with "
-            ".gz; - is stdin.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file of hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); - is stdout.",
-        ),
-    ],
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            "--input-format",
-            metavar="|".join(INPUT_KINDS),
-            show_default="by the file's name; jsonl for stdin",
-            help="The format of QUERIES.",
-        ),
-    ] = None,
-    output_format: Annotated[
-        str | None,
-        typer.Option(
-            "--output-format",
-            metavar="|".join(OUTPUT_KINDS),
-            show_default="by the file's name; jsonl for stdout",
-            help="The format of the output.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue an interrupted run with the same options."),
-    ] = False,
-    on_error: Annotated[
-        Literal["fail", "skip"],
-        typer.Option(
-            "--on-error",
-            metavar="fail|skip",
-            help="For a query that is refused: end the run, or continue without rows for it.",
-        ),
-    ] = "fail",
-    rejects: Annotated[
-        Path | None,
-        typer.Option(
-            "--rejects",
-            metavar="FILE",
-            show_default="the output's name and .rejects.jsonl",
-            help="With --on-error skip, the file of refused queries: JSON lines of query, key and "
-            "error.",
-        ),
-    ] = None,
-    query_text: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--query-text",
-            metavar="[ARM=]COLUMN",
-            help="The column of the query texts; without ARM= for all text arms.",
-        ),
-    ] = None,
-    query_vector: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--query-vector", metavar="[ARM=]COLUMN", help="The column of the query vectors."
-        ),
-    ] = None,
-    query_scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--query-scope",
-            metavar="COLUMN",
-            help="The column of each query's cell; for several cell columns, as many columns in "
-            "the same order, separated by commas. A list column holds several cells per query.",
-        ),
-    ] = None,
-    query_key: Annotated[
-        str | None,
-        typer.Option(
-            "--query-key",
-            metavar="COLUMN",
-            help="The column of the queries' ids, named query_key in the output.",
-        ),
-    ] = None,
-    scope: Scopes = None,
-    embed: Embed = False,
-    filters: Filters = None,
-    limit: Limit = 10,
-    offset: Offset = 0,
-    depth: Depth = 100,
-    fusion: FusionName = None,
-    bm25: Bm25 = None,
-    min_score: MinScore = None,
-    min_fused: MinFused = None,
-    normalize: Normalize = False,
-    recipe: RecipeName = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="COLUMN",
-            help="Columns of the documents to add; repeat the option or use commas for several.",
-        ),
-    ] = None,
-    threads: Threads = None,
-    memory: Memory = None,
-    verify: Verify = None,
-    pin: Pin = None,
-    ray: Annotated[
-        bool,
-        typer.Option("--ray", help="Answer in Ray actors; each opens all folders (extra [ray])."),
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers",
-            metavar="N",
-            min=1,
-            show_default="as many as the cluster has room for",
-            help="With --ray, the number of actors; each reserves one CPU.",
-        ),
-    ] = None,
-    num_gpus: Annotated[
-        float | None,
-        typer.Option(
-            "--num-gpus",
-            metavar="N",
-            min=0,
-            show_default="1 if the cluster has a GPU for every actor, else 0",
-            help="With --ray, the GPUs that each actor reserves; it sees no others.",
-        ),
-    ] = None,
-    start_timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--start-timeout",
-            metavar="SECONDS",
-            show_default="120",
-            help="With --ray, how long the actors may wait for room in the cluster.",
-        ),
-    ] = None,
+    ctx: typer.Context,
+    folders: list[Path],
+    queries: Path,
+    *,
+    output: Path,
+    input_format: InputKind | None = None,
+    output_format: OutputKind | None = None,
+    resume: bool = False,
+    on_error: Literal["fail", "skip"] = "fail",
+    rejects: Path | None = None,
+    query_text: list[str] | None = None,
+    query_vector: list[str] | None = None,
+    query_scope: list[str] | None = None,
+    query_key: str | None = None,
+    scope: list[str] | None = None,
+    embed: bool = False,
+    filters: list[str] | None = None,
+    limit: int = 10,
+    offset: int = 0,
+    depth: int = 100,
+    fusion: str | None = None,
+    bm25: list[str] | None = None,
+    min_score: list[str] | None = None,
+    min_fused: float | None = None,
+    normalize: bool = False,
+    recipe: str | None = None,
+    columns: list[str] | None = None,
+    threads: int | None = None,
+    memory: Literal["mmap", "ram"] | None = None,
+    verify: Literal["full", "structure"] | None = None,
+    pin: list[str] | None = None,
+    ray: bool = False,
+    workers: int | None = None,
+    num_gpus: float | None = None,
+    start_timeout: float | None = None,
 ) -> None:
     """Answer a file of queries, each within its own scope.
 
@@ -300,8 +154,43 @@ def batch(
 
     Until the output is complete, finished hits are kept beside it in FILE.unfinished: after an
     interrupt, the same command with --resume continues from there.
+
+    Arguments
+    folders DIR: Folder of the index, or of its shards; several: the shards of an index.
+    queries QUERIES: The queries: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with
+        .gz; - is stdin.
+    Options
+    output --output -o FILE: The file of hits: .parquet, .csv, .jsonl, .ndjson or .json (lines); -
+        is stdout.
+    input_format: The format of QUERIES. [default: by the file's name; jsonl
+        for stdin]
+    output_format: The format of the output. [default: by the file's name; jsonl
+        for stdout]
+    resume: Continue an interrupted run with the same options.
+    on_error: For a query that is refused: end the run, or continue without rows for it.
+    rejects FILE: With --on-error skip, the file of refused queries: JSON lines of query, key and
+        error. [default: the output's name and .rejects.jsonl]
+    query_text [ARM=]COLUMN: The column of the query texts; without ARM= for all text arms.
+    query_vector [ARM=]COLUMN: The column of the query vectors.
+    query_scope COLUMN: The column of each query's cell; for several cell columns, as many columns
+        in the same order, separated by commas. A list column holds several cells per query.
+    query_key COLUMN: The column of the queries' ids, named query_key in the output.
+    filters --filter JSON: Only documents with these attributes: {"kind": "note", "day": {"from":
+        "2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations are not
+        supported.
+    min_score [ARM=]SCORE: The lowest score in an arm.
+    recipe NAME: Rank by a recipe: $RECIPES, or a .json file. It replaces --fusion, --bm25,
+        --min-score, --min-fused and --normalize. [default: none]
+    columns COLUMN: Columns of the documents to add; repeat the option or use commas for several.
+    ray: Answer in Ray actors; each opens all folders (extra [ray]).
+    workers N: With --ray, the number of actors; each reserves one CPU. [default: as many as the
+        cluster has room for]
+    num_gpus N: With --ray, the GPUs that each actor reserves; it sees no others. [default: 1 if the
+        cluster has a GPU for every actor, else 0]
+    start_timeout SECONDS: With --ray, how long the actors may wait for room in the cluster.
+        [default: 120]
     """
-    given = dict(locals())
+    given = {name: value for name, value in locals().items() if name != "ctx"}
     _check_files(folders, queries, output)
     kind = output_kind(output, output_format)
     skips = on_error == "skip"
@@ -311,15 +200,16 @@ def batch(
         got = "a pipe" if STDIN not in (queries, output) else "-"
         raise error(OptionError, "--resume", "a file of queries and a file as output", got)
     actors = {"workers": workers, "num_gpus": num_gpus, "start_timeout": start_timeout}
-    for name, value in actors.items():
-        if value is not None and not ray:
-            raise error(OptionError, f"--{name.replace('_', '-')}", "--ray with it", "none")
+    at_least("--workers", workers, 1)
+    if not ray:
+        refuse(ctx, "--ray with it", *actors)
     opening = opening_of(threads, memory, verify, pin)
     index = open_saved(folders, opening)
     facts = index._facts
     options = recall_options(
-        facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25, filters=filters,
-        min_score=min_score, min_fused=min_fused, normalize=normalize, recipe=recipe,
+        ctx, facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25,
+        filters=filters, min_score=min_score, min_fused=min_fused, normalize=normalize,
+        recipe=recipe,
     )  # fmt: skip
     asked = QueryColumns(
         text=by_arm("--query-text", query_text, lambda _, column: column),

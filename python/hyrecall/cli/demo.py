@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Any
 
 import pyarrow as pa
-import typer
 
 from hyrecall.base.text_tables import TextLine
 from hyrecall.cli.show import (
@@ -36,13 +35,12 @@ _QUESTIONS = (
 )
 
 
-def demo(
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="The number of hits per question.")
-    ] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
-) -> None:
-    """Index a packaged set of memories of four users and answer a batch of questions."""
+def demo(*, limit: int = 3, as_json: bool = False) -> None:
+    """Index a packaged set of memories of four users and answer a batch of questions.
+
+    Options
+    limit N: The number of hits per question.
+    """
     lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()
     table = pa.Table.from_pylist([json.loads(line) for line in lines])
     embedder = StaticEmbedder() if StaticEmbedder.available() else None

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import typer
 
 from hyrecall import recipes
-from hyrecall.cli.memory_options import EmbedderName, Org, User, Workspace, bar, now_ready, opened
-from hyrecall.cli.options import Bm25, Threads, by_arm, names, read_analyzer, read_bm25, read_recipe
+from hyrecall.cli.memory_options import bar, now_ready, opened
+from hyrecall.cli.options import (
+    at_least,
+    by_arm,
+    names,
+    read_analyzer,
+    read_bm25,
+    read_recipe,
+    refuse,
+)
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_json, say, screen_width
+from hyrecall.cli.show import print_json, say, screen_width, show
 from hyrecall.embed import Embedder
 from hyrecall.embed.choose import NAMES
 from hyrecall.embed.choose import embedder as choose
@@ -25,7 +33,6 @@ from hyrecall.evaluate import (
     Comparison,
     Dataset,
     Indexes,
-    Learnt,
     Setting,
     Study,
     ablate,
@@ -64,126 +71,67 @@ from hyrecall.evaluate.run import BUILT_IN
 from hyrecall.text.analyzer import Analyzer
 
 _FELL = 1  # the exit code if a measure fell below its baseline
-_MEASURABLE = [  # a set cannot have a column named key, which hits have
+MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
 ]
+USUAL_MEASURES = ",".join(MEASURES)
 
 Checks: TypeAlias = list[tuple[str, Comparison]]
 """Measures of settings beside their baseline."""
 
-Data: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR.",
-    ),
-]
-Qrels: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--qrels", metavar="FILE", help="Another file of judgements in the folder."),
-]
-AnalyzerName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--analyzer",
-        metavar="NAME",
-        show_default="that of a recipe, otherwise unicode",
-        help="How texts are split into words, as in hyrecall index.",
-    ),
-]
-Thread: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--thread",
-        metavar="COLUMN",
-        help="The column of the corpus that says which session or document a row is part of.",
-    ),
-]
-Place: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--place",
-        metavar="COLUMN",
-        show_default="the order of the corpus",
-        help="The column that orders the rows of a thread.",
-    ),
-]
-Stopwords: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--stopwords",
-        metavar="WORDS",
-        show_default="none",
-        help="Words to leave out: english, or a,list,of,words.",
-    ),
-]
+SHARED = """
+data DATA: Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR.
+qrels FILE: Another file of judgements in the folder.
+analyzer NAME: How texts are split into words, as in hyrecall index. [default: that of a recipe,
+    otherwise unicode]
+stopwords WORDS: Words to leave out: english, or a,list,of,words. [default: none]
+thread COLUMN: The column of the corpus that says which session or document a row is part of.
+place COLUMN: The column that orders the rows of a thread. [default: the order of the corpus]
+embedder static|off|URL: The source of vectors: the packaged model, none, or an endpoint. [default:
+    HYRECALL_EMBEDDING_URL, the settings, or the packaged model]
+as_json --json: Write one JSON object, in full precision.
+"""
 
 
 def evaluate(
-    data: Data,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--setting",
-            "-r",
-            metavar="NAME",
-            show_default="the first four, or bm25 without vectors",
-            help=f"A setting to measure: {', '.join(BUILT_IN)}, or a recipe whose columns the "
-            f"corpus has: {', '.join(_MEASURABLE)}. Repeat the option for several; each is "
-            "compared with the first.",
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against",
-            metavar="FILE",
-            help=f"Compare with this baseline: exit code 1 if {', '.join(GATE)} fell by more "
-            "than 0.02 with p < 0.01, or by more than 0.04.",
-        ),
-    ] = None,
-    write_to: Annotated[
-        Path | None,
-        typer.Option("--write-baseline", metavar="FILE", help="Write this run as a baseline."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the means, as .svg or .png."),
-    ] = None,
-    diff: Annotated[
-        int,
-        typer.Option("--diff", metavar="N", min=0, help="Show the N queries that changed most."),
-    ] = 0,
-    analyzer: AnalyzerName = None,
-    stopwords: Stopwords = None,
-    bm25: Bm25 = None,
-    split: Annotated[
-        str | None, typer.Option("--split", metavar="even|odd", help="Use one half of the queries.")
-    ] = None,
-    qrels: Qrels = None,
-    thread: Thread = None,
-    place: Place = None,
-    embedder: EmbedderName = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measures",
-            metavar="NAME",
-            show_default=",".join(MEASURES),
-            help="The measures to compute, separated by commas.",
-        ),
-    ] = None,
-    threads: Threads = None,
+    data: Path,
+    *,
+    setting: list[str] | None = None,
+    against: Path | None = None,
+    write_to: Path | None = None,
+    as_json: bool = False,
+    plot: Path | None = None,
+    diff: int = 0,
+    analyzer: str | None = None,
+    stopwords: str | None = None,
+    bm25: list[str] | None = None,
+    split: str | None = None,
+    qrels: str | None = None,
+    thread: str | None = None,
+    place: str | None = None,
+    embedder: str | None = None,
+    measures: list[str] | None = None,
+    threads: int | None = None,
 ) -> None:
     """Measure settings on a retrieval set.
 
     A set without vectors is embedded first if a setting needs vectors. Differences, their intervals
     and p compare with the first setting, and with --against also with the baseline. Of several
     settings, the best one is also shown as Python code. It needs the extra [evaluate].
+
+    Options
+    setting --setting -r NAME: A setting to measure: $BUILT_IN, or a recipe whose columns the corpus
+        has: $MEASURABLE. Repeat the option for several; each is compared with the first. [default:
+        the first four, or bm25 without vectors]
+    against FILE: Compare with this baseline: exit code 1 if $GATE fell by more than 0.02 with p <
+        0.01, or by more than 0.04.
+    write_to --write-baseline FILE: Write this run as a baseline.
+    plot FILE: Draw the means, as .svg or .png.
+    diff N: Show the N queries that changed most.
+    split even|odd: Use one half of the queries.
+    measures NAME: The measures to compute, separated by commas. [default: $USUAL_MEASURES]
     """
+    at_least("--diff", diff, 0)
     if plot is not None:
         plot_format(plot, "--plot")
     asked = tuple(map(read_measure, names(measures) or MEASURES))
@@ -363,61 +311,28 @@ def _show(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> None:
 # ---- ``hyrecall learn``: fits a recipe's weights to judged queries: of a set, or of a store's user
 
 _NOT_BETTER = 1  # the exit code if nothing was written
+_NEEDS_VECTORS = ("rrf",)  # a setting that does, because words and vectors are fused
 
 
 def learn(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA",
-            help="Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR, "
-            "or of a store.",
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the recipe here, in JSON, if it is better; otherwise the exit code is 1.",
-        ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            metavar="NAME",
-            show_default="default; of a store, the recipe of the settings",
-            help="The recipe to start from: a name, or a .json file.",
-        ),
-    ] = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    features: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--feature",
-            metavar="FEATURE",
-            show_default="none",
-            help="One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE), shared(COLUMN) for "
-            "tags, or ARM_rank. Repeat the option for several.",
-        ),
-    ] = None,
-    thread: Thread = None,
-    place: Place = None,
-    measure: Annotated[
-        str, typer.Option("--measure", metavar="NAME", help="The measure that is compared.")
-    ] = "nDCG@10",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
-    ] = False,
-    analyzer: AnalyzerName = None,
-    stopwords: Stopwords = None,
-    qrels: Qrels = None,
-    embedder: EmbedderName = None,
-    threads: Threads = None,
+    ctx: typer.Context,
+    data: Path,
+    *,
+    output: Path | None = None,
+    recipe: str | None = None,
+    user_id: str | None = None,
+    org: str | None = None,
+    workspace: str | None = None,
+    features: list[str] | None = None,
+    thread: str | None = None,
+    place: str | None = None,
+    measure: str = "nDCG@10",
+    as_json: bool = False,
+    analyzer: str | None = None,
+    stopwords: str | None = None,
+    qrels: str | None = None,
+    embedder: str | None = None,
+    threads: int | None = None,
 ) -> None:
     """Learn a recipe's weights on the even half of the queries and compare it on the odd half.
 
@@ -427,28 +342,34 @@ def learn(
     The recipe is written only if it is better than the one it starts from on queries that it did
     not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
     the extra [evaluate].
-    """  # fmt: skip
-    asked: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
+
+    Arguments
+    data DATA: Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR, or of
+        a store.
+    Options
+    output --output -o FILE: Write the recipe here, in JSON, if it is better; otherwise the exit
+        code is 1.
+    recipe NAME: The recipe to start from: a name, or a .json file. [default: default; of a store,
+        the recipe of the settings]
+    features --feature FEATURE: One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE),
+        shared(COLUMN) for tags, or ARM_rank. Repeat the option for several. [default: none]
+    measure NAME: The measure that is compared.
+    """
+    asked: dict[str, Any] = {"user_id": user_id, "org": org, "workspace": workspace}
     fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
     if (data / "memory.db").is_file():
-        of_a_set = {
-            "--thread": thread, "--place": place, "--analyzer": analyzer, "--embedder": embedder,
-            "--stopwords": stopwords, "--qrels": qrels,
-        }  # fmt: skip
-        _check_absent(of_a_set, "none with a store, whose own holds")
+        of_a_set = ("thread", "place", "analyzer", "embedder", "stopwords", "qrels")
+        refuse(ctx, "none with a store, whose own holds", *of_a_set)
         with opened(data, recipe=recipe, read_only=True) as memory:
             learnt = learn_from_feedback(now_ready(memory), threads=threads, **asked, **fits)
     else:
-        of_a_store = {"--user": user, "--org": org, "--workspace": workspace}
-        _check_absent(of_a_store, "none with a retrieval set")
-        learnt = _of_a_set(
-            data, recipe or "default", qrels=qrels, embedder=embedder, threads=threads,
-            analyzer=given_analyzer(analyzer, stopwords), thread=thread, place=place, **fits,
-        )  # fmt: skip
-    if as_json:
-        print_json(learnt_to_dict(learnt))
-    else:
-        print(learnt_text(learnt, width=screen_width()))
+        refuse(ctx, "none with a retrieval set", *asked)
+        dataset = with_vectors(read_data(data, qrels), embedder, _NEEDS_VECTORS)
+        base = _base(recipe or "default", dataset.has_vectors)
+        own = given_analyzer(analyzer, stopwords) or base.analyzer
+        base = replace(base, analyzer=own, **threaded(dataset, thread, place))
+        learnt = run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
+    show(as_json, learnt_to_dict(learnt), learnt_text(learnt, width=screen_width()))
     if output is None:
         return
     if not learnt.is_better:
@@ -457,32 +378,6 @@ def learn(
         raise typer.Exit(_NOT_BETTER)
     output.write_text(learnt.recipe.to_json() + "\n", encoding="utf-8")
     say(f"written to {output}: hyrecall recall --recipe {output}")
-
-
-def _check_absent(given: Mapping[str, object], wish: str) -> None:
-    """Refuse options that would have no effect."""
-    for name, value in given.items():
-        if value is not None:
-            raise error(OptionError, name, wish, repr(value))
-
-
-def _of_a_set(
-    data: Path,
-    recipe: str,
-    *,
-    qrels: str | None,
-    embedder: str | None,
-    threads: int | None,
-    analyzer: Analyzer | None,
-    thread: str | None,
-    place: str | None,
-    **fits: Any,
-) -> Learnt:
-    dataset = with_vectors(read_data(data, qrels), embedder, ("rrf",))
-    base = _base(recipe, dataset.has_vectors)
-    own = analyzer or base.analyzer
-    base = replace(base, analyzer=own, **threaded(dataset, thread, place))
-    return run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
 
 
 def _base(recipe: str, has_vectors: bool) -> Setting:
@@ -497,30 +392,29 @@ def _base(recipe: str, has_vectors: bool) -> Setting:
 
 # ---- ``hyrecall tune``: chooses fusion, weights and BM25 constants on half of a retrieval set ----
 
-_ASKED = ("rrf",)  # a setting that needs vectors, because tuning fuses words and vectors
-
 
 def tune(
-    data: Data,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, in full precision.")
-    ] = False,
-    measure: Annotated[
-        str, typer.Option("--measure", metavar="NAME", help="The measure that chooses the winner.")
-    ] = "nDCG@10",
-    analyzer: AnalyzerName = None,
-    stopwords: Stopwords = None,
-    qrels: Qrels = None,
-    embedder: EmbedderName = None,
-    threads: Threads = None,
+    data: Path,
+    *,
+    as_json: bool = False,
+    measure: str = "nDCG@10",
+    analyzer: str | None = None,
+    stopwords: str | None = None,
+    qrels: str | None = None,
+    embedder: str | None = None,
+    threads: int | None = None,
 ) -> None:
     """Search settings on the even half of the queries and report them on the odd half.
 
     First k1 and b of BM25 alone, then the kind of fusion and its weights, then k1 and b within
     that fusion. The winner is compared with the single arms and shown as Python code. A set without
     vectors is embedded first. It needs the extra [evaluate].
+
+    Options
+    as_json --json: Write one JSON object, in full precision.
+    measure NAME: The measure that chooses the winner.
     """
-    dataset = with_vectors(read_data(data, qrels), embedder, _ASKED)
+    dataset = with_vectors(read_data(data, qrels), embedder, _NEEDS_VECTORS)
     tuned = run_tune(
         Indexes(dataset, threads=threads),
         dataset,

@@ -5,7 +5,7 @@ Each argument shows whether it is required, and each option shows its default, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,6 @@ _NAMES = 30  # columns: the text of a longer name begins on the next line
 
 class Command(TyperCommand):
     """A command with help in this format."""
-
-    headings: Mapping[str, str] = {}
-    """The heading of each option by its name."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; ``~`` is the home folder in every path, which shells may leave alone."""
@@ -88,7 +85,7 @@ def _help(command: Any, ctx: Any, more: Sequence[tuple[str, Sequence[tuple[str, 
     for one in _arguments(command):
         sections.setdefault("Arguments", []).append((_name(one), _text(one)))
     for one in _options(command, ctx):
-        sections.setdefault(_heading(command, one), []).append((_option(one), _text(one)))
+        sections.setdefault(_heading(one), []).append((_option(one), _text(one)))
     for heading, rows in [*sections.items(), *more]:
         lines += ["", f"{heading}:", *_rows(rows, width)]
     return "\n".join(lines) + "\n"
@@ -115,11 +112,11 @@ def _arguments(command: Any) -> list[Any]:
 def _options(command: Any, ctx: Any) -> list[Any]:
     given = command.get_params(ctx)  # with --help
     shown = [one for one in given if one.param_type_name == "option" and not one.hidden]
-    return sorted(shown, key=lambda one: _heading(command, one) != "Options")
+    return sorted(shown, key=lambda one: _heading(one) != "Options")
 
 
-def _heading(command: Any, option: Any) -> str:
-    return str(getattr(command, "headings", {}).get(option.name, "Options"))
+def _heading(option: Any) -> str:
+    return str(getattr(option, "rich_help_panel", None) or "Options")
 
 
 def _name(argument: Any) -> str:

@@ -8,17 +8,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Any, TypedDict, Unpack, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from hyrecall.cli.help import Command
-from hyrecall.cli.options import Threads, by_arm, names, read_analyzer, read_bm25, refuse_given
+from hyrecall.cli.options import by_arm, names, read_analyzer, read_bm25, refuse
 from hyrecall.cli.query_files import (
-    INPUT_KINDS,
     STDIN,
+    InputKind,
     check_columns,
     corpus_files,
     is_packed,
@@ -109,160 +108,96 @@ def _batches(files: Sequence[Path], columns: list[str]) -> Iterator[pa.RecordBat
 
 _EMBEDDED = "static"  # the arm of --embed without a name
 
-Key: TypeAlias = Annotated[
-    str, typer.Option("--key", metavar="COLUMN", help="The column of the ids.")
-]
-Cells: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--cell",
-        metavar="COLUMN",
-        help="A column whose values are the cells; repeat the option for several. Either this "
-        "or --no-cell is required.",
-    ),
-]
-NoCell: TypeAlias = Annotated[
-    bool,
-    typer.Option("--no-cell", help="Without cells: every query may see every document."),
-]
-TextArms: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--text",
-        metavar="[ARM=]COLUMN[:WEIGHT][+COLUMN]",
-        help="Text columns to search by words; repeat the option for another arm. A column of "
-        "weight 3 counts three times.",
-    ),
-]
-VectorArms: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--vector",
-        metavar="[ARM=]COLUMN[:DTYPE]",
-        help="A column of vectors; repeat the option for another arm.",
-    ),
-]
-Attributes: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attribute",
-        metavar="COLUMN",
-        help="A column to filter by; repeat the option or use commas for several.",
-    ),
-]
-Cluster: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="COLUMN",
-        help="The column that sorts the rows of a cell, so that range filters on it read less.",
-    ),
-]
-ThreadColumn: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--thread",
-        metavar="COLUMN",
-        help="The column of each row's thread (a session, a document cut into rows).",
-    ),
-]
-Place: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--place",
-        metavar="COLUMN",
-        show_default="order of insertion",
-        help="The column that orders the rows of a thread.",
-    ),
-]
-Stored: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--stored",
-        metavar="COLUMN",
-        show_default="the text columns",
-        help="A column that hits can show; repeat the option or use commas for several.",
-    ),
-]
-Analyzers: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--analyzer",
-        metavar="[ARM=]NAME",
-        show_default="unicode",
-        help="How texts are split into words: unicode, unicode:LANGUAGE (with stemming), word, "
-        "unicode61, porter, snowball:LANGUAGE, or a tokenizer's .json.",
-    ),
-]
-Stopwords: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--stopwords",
-        metavar="WORDS",
-        show_default="none",
-        help="Words to leave out: english, or a,list,of,words (a single word: de,).",
-    ),
-]
-Bm25OfArms: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bm25",
-        metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
-        show_default="lucene:1.2:0.75",
-        help="The BM25 variant and constants of recalls that name none: lucene:1.2:0.75, "
-        "okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0 or bm25l.",
-    ),
-]
+SHARED = """
+key COLUMN: The column of the ids. [required]
+cell COLUMN: A column whose values are the cells; repeat the option for several. Either this or
+    --no-cell is required.
+no_cell: Without cells: every query may see every document.
+text [ARM=]COLUMN[:WEIGHT][+COLUMN]: Text columns to search by words; repeat the option for another
+    arm. A column of weight 3 counts three times.
+vector [ARM=]COLUMN[:DTYPE]: A column of vectors; repeat the option for another arm.
+attribute COLUMN: A column to filter by; repeat the option or use commas for several.
+cluster COLUMN: The column that sorts the rows of a cell, so that range filters on it read less.
+thread COLUMN: The column of each row's thread (a session, a document cut into rows).
+place COLUMN: The column that orders the rows of a thread. [default: order of insertion]
+stored COLUMN: A column that hits can show; repeat the option or use commas for several. [default:
+    the text columns]
+analyzer [ARM=]NAME: How texts are split into words: unicode, unicode:LANGUAGE (with stemming),
+    word, unicode61, porter, snowball:LANGUAGE, or a tokenizer's .json. [default: unicode]
+stopwords WORDS: Words to leave out: english, or a,list,of,words (a single word: de,). [default:
+    none]
+bm25 [ARM=]VARIANT[:K1[:B[:DELTA]]]: The BM25 variant and constants of recalls that name none:
+    lucene:1.2:0.75, okapi, fts5, robertson, atire, bm25+:1.2:0.75:1.0 or bm25l. [default:
+    lucene:1.2:0.75]
+"""
+"""The options that name the columns of an index, and say how its texts are read."""
 
 
-def check_cells(cell: list[str] | None, *, no_cell: bool) -> None:
-    """Refuse both or neither of ``--cell`` and ``--no-cell``."""
-    if bool(cell) == no_cell:
-        wish = "--cell COLUMN, or --no-cell for a table with one audience"
-        raise error(OptionError, "--cell", wish, "both" if cell else "neither")
+class NamedColumns(TypedDict):
+    """These options, as they are given."""
+
+    key: str | None
+    cell: list[str] | None
+    no_cell: bool
+    text: list[str] | None
+    vector: list[str] | None
+    attribute: list[str] | None
+    cluster: str | None
+    thread: str | None
+    place: str | None
+    stored: list[str] | None
+    analyzer: list[str] | None
+    stopwords: str | None
+    bm25: list[str] | None
 
 
 def read_schema(
-    *,
-    text: list[str] | None,
-    vector: list[str] | None,
-    embed: list[str] | None,
-    analyzer: list[str] | None,
-    stopwords: str | None,
-    bm25: list[str] | None,
-    **rest: Any,
+    given: NamedColumns, embed: list[str] | None = None
 ) -> tuple[Schema, dict[str, list[str]]]:
     """Return the schema, and the columns of each arm that is embedded."""
-    texts = _arms("--text", text)
+    cell, stored, stopwords = given["cell"], given["stored"], given["stopwords"]
+    if given["key"] is None:
+        raise typer.BadParameter("expected --key COLUMN, the column of the ids")
+    if bool(cell) == given["no_cell"]:
+        wish = "--cell COLUMN, or --no-cell for a table with one audience"
+        raise error(OptionError, "--cell", wish, "both" if cell else "neither")
+    texts = _arms("--text", given["text"])
     read = partial(read_analyzer, stopwords=stopwords)
-    analyzers = by_arm("--analyzer", analyzer or [], read)
+    analyzers = by_arm("--analyzer", given["analyzer"] or [], read)
     if stopwords is not None and not isinstance(analyzers, Analyzer):
         # Stop words apply to every arm, also to those that --analyzer does not name.
         plain = read("--stopwords", "unicode")
         analyzers = {**dict.fromkeys(texts, plain), **(analyzers or {})}
-    scorings = by_arm("--bm25", bm25, read_bm25)
-    for option, given in (("--analyzer", analyzers), ("--bm25", scorings)):
-        for arm in given if isinstance(given, dict) else ():
+    scorings = by_arm("--bm25", given["bm25"], read_bm25)
+    for option, made in (("--analyzer", analyzers), ("--bm25", scorings)):
+        for arm in made if isinstance(made, dict) else ():
             if arm not in texts:
                 raise error(OptionError, option, f"a text arm of {list(texts)}", repr(arm))
-        if given is not None and not texts:
+        if made is not None and not texts:
             raise error(OptionError, option, "a text arm (--text)", "none")
 
-    def of(given: Any, arm: str) -> Any:
-        return given.get(arm) if isinstance(given, dict) else given
+    def of(made: Any, arm: str) -> Any:
+        return made.get(arm) if isinstance(made, dict) else made
 
     text_arms = {}
     for arm, columns in texts.items():
-        names, weights = _weighted("--text", columns)
+        listed, weights = _weighted("--text", columns)
         options = {"analyzer": of(analyzers, arm), "bm25": of(scorings, arm)}
-        text_arms[arm] = Text(*names, weights=weights, **options)
-    vector_arms = {arm: _vector(value) for arm, value in _named("--vector", vector).items()}
+        text_arms[arm] = Text(*listed, weights=weights, **options)
+    vector_arms = {
+        arm: _vector(value) for arm, value in _named("--vector", given["vector"]).items()
+    }
     embedded = _arms("--embed", embed, default=_EMBEDDED)
     for arm in embedded:
         if arm in vector_arms:
             raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
         vector_arms[arm] = Vector(arm)
-    return Schema(text=text_arms, vector=vector_arms, **rest), embedded
+    schema = Schema(
+        key=given["key"], cell=names(cell) or None, text=text_arms, vector=vector_arms,
+        attributes=names(given["attribute"]), stored=names(stored) if stored else None,
+        cluster=given["cluster"], thread=given["thread"], place=given["place"],
+    )  # fmt: skip
+    return schema, embedded
 
 
 def _named(option: str, values: list[str] | None) -> dict[str, str]:
@@ -345,27 +280,14 @@ def wanted_columns(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, 
 
 # ---- ``hyrecall index`` of a folder, and ``hyrecall sync`` ----
 
-_OF_FILES = {
-    *("key", "cell", "no_cell", "text", "vector", "attribute", "cluster", "thread", "place"),
-    *("stored", "input_format", "memory", "resume", "no_join"),
-}
-_OF_A_FOLDER = {"pattern", "chunk_tokens", "overlap"}
 _SHOWN_SKIPPED = 5
-
-
-class IndexCommand(Command):
-    """The index command; its help groups options by files and folder."""
-
-    headings = dict.fromkeys(_OF_FILES, "Options of files") | dict.fromkeys(
-        _OF_A_FOLDER, "Options of a folder of documents"
-    )
 
 
 def _index_folder(
     folder: Path,
     output: Path,
     embed: list[str] | None,
-    texts: Mapping[str, Any],
+    texts: NamedColumns,
     read: Mapping[str, Any],
     *,
     replace: bool,
@@ -375,9 +297,7 @@ def _index_folder(
     from hyrecall import folders
 
     columns = ("path", "heading", "text")
-    schema, embedded = read_schema(
-        key="id", cell=None, text=["text=heading+text"], vector=None, embed=embed, **texts
-    )
+    schema, embedded = read_schema(texts, embed)
     for named in (one for some in embedded.values() for one in some if one not in columns):
         raise error(OptionError, "--embed", f"a column of {', '.join(columns)}", repr(named))
     by = {arm: EmbedBy("static", columns=some) for arm, some in embedded.items()}
@@ -409,17 +329,16 @@ def _tell_skipped(skipped: Sequence[tuple[str, str]]) -> None:
         say(f"skipped {len(skipped) - _SHOWN_SKIPPED:,} more")
 
 
-def sync(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of documents.")],
-    saved: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder of its index, of `hyrecall index`.")
-    ],
-) -> None:
+def sync(folder: Path, saved: Path) -> None:
     """Bring the index of a folder of documents to what the folder holds now.
 
     Files are compared by their bytes. If none changed, nothing is written; else one save has all
     changes, and an interrupted one none. The folder is read as when it was indexed. What cannot be
     read now stays in the index and is told; a folder without any file is refused.
+
+    Arguments
+    folder FOLDER: The folder of documents.
+    saved DIR: The folder of its index, of `hyrecall index`.
     """
     from hyrecall import folders
 
@@ -439,98 +358,20 @@ def sync(
 
 def index(
     ctx: typer.Context,
-    corpus: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE",
-            help="The documents: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with "
-            ".gz; several files or patterns are one corpus; - is stdin. Or a folder of documents.",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")
-    ],
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="COLUMN", help="The column of the ids. [required]"),
-    ] = None,
-    cell: Cells = None,
-    no_cell: NoCell = False,
-    text: TextArms = None,
-    vector: VectorArms = None,
-    embed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--embed",
-            metavar="[ARM=]COLUMN[+COLUMN]",
-            help="Text columns to embed with the packaged static model (extra [local]).",
-        ),
-    ] = None,
-    attribute: Attributes = None,
-    cluster: Cluster = None,
-    thread: ThreadColumn = None,
-    place: Place = None,
-    stored: Stored = None,
-    analyzer: Analyzers = None,
-    stopwords: Stopwords = None,
-    bm25: Bm25OfArms = None,
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            "--input-format",
-            metavar="|".join(INPUT_KINDS),
-            show_default="by the file's name; jsonl for stdin",
-            help="The format of FILE.",
-        ),
-    ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace an index in the folder.")
-    ] = False,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory",
-            metavar="SIZE",
-            show_default="as much as it takes",
-            help="Index a .parquet file in parts, so that the command takes at most so much "
-            "memory: 2GB, 512MiB.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="With --memory: go on with an unfinished build, if any."),
-    ] = False,
-    no_join: Annotated[
-        bool,
-        typer.Option(
-            "--no-join",
-            help="With --memory: leave the parts as they are. Joined by cell, they take twice the "
-            "disk space until they are done, and queries of one cell read less.",
-        ),
-    ] = False,
-    pattern: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pattern",
-            metavar="GLOB",
-            show_default="Markdown, reStructuredText, text, HTML, PDF",
-            help='Which files, by their path in the folder: "**/*.md"; repeat the option for more.',
-        ),
-    ] = None,
-    chunk_tokens: Annotated[
-        int,
-        typer.Option("--chunk-tokens", metavar="N", help="The most words of a chunk of a file."),
-    ] = 256,
-    overlap: Annotated[
-        int | None,
-        typer.Option(
-            "--overlap",
-            metavar="N",
-            show_default="an eighth of --chunk-tokens",
-            help="How many words of a chunk also begin the next one.",
-        ),
-    ] = None,
-    threads: Threads = None,
+    corpus: list[Path],
+    *,
+    output: Path,
+    embed: list[str] | None = None,
+    input_format: InputKind | None = None,
+    replace: bool = False,
+    memory: str | None = None,
+    resume: bool = False,
+    no_join: bool = False,
+    pattern: list[str] | None = None,
+    chunk_tokens: int = 256,
+    overlap: int | None = None,
+    threads: int | None = None,
+    **columns: Unpack[NamedColumns],
 ) -> None:
     """Index files of documents, or a folder of documents.
 
@@ -539,42 +380,54 @@ def index(
 
     Parquet files have the types of their columns. In CSV, keys, cells and texts are read as text;
     in JSON lines, texts are. Other types are inferred, but a key or cell in JSON is never a time.
+
+    Arguments
+    corpus FILE: The documents: .parquet, .jsonl, .ndjson, .json (lines), .csv or .tsv, also with
+        .gz; several files or patterns are one corpus; - is stdin. Or a folder of documents.
+    Options
+    output --output -o DIR: The folder to write.
+    embed [ARM=]COLUMN[+COLUMN]: Text columns to embed with the packaged static model (extra
+        [local]).
+    replace: Replace an index in the folder.
+    Options of files
+    input_format: The format of FILE. [default: by the file's name; jsonl for
+        stdin]
+    memory SIZE: Index a .parquet file in parts, so that the command takes at most so much memory:
+        2GB, 512MiB. [default: as much as it takes]
+    resume: With --memory: go on with an unfinished build, if any.
+    no_join: With --memory: leave the parts as they are. Joined by cell, they take twice the disk
+        space until they are done, and queries of one cell read less.
+    key, cell, no_cell, text, vector, attribute, cluster, thread, place, stored
+    Options of a folder of documents
+    pattern GLOB: Which files, by their path in the folder: "**/*.md"; repeat the option for more.
+        [default: Markdown, reStructuredText, text, HTML, PDF]
+    chunk_tokens N: The most words of a chunk of a file.
+    overlap N: How many words of a chunk also begin the next one. [default: an eighth of
+        --chunk-tokens]
     """
     files = corpus_files(corpus)
     if len(files) == 1 and files[0].is_dir():
-        refuse_given(ctx, _OF_FILES, "no such option for a folder")
+        refuse(ctx, "no such option for a folder", "Options of files")
         _check_output(output, replace=replace)
-        texts = {"analyzer": analyzer, "stopwords": stopwords, "bm25": bm25}
+        texts: Any = {**columns, "key": "id", "no_cell": True, "text": ["text=heading+text"]}
         read: dict[str, Any] = {"chunk_tokens": chunk_tokens, "overlap": overlap}
         read |= {"patterns": pattern} if pattern else {}
         _index_folder(files[0], output, embed, texts, read, replace=replace, threads=threads)
         return
-    refuse_given(ctx, _OF_A_FOLDER, "no such option for files")
-    if key is None:
-        raise typer.BadParameter("expected --key COLUMN, the column of the ids")
-    check_cells(cell, no_cell=no_cell)
+    refuse(ctx, "no such option for files", "Options of a folder of documents")
     if output.resolve() in [one.resolve() for one in files]:
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
-    schema, embedded = read_schema(
-        key=key, cell=names(cell) or None, text=text, vector=vector, embed=embed,
-        attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
-        thread=thread, place=place, analyzer=analyzer, stopwords=stopwords, bm25=bm25,
-    )  # fmt: skip
+    schema, embedded = read_schema(columns, embed)
     wanted = wanted_columns(schema, embedded)
     if memory is not None:
-        given = {"--embed": embedded, "--replace": replace, "--input-format": input_format}
-        for option, is_given in given.items():
-            if is_given:
-                raise error(OptionError, option, "nothing with --memory", "it")
+        refuse(ctx, "nothing with --memory", "embed", "replace", "input_format")
         index_in_parts(
             files, output, schema, wanted, memory,
             resume=resume, join=not no_join, threads=threads,
         )  # fmt: skip
         return
-    for option, is_given in (("--resume", resume), ("--no-join", no_join)):
-        if is_given:
-            raise error(OptionError, option, "--memory with it", "none")
+    refuse(ctx, "--memory with it", "resume", "no_join")
     started = time.perf_counter()
     as_text = [c for c, option in wanted.items() if option in ("--text", "--embed")]
     table = read_corpora(files, wanted, as_text, input_format)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
 import typer
 
@@ -17,10 +17,9 @@ import hyrecall
 from hyrecall import _core
 from hyrecall.base.runtime import CudaReport, choose_threads, cuda_report
 from hyrecall.base.text_tables import Column, Row, fields
-from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import AsJson
+from hyrecall.cli.declare import group
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
-from hyrecall.cli.show import print_json, print_lines, print_table, say, screen_width
+from hyrecall.cli.show import print_json, print_lines, print_table, say, screen_width, show
 from hyrecall.embed import choose
 from hyrecall.errors import HyrecallError, IndexNotFoundError, OptionError, error
 from hyrecall.index import Index
@@ -155,8 +154,12 @@ def _cpu_facts() -> dict[str, str]:
 
 def _cuda() -> dict[str, Any]:
     report = cuda_report()
+    return _as_data(report) | {"problem": _without_folders(report.problem)}
+
+
+def _as_data(report: CudaReport) -> dict[str, Any]:
     devices = [asdict(device) | {"problem": device.problem} for device in report.devices]
-    return asdict(report) | {"devices": devices, "problem": _without_folders(report.problem)}
+    return asdict(report) | {"devices": devices}
 
 
 def _without_folders(text: str) -> str:
@@ -285,29 +288,21 @@ def _pairs(values: Mapping[str, object]) -> str:
 
 
 def info(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="DIR",
-            show_default="none, with --devices or --report",
-            help="Folder of the index.",
-        ),
-    ] = None,
-    devices: Annotated[
-        bool,
-        typer.Option("--devices", help="Show this machine's CUDA devices instead; without DIR."),
-    ] = False,
-    as_report: Annotated[
-        bool,
-        typer.Option(
-            "--report",
-            help="Show the data of a bug report instead: versions, the machine, and which settings "
-            "and variables are set, without secrets and documents; without DIR.",
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
+    folder: Path | None = None,
+    *,
+    devices: bool = False,
+    as_report: bool = False,
+    as_json: bool = False,
 ) -> None:
-    """Show an index's sizes and settings, this machine's devices, or the data of a bug report."""
+    """Show an index's sizes and settings, this machine's devices, or the data of a bug report.
+
+    Arguments
+    folder DIR: Folder of the index. [default: none, with --devices or --report]
+    Options
+    devices: Show this machine's CUDA devices instead; without DIR.
+    as_report --report: Show the data of a bug report instead: versions, the machine, and which
+        settings and variables are set, without secrets and documents; without DIR.
+    """
     if [folder is not None, devices, as_report].count(True) != 1:
         raise typer.BadParameter("expected one of DIR, --devices and --report")
     if folder is not None:
@@ -333,8 +328,7 @@ def _show_report(as_json: bool) -> None:
 
 def _show_devices(cuda: CudaReport, as_json: bool) -> None:
     if as_json:
-        found = [asdict(device) | {"problem": device.problem} for device in cuda.devices]
-        print_json(asdict(cuda) | {"devices": found})
+        print_json(_as_data(cuda))
         return
     none = "none" if cuda.has_library else "unknown"  # only the library can find them
     lines = [
@@ -351,20 +345,16 @@ def _show_devices(cuda: CudaReport, as_json: bool) -> None:
         Column("device"), Column("name"), Column("memory", "right"),
         Column("compute capability", "right"), Column("usable", wraps=True),
     )  # fmt: skip
-    rows = [
-        Row(
-            [
-                device.device,
-                device.name,
-                f"{device.memory_bytes / 2**30:.1f} GiB",
-                ".".join(map(str, device.compute_capability)),
-                f"no: {device.problem}" if device.problem else "yes",
-            ]
-        )
+    cells = (
+        [
+            device.device, device.name, f"{device.memory_bytes / 2**30:.1f} GiB",
+            ".".join(map(str, device.compute_capability)),
+            f"no: {device.problem}" if device.problem else "yes",
+        ]
         for device in cuda.devices
-    ]
+    )  # fmt: skip
     print()
-    print_table(columns, rows)
+    print_table(columns, list(map(Row, cells)))
 
 
 def _show_index(folder: Path, as_json: bool) -> None:
@@ -469,32 +459,21 @@ def _total(nbytes: Any) -> int:
 
 # ---- ``hyrecall config``: shows and changes the user's settings, which commands use ----
 
-config = typer.Typer(
-    name="config",
-    cls=Group,
-    help=f"Settings, kept in one JSON file: {', '.join(KEYS)}.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-Key: TypeAlias = Annotated[
-    str, typer.Argument(metavar="KEY", help=f"The setting: {', '.join(KEYS)}.")
-]
+SHARED = """
+key KEY: The setting: $KEYS.
+"""
 
 
-@config.command("set", cls=Command)
-def set_(
-    key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its new value.")],
-    as_json: AsJson = False,
-) -> None:
-    """Set a setting; an invalid value is refused."""
+def set_(key: str, value: str, *, as_json: bool = False) -> None:
+    """Set a setting; an invalid value is refused.
+
+    Arguments
+    value VALUE: Its new value.
+    """
     _show_setting(key, set_setting(key, value), as_json)
 
 
-@config.command(cls=Command)
-def get(key: Key, as_json: AsJson = False) -> None:
+def get(key: str, *, as_json: bool = False) -> None:
     """Show a setting; empty if it is not set."""
     if key not in KEYS:
         raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(key))
@@ -504,37 +483,33 @@ def get(key: Key, as_json: AsJson = False) -> None:
         say("note: not set")
 
 
-@config.command(cls=Command)
-def unset(key: Key, as_json: AsJson = False) -> None:
+def unset(key: str, *, as_json: bool = False) -> None:
     """Remove a setting."""
     remove_setting(key)
     _show_setting(key, None, as_json)
 
 
-@config.command("list", cls=Command)
-def list_(as_json: AsJson = False) -> None:
+def list_(*, as_json: bool = False) -> None:
     """Show all settings that are set."""
     found = read_settings()
-    if as_json:
-        print_json(found)
-        return
-    for key, value in found.items():
-        print(f"{key} = {value}")
-    if not found:
+    if found or as_json:
+        show(as_json, found, "\n".join(f"{key} = {value}" for key, value in found.items()))
+    else:
         say("note: nothing is set")
 
 
-@config.command(cls=Command)
-def path(as_json: AsJson = False) -> None:
+def path(*, as_json: bool = False) -> None:
     """Show the path of the settings file, whether or not it exists."""
-    if as_json:
-        print_json({"path": str(settings_path())})
-    else:
-        print(settings_path())
+    show(as_json, {"path": str(settings_path())}, settings_path())
 
 
 def _show_setting(key: str, value: object, as_json: bool) -> None:
-    if as_json:
-        print_json({"key": key, "value": value})
-    elif value is not None:
-        print(value)
+    if as_json or value is not None:
+        show(as_json, {"key": key, "value": value}, value)
+
+
+config = group(
+    "config",
+    f"Settings, kept in one JSON file: {', '.join(KEYS)}.",
+    *(set_, get, unset, list_, path),
+)

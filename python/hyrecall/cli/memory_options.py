@@ -8,12 +8,11 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import typer
 from platformdirs import user_data_path
 
 from hyrecall import recipes
@@ -34,53 +33,6 @@ if TYPE_CHECKING:
 
 SECONDS_FOR_A_WRITER = 5.0
 _SECONDS_TO_WARM = 60.0
-
-StorePath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--path",
-        metavar="DIR",
-        show_default="HYRECALL_PATH, the setting path, or ~/.local/share/hyrecall/memory",
-        help="Folder of the store.",
-    ),
-]
-User: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--user",
-        metavar="NAME",
-        show_default="memories without a user, not those of all users",
-        help="The user whose memories these are.",
-    ),
-]
-Org: TypeAlias = Annotated[
-    str | None, typer.Option("--org", metavar="NAME", help="The organisation of the user.")
-]
-Workspace: TypeAlias = Annotated[
-    str | None, typer.Option("--workspace", metavar="NAME", help="The workspace within --org.")
-]
-StoreFilters: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filter",
-        metavar="JSON",
-        help="Only memories with these attributes and keys of the metadata: "
-        '{"kind": "note", "occurred_at": {"from": "2024-05-01"}, "metadata.project": "x"}.',
-    ),
-]
-Tags: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; repeat for several.")
-]
-EmbedderName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        metavar="static|off|URL",
-        show_default="HYRECALL_EMBEDDING_URL, the settings, or the packaged model",
-        help="The source of vectors: the packaged model, none, or an endpoint.",
-    ),
-]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
 
 
 def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
@@ -157,31 +109,20 @@ def opened(
         wish = "a folder with memory.db (hyrecall remember makes one)"
         raise error(StoreNotFoundError, str(folder), wish, "none")
     options = opening_options(recipe, settings)
-    with (
-        _closed(options["embedder"]),
-        _warnings_as_notes(),
-        _logs_as_notes(),
-        MemorySync.open(
+    with ExitStack() as held:
+        if (close := getattr(options["embedder"], "close", None)) is not None:
+            held.callback(close)  # the store leaves that to its caller
+        held.enter_context(_warnings_as_notes())
+        held.enter_context(logs_as_notes("hyrecall.memory"))
+        memory = MemorySync.open(
             folder,
             read_only=read_only,
             wait=0.0 if read_only else SECONDS_FOR_A_WRITER,
             accept_loss=accept_loss,
             warm=warm,  # now_ready() does it for commands that end after one answer
             **options,
-        ) as memory,
-    ):
-        yield memory
-
-
-@contextmanager
-def _closed(embedder: object) -> Iterator[None]:
-    """Close an embedder at the end, if it can be closed; the store leaves that to its caller."""
-    try:
-        yield
-    finally:
-        close = getattr(embedder, "close", None)
-        if close is not None:
-            close()
+        )
+        yield held.enter_context(memory)
 
 
 @contextmanager
@@ -198,21 +139,19 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
-class _StoreLogNotes(logging.Handler):
+class _LogNotes(logging.Handler):
     """Shows log records as notes on stderr, except reasons that come with the answer."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from hyrecall.memory import Degradation
-
         given = record.args if isinstance(record.args, tuple) else ()
-        if not any(isinstance(one, Degradation) for one in given):  # shown by tell_reasons
+        if not any(type(one).__name__ == "Degradation" for one in given):  # shown by tell_reasons
             say(f"note: {record.getMessage()}")
 
 
 @contextmanager
-def _logs_as_notes() -> Iterator[None]:
-    """Show the store's log as notes on stderr, such as a damaged index or an unknown policy."""
-    log, notes = logging.getLogger("hyrecall.memory"), _StoreLogNotes(logging.WARNING)
+def logs_as_notes(name: str) -> Iterator[None]:
+    """Show a log as notes on stderr, such as a damaged index, or an unknown policy."""
+    log, notes = logging.getLogger(name), _LogNotes(logging.WARNING)
     log.addHandler(notes)
     try:
         yield
@@ -256,18 +195,18 @@ def read_store_filter(values: Sequence[str] | None) -> Filter | None:
 
 
 @contextmanager
-def bar() -> Iterator[ProgressFunction | None]:
-    """Show a progress bar if stderr is a terminal."""
+def bar(*, of_bytes: bool = False) -> Iterator[ProgressFunction | None]:
+    """Show a progress bar, of bytes with their rate, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
+    from rich import progress
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    shown = Progress(
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(file=sys.stderr), transient=True,
-    )  # fmt: skip
-    with shown:
+    counts: list[Any] = [progress.MofNCompleteColumn()]
+    if of_bytes:
+        counts = [progress.DownloadColumn(binary_units=True), progress.TransferSpeedColumn()]
+    columns = [progress.BarColumn(), *counts, progress.TimeRemainingColumn()]
+    with progress.Progress(*columns, console=Console(file=sys.stderr), transient=True) as shown:
         task = shown.add_task("", total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)

@@ -1,4 +1,4 @@
-"""Defines the options that ``recall`` and ``batch`` share, and reads them for a recall."""
+"""Reads the values of options: recipes, fusions, filters, scopes; refuses those of no effect."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,9 @@ from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.arguments import home_path
+from hyrecall.cli.declare import RECIPES
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
-from hyrecall.segments.opening import PINNED_PARTS
 from hyrecall.segments.segments import IndexFacts
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
@@ -66,6 +66,12 @@ def number(option: str, value: str) -> float:
     if not math.isfinite(made):
         raise error(OptionError, option, "a number", repr(value))
     return made
+
+
+def at_least(option: str, value: int | None, least: int) -> None:
+    """Refuse a lower number as an error of the command line."""
+    if value is not None and value < least:
+        raise typer.BadParameter(f"expected >= {least}, got {value}", param_hint=option)
 
 
 def by_arm(
@@ -224,106 +230,11 @@ def _named(option: str, make: Callable[[], T_]) -> T_:
         raise
 
 
-# ---- Defines the options that ``recall`` and ``batch`` share, and reads them for a recall ----
-
-Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the index.")]
-Scopes: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scope",
-        metavar="CELL",
-        help="A cell that the query may see; repeat the option for several. With several cell "
-        "columns, a JSON list: '[\"acme\", \"shared\"]'. The null cell is '[null]'.",
-    ),
-]
-Limit: TypeAlias = Annotated[
-    int, typer.Option("--limit", metavar="N", help="The number of hits per query.")
-]
-Offset: TypeAlias = Annotated[
-    int, typer.Option("--offset", metavar="N", help="The number of first hits to skip.")
-]
-Depth: TypeAlias = Annotated[
-    int, typer.Option("--depth", metavar="N", help="The number of candidates of each arm.")
-]
-FusionName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--fusion",
-        metavar="HOW",
-        show_default="for several arms, the fusion of the recipe default",
-        help="How to fuse the arms: rrf, rrf:60, rrf:alpha=0.5, rrf:text=2,embedding=1, "
-        "sum:text=0.7,embedding=0.3, sum:none, max or dbsf.",
-    ),
-]
-Bm25: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--bm25",
-        metavar="[ARM=]VARIANT[:K1[:B[:DELTA]]]",
-        show_default="those of the index",
-        help="The BM25 variant and its constants: lucene:1.2:0.75, okapi, fts5, robertson, atire, "
-        "bm25+:1.2:0.75:1.0 or bm25l; with ARM= for one arm.",
-    ),
-]
-Filters: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filter",
-        metavar="JSON",
-        help='Only documents with these attributes: {"kind": "note", "day": {"from": '
-        '"2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations are not '
-        "supported.",
-    ),
-]
-MinScore: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--min-score", metavar="[ARM=]SCORE", help="The lowest score in an arm."),
-]
-MinFused: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--min-fused", metavar="SCORE", help="The lowest fused score."),
-]
-Normalize: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--normalize", help="Divide scores by the best possible score, so that they are in [0, 1]."
-    ),
-]
-RECIPES = tuple(
-    name for name in recipes.__all__ if (one := getattr(recipes, name)) == one.without_graphs()
-)
-"""The recipes that do not need a graph."""
-
-RecipeName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        metavar="NAME",
-        show_default="none",
-        help=f"Rank by a recipe: {', '.join(RECIPES)}, or a .json file. It replaces --fusion, "
-        "--bm25, --min-score, --min-fused and --normalize.",
-    ),
-]
-Embed: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--embed",
-        help="Embed the query with the packaged static model (extra [local]); use it only if that "
-        "model also made the vectors of the documents.",
-    ),
-]
-Threads: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        show_default="all that the machine allows",
-        help="The most threads to use.",
-    ),
-]
+# ---- The options that ``recall`` and ``batch`` share ----
 
 
 def recall_options(
+    ctx: typer.Context,
     facts: IndexFacts,
     *,
     limit: int,
@@ -354,10 +265,7 @@ def recall_options(
     if recipe is None:
         return which | how
     chosen = read_recipe("--recipe", recipe, RECIPES)
-    for name, value in how.items():
-        if value is not None and value is not False:
-            wish = f"no such option with --recipe ({recipe} has its own)"
-            raise error(OptionError, f"--{name.replace('_', '-')}", wish, "one")
+    refuse(ctx, f"no such option with --recipe ({recipe} has its own)", *how)
     return which | {"recipe": chosen}
 
 
@@ -371,36 +279,7 @@ def embedded_arm(facts: IndexFacts, embedder: StaticEmbedder) -> str:
     return str(fitting[0])
 
 
-# ---- Options of the commands that open a saved index, or the shards of one, to answer queries ----
-
-OpenedMemory: TypeAlias = Annotated[
-    Literal["mmap", "ram"] | None,
-    typer.Option(
-        "--memory",
-        metavar="mmap|ram",
-        show_default="mmap",
-        help="Map the files of the index, or read them whole into memory.",
-    ),
-]
-Verify: TypeAlias = Annotated[
-    Literal["full", "structure"] | None,
-    typer.Option(
-        "--verify",
-        metavar="full|structure",
-        show_default="full below 8 GB",
-        help="Compare all checksums of the index at the start, or most of them when they are "
-        "first read.",
-    ),
-]
-Pin: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--pin",
-        metavar="PART",
-        help=f"Lock a part of the mapped index in memory: {', '.join(PINNED_PARTS)}; repeat the "
-        "option or use commas for several.",
-    ),
-]
+# ---- Which index is opened, and which options concern it ----
 
 
 def opening_of(
@@ -423,10 +302,16 @@ def kind_of_folder(folder: Path) -> str:
     return "store" if is_store else "shards"
 
 
-def refuse_given(ctx: typer.Context, options: set[str], wish: str) -> None:
-    """Refuse options that would be ignored."""
-    for parameter in ctx.command.params:
-        name = parameter.name or ""
-        source = ctx.get_parameter_source(name)
-        if name in options and source is not None and source.name == "COMMANDLINE":
-            raise error(OptionError, parameter.opts[0], wish, repr(ctx.params[name]))
+def refuse(ctx: typer.Context, wish: str, *names: str) -> None:
+    """Refuse parameters that are on the command line, where they would be ignored.
+
+    ``names`` are those of parameters, or headings that options have.
+    """
+    for one in ctx.command.params:
+        source = ctx.get_parameter_source(one.name or "")
+        is_named = one.name in names or getattr(one, "rich_help_panel", None) in names
+        if is_named and source is not None and source.name == "COMMANDLINE":
+            value = ctx.params[one.name or ""]
+            got = repr(str(value) if isinstance(value, Path) else value)
+            got = "none" if wish.endswith("with it") else got
+            raise error(OptionError, one.opts[0], wish, got)

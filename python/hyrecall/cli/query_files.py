@@ -15,11 +15,12 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from shutil import copyfileobj
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from weakref import finalize
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from hyrecall.errors import DTypeError, OptionError, error
 # ---- Reads corpora from Parquet, JSON lines, CSV or TSV, also by gzip; and helpers for query files
 
 STDIN = Path("-")
-INPUT_KINDS = ("parquet", "jsonl", "csv", "tsv")
+InputKind: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv"]
 _KINDS = {
     ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv",
     ".tsv": "tsv",
@@ -57,11 +58,7 @@ def kind_of(path: Path) -> str:
 
 def input_kind(path: Path, named: str | None) -> str:
     """Return the format of an input: as named, by its name, or JSON lines for stdin."""
-    if named is None:
-        return "jsonl" if path == STDIN else kind_of(path)
-    if named not in INPUT_KINDS:
-        raise error(OptionError, "--input-format", f"one of {', '.join(INPUT_KINDS)}", named)
-    return named
+    return named or ("jsonl" if path == STDIN else kind_of(path))
 
 
 def is_packed(path: Path) -> bool:
@@ -322,7 +319,7 @@ class QueryFile:
             for some in _in_slices(islice(lines, first, None), n_rows):
                 if not checked:
                     checked = self._check_first(some)
-                yield _JsonRows(self, some)
+                yield _Rows(_Asked(self.name, self.wanted, self.types), some)
 
     def _check_first(self, lines: Sequence[Line]) -> bool:
         """Refuse columns that the first object lacks; return False if no line is an object."""
@@ -348,9 +345,10 @@ class QueryFile:
                         DTypeError, self.name, f"a {self._kind} file with a header", "an empty file"
                     )
                 check_columns(Path(self.name), header, self.wanted)
+                asked = _Asked(self.name, self.wanted, self.types, header)
                 rows = ((reader.line_num, row) for row in reader if row)
                 for some in _in_slices(islice(rows, first, None), n_rows):
-                    yield _CsvRows(self, some, header)
+                    yield _Rows(asked, some)
             except csv.Error as fault:
                 where = f"{self.name} line {reader.line_num}"
                 raise error(DTypeError, where, f"a row of {self._kind}", fault) from None
@@ -378,42 +376,58 @@ class _Asked(NamedTuple):
     name: str
     wanted: dict[str, str]
     types: dict[str, pa.DataType]
+    header: list[str] | None = None  # of CSV
 
 
-class _Lines:
-    """Unparsed rows of a text file."""
+class _Rows:
+    """Unparsed rows of a text file: lines of JSON, or values under the header of CSV."""
 
-    def __init__(self, file: QueryFile | _Asked, lines: Sequence[Line]) -> None:
-        self._file = _Asked(file.name, file.wanted, file.types)
-        self._lines = lines
+    def __init__(self, file: _Asked, lines: Sequence[Line]) -> None:
+        self._file, self._lines = file, lines
         self.n_rows = len(lines)
 
-    def _where(self) -> str:
-        first, last = self._lines[0][0], self._lines[-1][0]
-        return f"line {first}" if first == last else f"lines {first} to {last}"
-
-
-class _JsonRows(_Lines):
     def slice(self, first: int, n_rows: int) -> QueryRows:
-        return _JsonRows(self._file, self._lines[first : first + n_rows])
+        return _Rows(self._file, self._lines[first : first + n_rows])
 
     def key(self, column: str) -> Any:
+        line, header = self._lines[0][1], self._file.header
+        if header is not None:
+            return next((v for name, v in zip(header, line, strict=False) if name == column), None)
         try:
-            return _object(self._lines[0][1], "", 0).get(column)
+            return _object(line, "", 0).get(column)
         except DTypeError:
             return None
 
     def table(self) -> pa.Table:
-        rows = [(at, _object(line, self._file.name, at)) for at, line in self._lines]
-        return pa.table({name: self._column(name, rows) for name in self._file.wanted})
+        read = self._of_json if self._file.header is None else self._of_csv
+        return pa.table({name: read(name) for name in self._file.wanted})
 
-    def _column(self, name: str, rows: Sequence[tuple[int, dict[str, Any]]]) -> pa.Array:
+    def _where(self) -> str:
+        first, last = self._lines[0][0], self._lines[-1][0]
+        told = f"line {first}" if first == last else f"lines {first} to {last}"
+        return f"in {told} of {self._file.name}"
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, dict[str, Any]]]:
+        """The rows by name, each behind the number of its line."""
+        name, header = self._file.name, self._file.header
+        if header is None:
+            return [(at, _object(line, name, at)) for at, line in self._lines]
+        for at, row in self._lines:
+            if len(row) != len(header):
+                raise error(DTypeError, f"{name} line {at}", f"{len(header)} values", len(row))
+        places = {
+            name: header.index(name) for name in self._file.wanted
+        }  # of equal names the first
+        return [(at, {name: row[i] for name, i in places.items()}) for at, row in self._lines]
+
+    def _of_json(self, name: str) -> pa.Array:
         option = self._file.wanted[name]
-        values = [row.get(name) for _, row in rows]
+        values = [row.get(name) for _, row in self._rows]
         if option == _KEY:
             values = [v if v is None or isinstance(v, str) else json.dumps(v) for v in values]
         if option == _TEXT:
-            for value, (number, _) in zip(values, rows, strict=True):
+            for value, (number, _) in zip(values, self._rows, strict=True):
                 if value is not None and not isinstance(value, str):
                     where = f"{self._file.name} line {number}"
                     wish = f"a string or null in column {name!r}"
@@ -421,44 +435,21 @@ class _JsonRows(_Lines):
         try:
             array = pa.array(values, pa.string() if option in (_TEXT, _KEY) else None)
         except UnicodeEncodeError as fault:
-            where = f"{self._where()} of {self._file.name}"
             wish = f"text without lone surrogates in column {name!r}"
-            raise error(DTypeError, option, wish, f"others in {where} ({fault.reason})") from None
+            got = f"others {self._where()} ({fault.reason})"
+            raise error(DTypeError, option, wish, got) from None
         except (ValueError, TypeError, OverflowError) as fault:  # includes pyarrow's errors
-            where = f"{self._where()} of {self._file.name}"
             wish = f"values of one type in column {name!r}"
-            raise error(DTypeError, option, wish, f"others in {where} ({fault})") from None
+            raise error(DTypeError, option, wish, f"others {self._where()} ({fault})") from None
         return float_vectors(array) if option == _VECTOR else array
 
-
-class _CsvRows(_Lines):
-    def __init__(self, file: QueryFile | _Asked, lines: Sequence[Line], header: list[str]) -> None:
-        super().__init__(file, lines)
-        self._header = header
-
-    def slice(self, first: int, n_rows: int) -> QueryRows:
-        return _CsvRows(self._file, self._lines[first : first + n_rows], self._header)
-
-    def key(self, column: str) -> Any:
-        return dict(zip(self._header, self._lines[0][1], strict=False)).get(column)
-
-    def table(self) -> pa.Table:
-        for number, row in self._lines:
-            if len(row) != len(self._header):
-                where = f"{self._file.name} line {number}"
-                raise error(DTypeError, where, f"{len(self._header)} values", len(row))
-        return pa.table({name: self._column(name) for name in self._file.wanted})
-
-    def _column(self, name: str) -> pa.Array:
-        at = self._header.index(name)
-        kind = self._file.types[name]
-        where = f"in {self._where()} of {self._file.name}"
-        option = self._file.wanted[name]
+    def _of_csv(self, name: str) -> pa.Array:
+        kind, option = self._file.types[name], self._file.wanted[name]
         try:
-            texts = pa.array([row[at] for _, row in self._lines], pa.string())
+            texts = pa.array([row[name] for _, row in self._rows], pa.string())
         except UnicodeEncodeError:
             wish = f"UTF-8 in column {name!r}"
-            raise error(DTypeError, option, wish, f"other bytes {where}") from None
+            raise error(DTypeError, option, wish, f"other bytes {self._where()}") from None
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return texts.cast(kind)
         trimmed = pc.utf8_trim_whitespace(texts)
@@ -467,7 +458,7 @@ class _CsvRows(_Lines):
             return pc.if_else(is_null, pa.scalar(None, pa.string()), trimmed).cast(kind)
         except pa.ArrowInvalid as fault:
             wish = f"{kind} in column {name!r}"
-            raise error(DTypeError, option, wish, f"others {where} ({fault})") from None
+            raise error(DTypeError, option, wish, f"others {self._where()} ({fault})") from None
 
 
 def _object(line: bytes, name: str, number: int) -> dict[str, Any]:

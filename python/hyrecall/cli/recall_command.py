@@ -1,44 +1,24 @@
-"""``hyrecall recall``: answers one query from an index or a store, as a table or JSON."""
+"""``hyrecall recall`` and ``context``: answer one query from an index or a store."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from os.path import expanduser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import typer
 
-from hyrecall import recipes
 from hyrecall.ask.pages import Buckets
 from hyrecall.ask.parsing import parse
 from hyrecall.base.text_tables import Row, TextLine, clean, cut
 from hyrecall.base.times import read_moment
-from hyrecall.cli.help import Command
-from hyrecall.cli.memory_options import (
-    Org,
-    StorePath,
-    Tags,
-    User,
-    Workspace,
-    now_ready,
-    opened,
-    read_store_filter,
-    tell_reasons,
-)
+from hyrecall.cli.declare import Whose
+from hyrecall.cli.memory_options import now_ready, opened, read_store_filter, tell_reasons
 from hyrecall.cli.options import (
-    Bm25,
-    Depth,
-    Embed,
-    FusionName,
-    Limit,
-    MinFused,
-    Normalize,
-    Offset,
-    Scopes,
-    Threads,
+    at_least,
     by_arm,
     kind_of_folder,
     names,
@@ -46,9 +26,9 @@ from hyrecall.cli.options import (
     read_scope,
     read_vector,
     recall_options,
-    refuse_given,
+    refuse,
 )
-from hyrecall.cli.quick import print_context, print_rows
+from hyrecall.cli.quick import BUDGET, print_context, print_rows, stdin_text
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import (
     hits_to_dict,
@@ -72,73 +52,49 @@ if TYPE_CHECKING:
     from hyrecall.ask.queries import TextQuery
     from hyrecall.distributed import ShardedIndex
     from hyrecall.memory import Episode, Matches, MemorySync
-    from hyrecall.memory.recall.call import Floors
 
 
 # ---- Answers ``hyrecall recall`` from a store ----
 
 
-@dataclass(frozen=True)
-class StoreRecall:
-    """The options of a recall from a store, as given on the command line."""
-
-    text: str
-    folder: Path | None
-    user: str | None
-    org: str | None
-    workspace: str | None
-    kind: str | None = None
-    since: str | None = None
-    until: str | None = None
-    tags: list[str] | None = None
-    alpha: float | None = None
-    recipe: str | None = None
-    limit: int = 10
-    offset: int = 0
-    agent: str | None = None
-    session_id: str | None = None
-    weights: str | None = None
-    token_budget: int | None = None
-    around: int = 0
-    filters: list[str] | None = None
-    min_score: Floors = None
-    touch: bool = False
-    include_ended: bool = False
-    normalize: bool = False
-    force_regex: bool = False
-
-
-def recall_from_store(asked: StoreRecall, *, form: str, explain: bool = False) -> None:
-    """Answer a query and show the matches as a table, or as ``json`` or ``context``."""
+def recall_from_store(
+    folder: Path | None,
+    text: str,
+    form: str,
+    *,
+    user_id: str | None,
+    org: str | None,
+    workspace: str | None,
+    agent: str | None,
+    recipe: str | None,
+    force_regex: bool = False,
+    explain: bool = False,
+    **options: Any,
+) -> None:
+    """Answer a query with options of ``search``, as ``table``, ``json`` or ``context``."""
     from hyrecall.memory import plain
 
-    since, until = read_moment("--since", asked.since), read_moment("--until", asked.until)
-    options: dict[str, Any] = {
-        "kind": asked.kind, "tags": asked.tags, "alpha": asked.alpha, "limit": asked.limit,
-        "offset": asked.offset, "touch": asked.touch, "normalize": asked.normalize,
-        "session_id": asked.session_id, "weights": _weights(asked.weights),
-        "token_budget": asked.token_budget, "around": asked.around,
-        "include_ended": asked.include_ended,
-        "since": since, "until": until,
-        "filter": read_store_filter(asked.filters), "min_score": asked.min_score,
-    }  # fmt: skip
-    with _opened_store(asked) as memory:
+    if agent is not None and user_id is not None:
+        raise error(OptionError, "--agent", "an agent, or --user", "both")
+    if force_regex and recipe not in (None, "hypergraph", "hypergraph_regex"):
+        wish = "--recipe hypergraph with it, or no --recipe"
+        raise error(OptionError, "--force-regex", wish, recipe)
+    place: dict[str, Any] = {"org": org, "workspace": workspace}
+    first = options.get("offset", 0) + 1
+    writes = options.get("touch", False), options.get("session_id") is not None
+    with _opened_store(folder, "hypergraph_regex" if force_regex else recipe, *writes) as memory:
         ready, analyzer = now_ready(memory), memory._store.layout.analyzer
-        if asked.agent is None:
-            matches = ready.search(
-                asked.text, user_id=asked.user, org=asked.org, workspace=asked.workspace, **options
-            )
+        if agent is None:
+            matches = ready.search(text, user_id=user_id, **place, **options)
         else:
-            place: dict[str, Any] = {"org": asked.org, "workspace": asked.workspace}
-            matches = ready.agent(asked.agent, **place).search(asked.text, **options)
+            matches = ready.agent(agent, **place).search(text, **options)
     tell_reasons(matches.reasons)
     if form == "json":
-        print_json(_as_dict(asked.text, matches, explain=explain))
+        print_json(_as_dict(text, matches, explain=explain))
     elif form == "context":
-        print_context(plain.days(matches), asked.token_budget or 0)
+        print_context(plain.days(matches), options["token_budget"])
     else:
-        snippets = Snippets(None if asked.force_regex else asked.text, analyzer)
-        rows = plain.rows(matches, snippets, first=asked.offset + 1)
+        rows = plain.rows(matches, Snippets(None if force_regex else text, analyzer), first=first)
         around = matches.around or ((),) * len(rows)
         print_rows(
             [
@@ -147,34 +103,25 @@ def recall_from_store(asked: StoreRecall, *, form: str, explain: bool = False) -
             ]
         )
         if explain and rows:
-            _explain(matches, asked.offset + 1)
+            _explain(matches, first)
 
 
 @contextmanager
-def _opened_store(asked: StoreRecall) -> Iterator[MemorySync]:
+def _opened_store(
+    folder: Path | None, recipe: str | None, touches: bool, has_session: bool
+) -> Iterator[MemorySync]:
     """Open the store, for writing if the recall records accesses or a conversation."""
-    given: dict[str, Any] = {"recipe": _recipe(asked), "settings": read_settings()}
+    given: dict[str, Any] = {"recipe": recipe, "settings": read_settings()}
     with ExitStack() as held:
-        writes = asked.touch or asked.session_id is not None
+        is_read = not touches and not has_session
         try:
-            memory = held.enter_context(opened(asked.folder, read_only=not writes, **given))
+            memory = held.enter_context(opened(folder, read_only=is_read, **given))
         except WriterBusyError:
-            if asked.touch:
+            if touches:
                 raise
             say("note: another process is writing the store: the conversation is not recorded")
-            memory = held.enter_context(opened(asked.folder, read_only=True, **given))
+            memory = held.enter_context(opened(folder, read_only=True, **given))
         yield memory
-
-
-def _recipe(asked: StoreRecall) -> str | None:
-    if asked.agent is not None and asked.user is not None:
-        raise error(OptionError, "--agent", "an agent, or --user", "both")
-    if not asked.force_regex:
-        return asked.recipe
-    if asked.recipe not in (None, "hypergraph", "hypergraph_regex"):
-        wish = "--recipe hypergraph with it, or no --recipe"
-        raise error(OptionError, "--force-regex", wish, asked.recipe)
-    return "hypergraph_regex"
 
 
 def _weights(given: str | None) -> dict[str, float] | None:
@@ -221,249 +168,158 @@ def _of_session(one: Episode) -> TextLine:
     return TextLine(shown, ((0, len(shown), "faint"),))
 
 
+# ---- ``hyrecall context``: prints memories for a prompt, as the hook of a coding agent adds them
+
+
+def context(
+    *,
+    query: str,
+    budget: int = BUDGET,
+    limit: int = 10,
+    path: Path | None = None,
+    agent: str | None = None,
+    recipe: str | None = None,
+    min_score: list[str] | None = None,
+    **whose: Unpack[Whose],
+) -> None:
+    """Print the memories that fit a prompt, marked as data, in a number of tokens.
+
+    Nothing is printed if nothing is found.
+
+    Options
+    query TEXT: The text to look for; - reads it from stdin.
+    budget N: The most tokens to print.
+    agent NAME: Only what this agent of --org may see.
+    recipe NAME: How to rank, as of recall. [default: the setting recipe, or default]
+    min_score [ARM=]SCORE: The lowest score: bm25=SCORE, cosine=SCORE, or SCORE for the fused score.
+    """
+    at_least("--budget", budget, 1)
+    recall_from_store(
+        path, stdin_text() if query == "-" else query, "context", agent=agent, recipe=recipe,
+        limit=limit, token_budget=budget, min_score=by_arm("--min-score", min_score, number),
+        **whose,
+    )  # fmt: skip
+
+
 # ---- ``hyrecall recall``: answers one query from an index or a store, as a table or JSON ----
 
 _SECONDS = 60.0  # for the query's vector: a command has no caller who waits for less
 
-# Options for only an index or only a store; they are refused for the other.
-_OF_AN_INDEX = {
-    "scope", "vector", "embed", "depth", "fusion", "bm25", "min_fused", "columns", "threads",
-    "by_thread", "parsed", "sort", "facets",
-}  # fmt: skip
-_OF_A_STORE = {
-    "path", "user", "org", "workspace", "kind", "since", "until", "tags", "alpha",
-    "touch", "include_ended", "agent", "session_id", "weights", "token_budget", "force_regex",
-}  # fmt: skip
-
-
-class Recall(Command):
-    """The recall command; its help groups options by index and store."""
-
-    headings = dict.fromkeys(_OF_AN_INDEX, "Options of an index") | dict.fromkeys(
-        _OF_A_STORE, "Options of a store"
-    )
-
 
 def recall(
     ctx: typer.Context,
-    first: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DIR",
-            show_default="the store of --path",
-            help="Folder of an index, of its shards or of a store.",
-        ),
-    ] = None,
-    second: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="The text to look for, as plain words without any syntax, or with --parse. "
-            "[required without --vector]",
-        ),
-    ] = None,
-    limit: Limit = 10,
-    offset: Offset = 0,
-    normalize: Normalize = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object, with scores in full precision.")
-    ] = False,
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Only memories of this kind.")
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Only memories from this time on, ISO 8601."),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until",
-            metavar="TIME",
-            help="Only memories up to this time, included; a date alone is the whole day.",
-        ),
-    ] = None,
-    tags: Tags = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            "--alpha",
-            metavar="NUMBER",
-            show_default="that of the recipe",
-            help="The weight of vectors, from 0 (only words) to 1 (only vectors).",
-        ),
-    ] = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            metavar="NAME",
-            show_default="for a store the setting recipe, or default; for an index none",
-            help=f"How to rank: {', '.join(recipes.__all__)}. With an index it replaces --fusion, "
-            "--bm25, --min-score, --min-fused and --normalize, and the hypergraph recipes are "
-            "refused.",
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", metavar="NAME", help="Only what this agent of --org may see."),
-    ] = None,
-    session_id: Annotated[
-        str | None,
-        typer.Option(
-            "--session-id",
-            metavar="ID",
-            help="Rank memories higher that this conversation received before, if the recipe does "
-            "that.",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            metavar="NAME=N,...",
-            show_default="those of the recipe",
-            help="Weights of recency, importance and relevance, for a recipe with a composite "
-            "score.",
-        ),
-    ] = None,
-    token_budget: Annotated[
-        int | None,
-        typer.Option("--token-budget", metavar="N", help="Only as many memories as fit N tokens."),
-    ] = None,
-    around: Annotated[
-        int,
-        typer.Option(
-            "--around",
-            metavar="N",
-            help="Also show so many rows on either side of each in its thread or session.",
-        ),
-    ] = 0,
-    by_thread: Annotated[
-        bool, typer.Option("--by-thread", help="Show one hit a thread, with its best other rows.")
-    ] = False,
-    force_regex: Annotated[
-        bool, typer.Option("--force-regex", help="Read the query as a regular expression (RE2).")
-    ] = False,
-    touch: Annotated[
-        bool, typer.Option("--touch", help="Count the shown memories as accessed.")
-    ] = False,
-    include_ended: Annotated[
-        bool,
-        typer.Option(
-            "--include-ended",
-            help="Also facts that have ended, each behind its successor, or not begun.",
-        ),
-    ] = False,
-    scope: Scopes = None,
-    vector: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--vector",
-            metavar="[ARM=]JSON|@FILE",
-            help="The vector to look for: [0.1, ...], @file.json or @file.npy.",
-        ),
-    ] = None,
-    embed: Embed = False,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            metavar="JSON",
-            help="Only documents with these attributes, or memories also with these keys of the "
-            'metadata: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"], '
-            '"metadata.project": "x"}. Dates and times are ISO 8601; durations are not supported.',
-        ),
-    ] = None,
-    depth: Depth = 100,
-    fusion: FusionName = None,
-    bm25: Bm25 = None,
-    min_score: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--min-score",
-            metavar="[ARM=]SCORE",
-            help="The lowest score in an arm; of a store bm25=SCORE or cosine=SCORE, or SCORE for "
-            "the fused score.",
-        ),
-    ] = None,
-    min_fused: MinFused = None,
-    parsed: Annotated[
-        bool,
-        typer.Option(
-            "--parse",
-            help='Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind -- '
-            "it may begin with -.",
-        ),
-    ] = False,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="COLUMN",
-            show_default="the text columns",
-            help="Columns that --json adds; repeat the option or use commas for several.",
-        ),
-    ] = None,
-    sort: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sort",
-            metavar="COLUMN[:desc]",
-            show_default="by score",
-            help="Order all matching rows by columns; without TEXT and --vector those that pass "
-            "the filter. Repeat the option or use commas for several.",
-        ),
-    ] = None,
-    facets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--facet",
-            metavar="COLUMN[=EDGE,...]",
-            help="Count the matching rows by the values of a column, or by ranges from each edge "
-            "to the next; an empty edge first or last is an open end.",
-        ),
-    ] = None,
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain", help="Show all parts of each score, and what each stage dropped."
-        ),
-    ] = False,
-    threads: Threads = None,
+    first: str | None = None,
+    second: str | None = None,
+    *,
+    limit: int = 10,
+    offset: int = 0,
+    normalize: bool = False,
+    as_json: bool = False,
+    path: Path | None = None,
+    kind: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    tags: list[str] | None = None,
+    alpha: float | None = None,
+    recipe: str | None = None,
+    agent: str | None = None,
+    session_id: str | None = None,
+    weights: str | None = None,
+    token_budget: int | None = None,
+    around: int = 0,
+    by_thread: bool = False,
+    force_regex: bool = False,
+    touch: bool = False,
+    include_ended: bool = False,
+    scope: list[str] | None = None,
+    vector: list[str] | None = None,
+    embed: bool = False,
+    filters: list[str] | None = None,
+    depth: int = 100,
+    fusion: str | None = None,
+    bm25: list[str] | None = None,
+    min_score: list[str] | None = None,
+    min_fused: float | None = None,
+    parsed: bool = False,
+    columns: list[str] | None = None,
+    sort: list[str] | None = None,
+    facets: list[str] | None = None,
+    explain: bool = False,
+    threads: int | None = None,
+    **whose: Unpack[Whose],
 ) -> None:
     """Answer one query from an index, within its scope, or from the memories of a user.
 
     A DIR with a memory.db is a store, any other DIR is an index, or holds its shards. A single
     argument is DIR if there is an index or store at this path, otherwise TEXT.
+
+    Arguments
+    first DIR: Folder of an index, of its shards or of a store. [default: the store of --path]
+    second TEXT: The text to look for, as plain words without any syntax, or with --parse. [required
+        without --vector]
+    Options
+    as_json --json: Write one JSON object, with scores in full precision.
+    recipe NAME: How to rank: $ALL_RECIPES. With an index it replaces --fusion, --bm25, --min-score,
+        --min-fused and --normalize, and the hypergraph recipes are refused. [default: for a store
+        the setting recipe, or default; for an index none]
+    around N: Also show so many rows on either side of each in its thread or session.
+    filters --filter JSON: Only documents with these attributes, or memories also with these keys of
+        the metadata: {"kind": "note", "day": {"from": "2024-05-01"}, "lang": ["de", "fr"],
+        "metadata.project": "x"}. Dates and times are ISO 8601; durations are not supported.
+    min_score [ARM=]SCORE: The lowest score in an arm; of a store bm25=SCORE or cosine=SCORE, or
+        SCORE for the fused score.
+    explain: Show all parts of each score, and what each stage dropped.
+    Options of a store
+    kind KIND: Only memories of this kind.
+    since TIME: Only memories from this time on, ISO 8601.
+    until TIME: Only memories up to this time, included; a date alone is the whole day.
+    alpha NUMBER: The weight of vectors, from 0 (only words) to 1 (only vectors). [default: that of
+        the recipe]
+    agent NAME: Only what this agent of --org may see.
+    session_id ID: Rank memories higher that this conversation received before, if the recipe does
+        that.
+    weights NAME=N,...: Weights of recency, importance and relevance, for a recipe with a composite
+        score. [default: those of the recipe]
+    token_budget N: Only as many memories as fit N tokens.
+    force_regex: Read the query as a regular expression (RE2).
+    touch: Count the shown memories as accessed.
+    include_ended: Also facts that have ended, each behind its successor, or not begun.
+    path, user_id, org, workspace, tags
+    Options of an index
+    by_thread: Show one hit a thread, with its best other rows.
+    vector [ARM=]JSON|@FILE: The vector to look for: [0.1, ...], @file.json or @file.npy.
+    parsed --parse: Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind --
+        it may begin with -.
+    columns COLUMN: Columns that --json adds; repeat the option or use commas for several. [default:
+        the text columns]
+    sort COLUMN[:desc]: Order all matching rows by columns; without TEXT and --vector those that
+        pass the filter. Repeat the option or use commas for several. [default: by score]
+    facets --facet COLUMN[=EDGE,...]: Count the matching rows by the values of a column, or by
+        ranges from each edge to the next; an empty edge first or last is an open end.
+    scope, embed, depth, fusion, bm25, min_fused, threads
     """
     if first is None:
         raise typer.BadParameter("expected DIR, TEXT or both")
     folder, text, is_store = _target(first, second, path)
     if is_store:
-        refuse_given(ctx, _OF_AN_INDEX, "no such option for a store")
+        refuse(ctx, "no such option for a store", "Options of an index")
         recall_from_store(
-            StoreRecall(
-                text or "", folder, user, org, workspace, kind, since, until, tags, alpha,
-                recipe, limit, offset, agent, session_id, weights, token_budget, around,
-                filters, by_arm("--min-score", min_score, number),
-                touch=touch, include_ended=include_ended, normalize=normalize,
-                force_regex=force_regex,
-            ),
-            form="json" if as_json else "table", explain=explain,
+            folder, text or "", "json" if as_json else "table", agent=agent, recipe=recipe,
+            force_regex=force_regex, explain=explain, kind=kind, tags=tags, alpha=alpha,
+            since=read_moment("--since", since), until=read_moment("--until", until), limit=limit,
+            offset=offset, session_id=session_id, weights=_weights(weights),
+            token_budget=token_budget, around=around, filter=read_store_filter(filters),
+            min_score=by_arm("--min-score", min_score, number), touch=touch,
+            include_ended=include_ended, normalize=normalize, **whose,
         )  # fmt: skip
         return
-    refuse_given(ctx, _OF_A_STORE, "no such option for an index")
+    refuse(ctx, "no such option for an index", "Options of a store")
     assert folder is not None
     if columns is not None and not as_json:
         raise error(OptionError, "--columns", "--json with it (the table shows texts)", "no --json")
     index = _opened(folder, threads, _embedder(text, vector) if embed else None)
     options = recall_options(
-        index._facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25,
+        ctx, index._facts, limit=limit, offset=offset, depth=depth, fusion=fusion, bm25=bm25,
         filters=filters, min_score=min_score, min_fused=min_fused, normalize=normalize,
         recipe=recipe,
     )  # fmt: skip

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 import signal
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, TypeAlias
-
-import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.progress import Progress as Bar
 
 from hyrecall.base.arguments import home_path
 from hyrecall.base.options import read_duration
-from hyrecall.base.progress import ProgressFunction
-from hyrecall.cli.memory_options import AsJson, store_path
+from hyrecall.cli.memory_options import bar, logs_as_notes, store_path
 from hyrecall.cli.settings import read_settings
-from hyrecall.cli.show import print_json, say
+from hyrecall.cli.show import show
 from hyrecall.errors import OptionError, error
 from hyrecall.replicas import Pulled, Pushed
 from hyrecall.replicas import follow as follow_url
@@ -33,117 +22,82 @@ from hyrecall.replicas import prune as prune_url
 from hyrecall.replicas import pull as pull_url
 from hyrecall.replicas import push as push_folder
 
-Url: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="URL",
-        help="The place: file:///folder or the path of a folder, or s3://bucket/prefix, gs:// or "
-        "az:// (extra [s3]; keys and endpoint from the environment).",
-    ),
-]
-FolderPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--path",
-        metavar="DIR",
-        show_default="HYRECALL_PATH, the setting path, or ~/.local/share/hyrecall/memory",
-        help="Folder of a store, or of a saved index.",
-    ),
-]
+SHARED = """
+url URL: The place: file:///folder or the path of a folder, or s3://bucket/prefix, gs:// or az://
+    (extra [s3]; keys and endpoint from the environment).
+path DIR: Folder of a store, or of a saved index. [default: HYRECALL_PATH, the setting path, or
+    ~/.local/share/hyrecall/memory]
+"""
 
 
 def push(
-    url: Url,
-    path: FolderPath = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Publish on top of what another folder has published."),
-    ] = False,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Then remove what the newest generations do not name.")
-    ] = False,
-    keep: Annotated[
-        int | None,
-        typer.Option(
-            "--keep", metavar="N", show_default="2", help="With --prune: so many generations stay."
-        ),
-    ] = None,
-    older_than: Annotated[
-        str | None,
-        typer.Option(
-            "--older-than",
-            metavar="TIME",
-            show_default="1d",
-            help="With --prune: younger files stay. 90s, 15m, 12h, 7d; 0s with --keep 1 leaves "
-            "nothing of what was erased before.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    url: str,
+    *,
+    path: Path | None = None,
+    overwrite: bool = False,
+    prune: bool = False,
+    keep: int | None = None,
+    older_than: str | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Publish the present state of a store or a saved index; only what changed travels."""
+    """Publish the present state of a store or a saved index; only what changed travels.
+
+    Options
+    overwrite: Publish on top of what another folder has published.
+    prune: Then remove what the newest generations do not name.
+    keep N: With --prune: so many generations stay. [default: 2]
+    older_than TIME: With --prune: younger files stay. 90s, 15m, 12h, 7d; 0s with --keep 1 leaves
+        nothing of what was erased before. [default: 1d]
+    """
     if not prune and not (keep is None and older_than is None):
         named = "--keep" if keep is not None else "--older-than"
         raise error(OptionError, named, "--prune with it", "none")
     place = _place(url)
     age = _duration(older_than)
-    with _bar() as progress:
+    with bar(of_bytes=True) as progress:
         done = push_folder(_folder(path), place, overwrite=overwrite, progress=progress)
     pruned = prune_url(place, keep=2 if keep is None else keep, older_than=age) if prune else None
-    if as_json:
-        print_json(asdict(done) | ({} if pruned is None else {"pruned": asdict(pruned)}))
-        return
-    print(_pushed(done))
+    data, told = asdict(done), _pushed(done)
     if pruned is not None:
-        print(
-            f"{pruned.n_kept:,} generation{'' if pruned.n_kept == 1 else 's'} kept, "
-            f"{pruned.n_removed:,} files removed ({_size(pruned.bytes_removed)})"
-        )
+        data["pruned"] = asdict(pruned)
+        told += f"\n{pruned.n_kept:,} generation{'' if pruned.n_kept == 1 else 's'} kept, "
+        told += f"{pruned.n_removed:,} files removed ({_size(pruned.bytes_removed)})"
+    show(as_json, data, told)
 
 
 def pull(
-    url: Url,
-    path: FolderPath = None,
-    discard_changes: Annotated[
-        bool,
-        typer.Option(
-            "--discard-changes", help="Replace an index that was saved here since the last pull."
-        ),
-    ] = False,
-    promote: Annotated[
-        bool,
-        typer.Option(
-            "--promote",
-            help="Then make the replica a store or index of its own, which can be written: it "
-            "takes the place of a lost one.",
-        ),
-    ] = False,
-    as_json: AsJson = False,
+    url: str,
+    *,
+    path: Path | None = None,
+    discard_changes: bool = False,
+    promote: bool = False,
+    as_json: bool = False,
 ) -> None:
-    """Bring a replica to the newest published state, and say how old that is."""
+    """Bring a replica to the newest published state, and say how old that is.
+
+    Options
+    discard_changes: Replace an index that was saved here since the last pull.
+    promote: Then make the replica a store or index of its own, which can be written: it takes the
+        place of a lost one.
+    """
     folder = _folder(path)
-    with _bar() as progress:
+    with bar(of_bytes=True) as progress:
         done = pull_url(_place(url), folder, discard_changes=discard_changes, progress=progress)
     if promote:
         promote_folder(folder)
-    if as_json:
-        print_json(asdict(done) | {"age": _age(done), "promoted": promote})
-        return
-    print(_pulled(done))
-    if promote:
-        print("no replica any more: it can be written")
+    told = _pulled(done) + ("\nno replica any more: it can be written" if promote else "")
+    show(as_json, asdict(done) | {"age": _age(done), "promoted": promote}, told)
 
 
 def follow(
-    url: Url,
-    path: FolderPath = None,
-    every: Annotated[
-        float, typer.Option("--every", metavar="SECONDS", help="The pause between two looks.")
-    ] = 10.0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a line for each generation.")
-    ] = False,
+    url: str, *, path: Path | None = None, every: float = 10.0, as_json: bool = False
 ) -> None:
-    """Keep a replica at the newest published state, until Ctrl+C."""
+    """Keep a replica at the newest published state, until Ctrl+C.
+
+    Options
+    every SECONDS: The pause between two looks.
+    as_json --json: Write one JSON object a line for each generation.
+    """
     stop = threading.Event()
 
     def end(*_: object) -> None:
@@ -151,7 +105,7 @@ def follow(
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, end)
-    with _notes(), _bar() as progress:
+    with logs_as_notes("hyrecall.replicas"), bar(of_bytes=True) as progress:
         try:
             followed = follow_url(
                 _place(url), _folder(path), every=every, stop=stop, progress=progress
@@ -213,35 +167,3 @@ def _size(n_bytes: int) -> str:
 
 def _age(done: Pulled) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(done.pushed_at)).total_seconds()
-
-
-@contextmanager
-def _bar() -> Iterator[ProgressFunction | None]:
-    """Show bytes, rate and the time that is left if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    shown = Bar(
-        BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(),
-        TimeRemainingColumn(), console=Console(file=sys.stderr), transient=True,
-    )  # fmt: skip
-    with shown:
-        task = shown.add_task("", total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)
-
-
-class _ReplicaLogNotes(logging.Handler):
-    """Shows why a check for a newer version failed, as a note on stderr."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        say(f"note: {record.getMessage()}")
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    log, notes = logging.getLogger("hyrecall.replicas"), _ReplicaLogNotes(logging.WARNING)
-    log.addHandler(notes)
-    try:
-        yield
-    finally:
-        log.removeHandler(notes)

@@ -10,123 +10,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from hyrecall.base.text_tables import Column, Row, clean
-from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import (
-    SECONDS_FOR_A_WRITER,
-    AsJson,
-    Org,
-    Workspace,
-    opening_options,
-    store_path,
-)
-from hyrecall.cli.options import OpenedMemory as Memory
-from hyrecall.cli.options import Pin, Verify, kind_of_folder, opening_of
+from hyrecall.cli.declare import group
+from hyrecall.cli.memory_options import SECONDS_FOR_A_WRITER, opening_options, store_path
+from hyrecall.cli.options import kind_of_folder, opening_of, refuse
 from hyrecall.cli.settings import read_settings
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import NotFoundError, OptionError, error
 
 if TYPE_CHECKING:
-    from hyrecall.serve import ServiceOptions
     from hyrecall.serve.options import Caller
     from hyrecall.serve.tokens import TokenInfo
-
-
-# ---- Options of the commands that serve over HTTP, and how they become those of the service ----
-
-LEVELS = ("debug", "info", "warning", "error")
-
-Host: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--host",
-        metavar="ADDRESS",
-        help="The address to listen at; another one than loopback needs --tokens.",
-    ),
-]
-Port: TypeAlias = Annotated[
-    int, typer.Option("--port", metavar="N", help="The port to listen at; 0 is a free one.")
-]
-Tokens: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--tokens",
-        metavar="FILE",
-        show_default="none: every caller on this machine may do everything",
-        help="The tokens of callers, which hyrecall token makes.",
-    ),
-]
-AllowedHosts: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allowed-host",
-        metavar="NAME",
-        help="A name of the service, as the header Host has it; repeat for several.",
-    ),
-]
-AllowedOrigins: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allowed-origin",
-        metavar="URL",
-        help="An origin whose pages may call, as https://app.example; repeat for several.",
-    ),
-]
-EngineThreads: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--threads",
-        metavar="N",
-        show_default="the processor's cores",
-        help="Threads of the engine in each process.",
-    ),
-]
-NoJoin: TypeAlias = Annotated[
-    bool, typer.Option("--no-join", help="Do not join searches that wait to a batch.")
-]
-MoreOptions: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="Another option of hyrecall.serve.ServiceOptions, as max_body=2000000; repeat for "
-        "several.",
-    ),
-]
-LogLevel: TypeAlias = Annotated[
-    str, typer.Option("--log-level", metavar="|".join(LEVELS), help="What is logged.")
-]
-
-
-def check_log_level(level: str) -> None:
-    """Refuse a level that is none."""
-    if level not in LEVELS:
-        raise error(OptionError, "--log-level", f"one of {', '.join(LEVELS)}", repr(level))
-
-
-def service_fields(
-    host: str,
-    port: int,
-    tokens: Path | None,
-    allowed_hosts: list[str] | None,
-    allowed_origins: list[str] | None,
-    no_join: bool,
-    options: list[str] | None,
-) -> dict[str, Any]:
-    """Return fields of the service's options, all of which JSON can hold."""
-    return {
-        **_more_options(options),
-        "host": host,
-        "port": port,
-        "tokens": None if tokens is None else str(tokens),
-        "allowed_hosts": allowed_hosts or [],
-        "allowed_origins": allowed_origins or [],
-        "join": not no_join,
-    }
 
 
 def _more_options(given: list[str] | None) -> dict[str, Any]:
@@ -145,14 +43,6 @@ def _more_options(given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             raise error(OptionError, f"--option {name}", "a number", repr(value)) from None
     return made
-
-
-def options_of(given: dict[str, Any]) -> ServiceOptions:
-    """Make the options of the service of :func:`service_fields`."""
-    from hyrecall.serve import ServiceOptions
-
-    lists = {name: tuple(given[name]) for name in ("allowed_hosts", "allowed_origins")}
-    return ServiceOptions(**{**given, **lists})
 
 
 def log_to_stderr(level: str) -> None:
@@ -193,54 +83,54 @@ class _ServeOptions:
 
 
 def serve(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="A store, a saved index, or its shards."),
-    ] = None,
-    path: Annotated[
-        Path | None,
-        typer.Option(
-            "--path",
-            metavar="DIR",
-            show_default="HYRECALL_PATH, the setting path, or ~/.local/share/hyrecall/memory",
-            help="The same as DIR.",
-        ),
-    ] = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8765,
-    tokens: Tokens = None,
-    allowed_hosts: AllowedHosts = None,
-    allowed_origins: AllowedOrigins = None,
-    recipe: Annotated[
-        str | None,
-        typer.Option(
-            "--recipe",
-            metavar="NAME",
-            show_default="the settings, or default",
-            help="The recipe of a store.",
-        ),
-    ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Refuse every change of a store.")
-    ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", help="Processes that answer.")
-    ] = 1,
-    threads: EngineThreads = None,
-    memory: Memory = None,
-    verify: Verify = None,
-    pin: Pin = None,
-    no_join: NoJoin = False,
-    options: MoreOptions = None,
-    log_level: LogLevel = "info",
+    ctx: typer.Context,
+    folder: Path | None = None,
+    *,
+    path: Path | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    tokens: Path | None = None,
+    allowed_hosts: list[str] | None = None,
+    allowed_origins: list[str] | None = None,
+    recipe: str | None = None,
+    read_only: bool = False,
+    workers: int = 1,
+    threads: int | None = None,
+    memory: Literal["mmap", "ram"] | None = None,
+    verify: Literal["full", "structure"] | None = None,
+    pin: list[str] | None = None,
+    no_join: bool = False,
+    options: list[str] | None = None,
+    log_level: Literal["debug", "info", "warning", "error"] = "info",
 ) -> None:
     """Serve a store or an index over HTTP until SIGTERM or an interrupt.
 
     The store is made if it does not exist. An index is served read-only, and is loaded again when
     it is saved anew; so is a folder of shards, whose replies are those of one index with all
     documents.
+
+    Arguments
+    folder DIR: A store, a saved index, or its shards.
+    Options
+    path DIR: The same as DIR. [default: HYRECALL_PATH, the setting path, or
+        ~/.local/share/hyrecall/memory]
+    host ADDRESS: The address to listen at; another one than loopback needs --tokens.
+    port N: The port to listen at; 0 is a free one.
+    tokens FILE: The tokens of callers, which hyrecall token makes. [default: none: every caller on
+        this machine may do everything]
+    allowed_hosts --allowed-host NAME: A name of the service, as the header Host has it; repeat for
+        several.
+    allowed_origins --allowed-origin URL: An origin whose pages may call, as https://app.example;
+        repeat for several.
+    recipe NAME: The recipe of a store. [default: the settings, or default]
+    read_only: Refuse every change of a store.
+    workers N: Processes that answer.
+    threads N: Threads of the engine in each process. [default: the processor's cores]
+    no_join: Do not join searches that wait to a batch.
+    options --option NAME=VALUE: Another option of hyrecall.serve.ServiceOptions, as
+        max_body=2000000; repeat for several.
+    log_level: What is logged.
     """
-    check_log_level(log_level)
     if folder is not None and path is not None:
         raise typer.BadParameter("expected either DIR or --path")
     if workers < 1:
@@ -249,38 +139,41 @@ def serve(
     found = store_path(None, read_settings()) if given is None else given
     kind = kind_of_folder(found)
     is_index = kind != "store"
-    if is_index and (recipe is not None or read_only):
+    if is_index:
         wish = "no such option for an index (each request names its recipe)"
-        raise error(OptionError, "--recipe" if recipe else "--read-only", wish, "one")
-    for option, value in {"--memory": memory, "--verify": verify, "--pin": pin}.items():
-        if value and not is_index:
-            raise error(OptionError, option, "no such option for a store", repr(value))
-    asked = _ServeOptions(
-        folder=str(found),
-        kind=kind,
-        recipe=recipe,
-        read_only=read_only,
-        threads=threads,
-        opening=opening_of(threads, memory, verify, pin).options if is_index else {},
-        log_level=log_level,
-        service=service_fields(
-            host, port, tokens, allowed_hosts, allowed_origins, no_join, options
-        ),
-    )
-    if workers > 1:
-        _serve_by_workers(asked, workers)
+        refuse(ctx, wish, "recipe", "read_only")
     else:
-        _serve(asked)
+        refuse(ctx, "no such option for a store", "memory", "verify", "pin")
+    service = {
+        **_more_options(options), "host": host, "port": port, "join": not no_join,
+        "tokens": None if tokens is None else str(tokens),
+        "allowed_hosts": allowed_hosts or (), "allowed_origins": allowed_origins or (),
+    }  # fmt: skip
+    opening = opening_of(threads, memory, verify, pin).options if is_index else {}
+    asked = _ServeOptions(str(found), kind, recipe, read_only, threads, opening, log_level, service)
+    log_to_stderr(log_level)
+    if workers == 1:
+        from hyrecall.serve import run
+
+        run(_app_of(asked), started=lambda url: say(f"serving {asked.what} at {url}"))
+        return
+    from hyrecall.serve import ServiceOptions
+    from hyrecall.serve.workers import run_workers
+
+    os.environ[_ENVIRONMENT] = json.dumps(asdict(asked))
+    run_workers(
+        f"{__name__}:{app_of_a_worker.__name__}", ServiceOptions(**service), workers,
+        started=lambda url: say(f"serving {asked.what} at {url} by {workers} workers"),
+    )  # fmt: skip
 
 
 def _app_of(asked: _ServeOptions) -> Any:
     """Make the app; a store opens when it starts, and an index now."""
     from hyrecall.index import Index
     from hyrecall.memory import Memory
-    from hyrecall.serve import create_app
+    from hyrecall.serve import ServiceOptions, create_app
 
-    log_to_stderr(asked.log_level)
-    options = options_of(asked.service)
+    options = ServiceOptions(**asked.service)
     if asked.kind == "index":
         return create_app(Index.open(asked.folder, **asked.opening), options)
     if asked.kind == "shards":
@@ -298,109 +191,52 @@ def _app_of(asked: _ServeOptions) -> Any:
     return create_app(opening, options)
 
 
-def _serve(asked: _ServeOptions) -> None:
-    from hyrecall.serve import run
-
-    run(_app_of(asked), started=lambda url: say(f"serving {asked.what} at {url}"))
-
-
-# ---- several processes ----
-
-
-def _serve_by_workers(asked: _ServeOptions, workers: int) -> None:
-    from hyrecall.serve.workers import run_workers
-
-    log_to_stderr(asked.log_level)
-    os.environ[_ENVIRONMENT] = json.dumps(asdict(asked))
-    run_workers(
-        f"{__name__}:{app_of_a_worker.__name__}", options_of(asked.service), workers,
-        started=lambda url: say(f"serving {asked.what} at {url} by {workers} workers"),
-    )  # fmt: skip
-
-
 def app_of_a_worker() -> Any:
     """Make the app of one of several processes."""
-    return _app_of(_ServeOptions(**json.loads(os.environ[_ENVIRONMENT])))
+    asked = _ServeOptions(**json.loads(os.environ[_ENVIRONMENT]))
+    log_to_stderr(asked.log_level)
+    return _app_of(asked)
 
 
 # ---- ``hyrecall token``: make, list and revoke the tokens of callers of ``hyrecall serve`` ----
 
-TokenPath: TypeAlias = Annotated[
-    Path, typer.Option("--tokens", metavar="FILE", help="The file of tokens; its owner's alone.")
-]
-
+SHARED = """
+tokens FILE: The file of tokens; its owner's alone.
+"""
 _MOST_DAYS = 36_500
 
-token = typer.Typer(
-    name="token",
-    cls=Group,
-    help="Tokens of callers of hyrecall serve.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
 
-
-@token.command(cls=Command)
 def make(
-    tokens: TokenPath,
-    user: Annotated[
-        str | None,
-        typer.Option(
-            "--user",
-            metavar="NAME",
-            show_default="the anonymous user",
-            help="The user whose memories it reads and writes.",
-        ),
-    ] = None,
-    any_user: Annotated[
-        bool, typer.Option("--any-user", help="Let requests name any user of the partition.")
-    ] = False,
-    org: Org = None,
-    workspace: Workspace = None,
-    any_partition: Annotated[
-        bool, typer.Option("--any-partition", help="Let requests name any org and workspace.")
-    ] = False,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            "--agent",
-            metavar="NAME",
-            help="An agent, with its read policy; needs --org and --workspace.",
-        ),
-    ] = None,
-    rights: Annotated[
-        str,
-        typer.Option(
-            "--rights",
-            metavar="LIST",
-            help="Of read, write and upkeep (the numbers of the service), with commas.",
-        ),
-    ] = "read,write",
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scope",
-            metavar="CELL",
-            help="Of an index, a cell it reads: a value, or a JSON list with a value per cell "
-            "column; repeat for several.",
-        ),
-    ] = None,
-    days: Annotated[
-        float | None,
-        typer.Option(
-            "--days", metavar="N", show_default="no end", help="How many days it is valid."
-        ),
-    ] = None,
-    note: Annotated[
-        str, typer.Option("--note", metavar="TEXT", help="What the list shows beside it.")
-    ] = "",
+    *,
+    tokens: Path,
+    user_id: str | None = None,
+    any_user: bool = False,
+    org: str | None = None,
+    workspace: str | None = None,
+    any_partition: bool = False,
+    agent: str | None = None,
+    rights: str = "read,write",
+    scope: list[str] | None = None,
+    days: float | None = None,
+    note: str = "",
 ) -> None:
-    """Make a token. It is printed once: the file keeps its hash only."""
+    """Make a token. It is printed once: the file keeps its hash only.
+
+    Options
+    user_id --user NAME: The user whose memories it reads and writes. [default: the anonymous user]
+    any_user: Let requests name any user of the partition.
+    any_partition: Let requests name any org and workspace.
+    agent NAME: An agent, with its read policy; needs --org and --workspace.
+    rights LIST: Of read, write and upkeep (the numbers of the service), with commas.
+    scope CELL: Of an index, a cell it reads: a value, or a JSON list with a value per cell column;
+        repeat for several.
+    days N: How many days it is valid. [default: no end]
+    note TEXT: What the list shows beside it.
+    """
     from hyrecall.serve.tokens import make_token
 
     who = _caller(
-        user_id=user, org=org, workspace=workspace, agent=agent, rights=rights,
+        user_id=user_id, org=org, workspace=workspace, agent=agent, rights=rights,
         cells=_cells(scope), may_choose_user=any_user, may_choose_partition=any_partition,
     )  # fmt: skip
     ends = None
@@ -438,8 +274,7 @@ def _cells(scope: Sequence[str] | None) -> tuple[tuple[Any, ...], ...]:
     return tuple(cells)
 
 
-@token.command("list", cls=Command)
-def list_(tokens: TokenPath, as_json: AsJson = False) -> None:
+def list_(*, tokens: Path, as_json: bool = False) -> None:
     """List tokens by their ids, without secrets."""
     from hyrecall.serve.tokens import list_tokens
 
@@ -455,12 +290,12 @@ def list_(tokens: TokenPath, as_json: AsJson = False) -> None:
     print_table(columns, rows)
 
 
-@token.command(cls=Command)
-def revoke(
-    key: Annotated[str, typer.Argument(metavar="ID", help="The id that the list shows.")],
-    tokens: TokenPath,
-) -> None:
-    """Revoke a token; a running service refuses it within two seconds."""
+def revoke(key: str, *, tokens: Path) -> None:
+    """Revoke a token; a running service refuses it within two seconds.
+
+    Arguments
+    key ID: The id that the list shows.
+    """
     from hyrecall.serve.tokens import revoke_token
 
     if not revoke_token(tokens, key):
@@ -491,3 +326,6 @@ def _whose(one: TokenInfo) -> str:
 
 def _until(one: TokenInfo) -> str:
     return "-" if one.expires_at is None else one.expires_at.isoformat(" ", "minutes")
+
+
+token = group("token", "Tokens of callers of hyrecall serve.", make, list_, revoke)

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,6 @@ from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 from hyrecall.text.analyzer import read_analyzer
 
 _LARGEST = 2**20  # bytes of the file
-_MOST_WEIGHT = 1e6
-_MOST_SECONDS = 86_400.0
 
 
 def settings_path() -> Path:
@@ -85,15 +83,7 @@ def _duration(name: str, value: object) -> str:
     return text
 
 
-def _weight(name: str, value: object) -> float:
-    return _number(name, value, _MOST_WEIGHT, "a number from 0 to 1000000")
-
-
-def _seconds(name: str, value: object) -> float:
-    return _number(name, value, _MOST_SECONDS, "seconds from 0 to 86400")
-
-
-def _number(name: str, value: object, high: float, wish: str) -> float:
+def _number(high: float, wish: str, name: str, value: object) -> float:
     """Check a number, also as a str from the command line."""
     if isinstance(value, str):
         try:
@@ -103,6 +93,8 @@ def _number(name: str, value: object, high: float, wish: str) -> float:
     return number(name, value, 0.0, high, wish)
 
 
+_weight = partial(_number, 1e6, "a number from 0 to 1000000")
+
 KEYS: Mapping[str, Callable[[str, object], str | float]] = {
     "path": _text,
     "recipe": _recipe,
@@ -111,7 +103,7 @@ KEYS: Mapping[str, Callable[[str, object], str | float]] = {
     "embedding_url": _url,
     "embedding_model": _text,
     "embed_timeout": _duration,
-    "recall_timeout": _seconds,
+    "recall_timeout": partial(_number, 86_400.0, "seconds from 0 to 86400"),
     "weight_recency": _weight,
     "weight_importance": _weight,
     "weight_relevance": _weight,
@@ -151,7 +143,7 @@ def read_settings(path: Path | None = None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise error(OptionError, str(path), "a JSON object", type(found).__name__)
     try:
-        return {name: _checked(name, value) for name, value in found.items()}
+        return {name: _check_of(name)(name, value) for name, value in found.items()}
     except HyrecallError as fault:
         made = type(fault)(f"{path}: {fault}")
         made.argument = fault.argument
@@ -166,7 +158,7 @@ def _note(message: str) -> None:
 
 def set_setting(name: str, value: object, path: Path | None = None) -> str | float:
     """Set one key; return the stored value."""
-    kept = _checked(name, value)
+    kept = _check_of(name)(name, value)
     with _changing(path or settings_path()) as settings:
         settings[name] = kept
     return kept
@@ -174,16 +166,12 @@ def set_setting(name: str, value: object, path: Path | None = None) -> str | flo
 
 def remove_setting(name: str, path: Path | None = None) -> bool:
     """Remove one key; return whether it was set."""
-    _check_name(name)
+    _check_of(name)
     with _changing(path or settings_path()) as settings:
         return settings.pop(name, None) is not None
 
 
-def _checked(name: str, value: object) -> str | float:
-    return _check_name(name)(name, value)
-
-
-def _check_name(name: str) -> Callable[[str, object], str | float]:
+def _check_of(name: str) -> Callable[[str, object], str | float]:
     if name not in KEYS:
         raise error(OptionError, "key", f"one of {', '.join(KEYS)}", repr(name))
     return KEYS[name]

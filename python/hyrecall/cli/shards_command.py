@@ -6,105 +6,48 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
-
-import typer
+from typing import Any, Unpack
 
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.base.text_tables import Column, Row
-from hyrecall.cli.help import Command, Group
-from hyrecall.cli.index_command import (
-    Analyzers,
-    Attributes,
-    Bm25OfArms,
-    Cells,
-    Cluster,
-    Key,
-    NoCell,
-    Place,
-    Stopwords,
-    Stored,
-    TextArms,
-    ThreadColumn,
-    VectorArms,
-    check_cells,
-    read_schema,
-    read_size,
-)
-from hyrecall.cli.memory_options import AsJson
-from hyrecall.cli.options import Threads, names
+from hyrecall.cli import index_command
+from hyrecall.cli.declare import group
+from hyrecall.cli.index_command import NamedColumns, read_schema, read_size
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.distributed import ShardEntry, Shards, build_shards
 from hyrecall.distributed import rebalance as rebalance_shards
 from hyrecall.distributed.shards_file import verify_shards
 from hyrecall.errors import OptionError, error
 
-Folder: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the shards.")]
-Number: TypeAlias = Annotated[
-    int | None, typer.Option("--shards", metavar="N", help="How many shards.")
-]
-ShardRows: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--shard-rows", metavar="N", help="Instead of --shards: about how many rows a shard has."
-    ),
-]
-Memory: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--memory", metavar="SIZE", show_default="2GiB", help="The most memory: 8GB, 512MiB."
-    ),
-]  # fmt: skip
-
-shards = typer.Typer(
-    name="shards",
-    cls=Group,
-    help="An index in several shards: build, show and rebalance them.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+SHARED = f"""{index_command.SHARED}
+folder DIR: Folder of the shards.
+number --shards N: How many shards.
+shard_rows N: Instead of --shards: about how many rows a shard has.
+memory SIZE: The most memory: 8GB, 512MiB. [default: 2GiB]
+"""
 
 
-@shards.command(cls=Command)
 def build(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder of .parquet files, read by name, or one such file; without sub-folders.",
-        ),
-    ],
-    output: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write.")],
-    key: Key,
-    number: Number = None,
-    shard_rows: ShardRows = None,
-    cell: Cells = None,
-    no_cell: NoCell = False,
-    text: TextArms = None,
-    vector: VectorArms = None,
-    attribute: Attributes = None,
-    cluster: Cluster = None,
-    thread: ThreadColumn = None,
-    place: Place = None,
-    stored: Stored = None,
-    analyzer: Analyzers = None,
-    stopwords: Stopwords = None,
-    bm25: Bm25OfArms = None,
-    memory: Memory = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an unfinished build, if any.")
-    ] = False,
-    threads: Threads = None,
-) -> None:  # fmt: skip
-    """Index Parquet files as shards. A cell lies in one shard, unless it is larger than a shard."""
+    source: Path,
+    output: Path,
+    *,
+    number: int | None = None,
+    shard_rows: int | None = None,
+    memory: str | None = None,
+    resume: bool = False,
+    threads: int | None = None,
+    **columns: Unpack[NamedColumns],
+) -> None:
+    """Index Parquet files as shards. A cell lies in one shard, unless it is larger than a shard.
+
+    Arguments
+    source SOURCE: A folder of .parquet files, read by name, or one such file; without sub-folders.
+    output DIR: The folder to write.
+    Options
+    resume: Go on with an unfinished build, if any.
+    """
     _check_sizes(number, shard_rows)
-    check_cells(cell, no_cell=no_cell)
-    schema, _ = read_schema(
-        key=key, cell=names(cell) or None, text=text, vector=vector, embed=None,
-        attributes=names(attribute), cluster=cluster, stored=names(stored) if stored else None,
-        thread=thread, place=place, analyzer=analyzer, stopwords=stopwords, bm25=bm25,
-    )  # fmt: skip
+    schema, _ = read_schema(columns)
     started = time.perf_counter()
     made = build_shards(
         source, schema, output, shards=number, shard_rows=shard_rows, resume=resume,
@@ -116,16 +59,12 @@ def build(
     say(f"written to {output}")
 
 
-@shards.command(cls=Command)
-def info(
-    folder: Folder,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Check every block, and the place of every cell."),
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show the shards of a folder: rows, cells, bytes, and the share of all rows."""
+def info(folder: Path, *, verify: bool = False, as_json: bool = False) -> None:
+    """Show the shards of a folder: rows, cells, bytes, and the share of all rows.
+
+    Options
+    verify: Check every block, and the place of every cell.
+    """
     found = verify_shards(folder) if verify else Shards.read(folder)
     if as_json:
         print_json(_facts(found))
@@ -141,13 +80,13 @@ def info(
         say("all checksums and places are right")
 
 
-@shards.command(cls=Command)
 def rebalance(
-    folder: Folder,
-    number: Number = None,
-    shard_rows: ShardRows = None,
-    memory: Memory = None,
-    threads: Threads = None,
+    folder: Path,
+    *,
+    number: int | None = None,
+    shard_rows: int | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
 ) -> None:
     """Change how many shards there are, or even out their sizes, by moving cells.
 
@@ -198,3 +137,8 @@ def _row(one: ShardEntry, n_rows: int) -> Row:
     share = one.rows / n_rows if n_rows else 0.0
     numbers = [f"{one.rows:,}", f"{one.cells:,}", f"{one.bytes:,}", f"{share:.1%}"]
     return Row([one.name, *numbers, one.folder])
+
+
+shards = group(
+    "shards", "An index in several shards: build, show and rebalance them.", build, info, rebalance
+)

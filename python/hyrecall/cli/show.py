@@ -77,6 +77,11 @@ def print_json(data: object) -> None:
     print(json.dumps(shown, ensure_ascii=False, indent=2, default=str, allow_nan=False))
 
 
+def show(as_json: bool, data: object, text: object) -> None:
+    """Write an answer to stdout: as JSON, or as a line of text."""
+    print_json(data) if as_json else print(text)
+
+
 def finite(data: Any) -> Any:
     """Return plain data with None for NaN and infinity."""
     if isinstance(data, dict):
@@ -135,19 +140,19 @@ def print_explanation(rank: int, key: str, made: Explanation) -> None:
     """Write the parts of a score to stdout, under the rank and key of its hit."""
     from hyrecall.hits.explain_text import wrapped_text
 
-    title = f"{rank}  {clean(key)}"
-    print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
-    for line in wrapped_text(made, screen_width() - 2).splitlines():
-        print(f"  {line}")
+    _print_under(f"{rank}  {clean(key)}", wrapped_text(made, screen_width() - 2))
 
 
 def print_dropped(dropped: Dropped) -> None:
     """Write to stdout what each stage left out: its first rows, and how many more."""
     from hyrecall.hits.dropped import dropped_text
 
-    title = "Dropped"
+    _print_under("Dropped", dropped_text(dropped.first(DROPPED_SHOWN), screen_width() - 2))
+
+
+def _print_under(title: str, text: str) -> None:
     print_lines([TextLine(""), TextLine(title, ((0, len(title), "heading"),))])
-    for line in dropped_text(dropped.first(DROPPED_SHOWN), screen_width() - 2).splitlines():
+    for line in text.splitlines():
         print(f"  {line}")
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -18,28 +19,24 @@ from pydantic_core import to_jsonable_python
 
 from hyrecall.base.text_tables import Column, Row
 from hyrecall.base.times import read_moment, read_time
-from hyrecall.cli.memory_options import (
-    AsJson,
-    Org,
-    StorePath,
-    User,
-    Workspace,
-    given_text,
-    now_ready,
-    opened,
-    read_store_filter,
-)
+from hyrecall.cli.declare import shared
+from hyrecall.cli.memory_options import given_text, now_ready, opened, read_store_filter
 from hyrecall.cli.show import print_json, print_stored, print_table, say
 from hyrecall.errors import HyrecallError, NotFoundError, OptionError, error
 from hyrecall.memory.data.types import Episode, checked
-from hyrecall.memory.ops import OPS, Argument, Moment, Op, Time, arguments, as_call, words_of
+from hyrecall.memory.ops import (
+    OPS,
+    SCOPE,
+    Argument,
+    Moment,
+    Op,
+    Time,
+    arguments,
+    as_call,
+    words_of,
+)
 from hyrecall.memory.replies import REPLIES
 
-_SCOPE: Final = {
-    "user_id": ("user", User),
-    "org": ("org", Org),
-    "workspace": ("workspace", Workspace),
-}
 _WORDS: Final = {
     "link": ("relationship", "participants"),
     "remember_fact": ("subject", "predicate", "object"),
@@ -67,13 +64,13 @@ def _parameters(op: Op) -> Iterator[inspect.Parameter]:
             yield _parameter(name, list[str] | None, told, None)
         else:
             yield _parameter(name, str, told, NEEDED)
-    shared = {"path": StorePath, **dict(_SCOPE[name] for name in op.scope)}
-    for name, kind in shared.items():
-        yield inspect.Parameter(name, _KEYWORD, default=None, annotation=kind)
+    yield shared("path", Path | None)
+    for name in op.scope:
+        yield shared(name, str | None)
     for name, one in known.items():
         if name not in words:
             yield _option(one)
-    yield inspect.Parameter("as_json", _KEYWORD, default=False, annotation=AsJson)
+    yield shared("as_json", bool, False)
 
 
 NEEDED: Final = inspect.Parameter.empty
@@ -191,8 +188,8 @@ def _options_named(known: Mapping[str, Argument], words: tuple[str, ...]) -> Ite
         if name in known and name not in words:
             flag = name.removesuffix("s" if _is_many(known[name]) else "").replace("_", "-")
             fault.args = (f"--{flag}{colon}{rest}",)
-        elif name in _SCOPE:
-            fault.args = (f"--{_SCOPE[name][0]}{colon}{rest}",)
+        elif name in SCOPE:
+            fault.args = (f"--{name.removesuffix('_id')}{colon}{rest}",)
         raise
 
 
@@ -201,9 +198,7 @@ def _command(op: Op) -> Callable[..., None]:
     known, words = arguments(op, "cli"), _words(op)
 
     def command(path: Any, as_json: bool, **given: Any) -> None:
-        scope = {
-            name: given.pop(option) for name, (option, _) in _SCOPE.items() if name in op.scope
-        }
+        scope: dict[str, Any] = {name: given.pop(name) for name in SCOPE if name in op.scope}
         with _options_named(known, words):
             told = {
                 name: _read(op, known[name], value)

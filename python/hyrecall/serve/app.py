@@ -21,14 +21,13 @@ from hyrecall.index import Index
 from hyrecall.memory import Memory
 from hyrecall.memory.memory import Opening
 from hyrecall.memory.recall.recalling import CALLERS_ARE_NAMED
-from hyrecall.serve import errors, metrics, page
+from hyrecall.serve import metrics, page
 from hyrecall.serve.guards import ServiceGuard
 from hyrecall.serve.limits import FairSemaphore
 from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import AnyIndex, ServedIndex
 from hyrecall.serve.routes import arrow_recall, export, health, index_recall, recall, verbs
 from hyrecall.serve.routing import EncodedPaths, Router
-from hyrecall.serve.tokens import TokenFile
 
 _OF_A_STORE = (
     *(recall.router, arrow_recall.store_router, verbs.router, export.browse_router, export.router),
@@ -95,18 +94,13 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    state = app.state
-    state.options = options
-    state.tokens = None if options.tokens is None else TokenFile(options.tokens)
-    state.metrics = metrics.Metrics()
-    health.add_probes(state)
+    state = health.install(app, options)
     state.of_batches = FairSemaphore(recall.MOST_OF_BATCHES, recall.MOST_OF_BATCHES)
     state.exports = asyncio.Semaphore(export.MOST_AT_A_TIME)
     state.served = served
     state.fault = None
     state.memory = served if isinstance(served, Memory) else None
     state.index = served if isinstance(served, Index | ShardedIndex) else None
-    errors.install(app)
     of_it = (*_OF_A_STORE, *_of_systems()) if state.index is None else _OF_AN_INDEX
     for router in (health.router, recall.info_router, *of_it, page.router()):
         # include_router() would build the models of every route again, in an app's first request.

@@ -12,13 +12,6 @@ from hyrecall.errors import DTypeError, OptionError, error
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts that only this machine can reach, and that browsers on it name."""
 
-_COUNTS = (
-    *("max_body", "max_arrow_body", "max_query", "max_limit", "max_batch", "max_levels"),
-    *("max_arrow_batch", "max_store_batch", "max_hits", "max_arrow_hits", "max_reply"),
-    *("max_ids", "max_running", "max_waiting", "max_per_token", "max_joined"),
-)
-_SECONDS = ("deadline", "slow", "drain", "keep_alive")
-
 
 @check_keywords
 @dataclass(frozen=True, kw_only=True)
@@ -125,16 +118,16 @@ class ServiceOptions:
     def __post_init__(self) -> None:
         """Check every field; the service starts with valid options or not at all."""
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in _COUNTS:
-                _check_number(field.name, value, int, 0 if field.name == "max_waiting" else 1)
-            elif field.name in _SECONDS:
+            value, kind = getattr(self, field.name), type(field.default)
+            if kind is int:
+                least = 0 if field.name in ("max_waiting", "port") else 1
+                _check_number(field.name, value, int, least)
+            elif kind is float:
                 _check_number(field.name, value, (int, float), 0.001)
             elif field.name.startswith("allowed_"):
                 convert_field(self, field.name, _names)
         if not isinstance(self.host, str) or not self.host:
             raise error(DTypeError, "host", "a str", repr(self.host))
-        _check_number("port", self.port, int, 0)
         if self.port > 65_535:
             raise error(OptionError, "port", "<= 65535", self.port)
         if not isinstance(self.join, bool):

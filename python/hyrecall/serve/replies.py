@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse
 from hyrecall import recipes
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.queries import TextQuery
-from hyrecall.ask.recipe import Recipe, is_joinable
+from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.joining import Joiner
 from hyrecall.base.threads import off_thread
@@ -73,6 +73,9 @@ class MatchReply(_Reply):
     explanation: dict[str, Any] | None = None
     highlights: list[tuple[int, int]] | None = None
     snippet: str | None = None
+
+
+_OF_A_MATCH = tuple(name for name, one in MatchReply.model_fields.items() if one.is_required())
 
 
 class RecallReply(_Reply):
@@ -212,17 +215,7 @@ def recall_data(
     dropped = matches.explain_dropped() if is_explained else None
     shown = []
     for match in matches:
-        one: dict[str, Any] = {
-            "episode": match.episode,
-            "score": match.score,
-            "vector_score": match.vector_score,
-            "bm25_score": match.bm25_score,
-            "rerank_score": match.rerank_score,
-            "parts": match.parts,
-            "is_fill": match.is_fill,
-            "is_exact": match.is_exact,
-            "valid_to": match.valid_to,
-        }
+        one: dict[str, Any] = {name: getattr(match, name) for name in _OF_A_MATCH}
         if is_explained:
             one["explanation"] = _explanation(match)
         if highlight:
@@ -263,35 +256,23 @@ def _trace(trace: Trace, dropped: Dropped | None) -> dict[str, Any]:
 # ---- indexes ----
 
 
-def index_data(
-    hits: Hits,
-    query: QueryHits,
-    columns: tuple[str, ...],
-    *,
-    explain: bool,
-    began: float,
-    highlight: bool = False,
-    total: bool = False,
-) -> dict[str, Any]:
+def index_data(hits: Hits, query: QueryHits, asked: IndexQuery) -> dict[str, Any]:
     """Return the reply to one query of a batch as plain data, whose hits are read one by one."""
     trace = hits.trace.of_query(query.query)
     return {
-        "hits": (
-            _hit(hit, trace.arms, columns, explain=explain, highlight=highlight) for hit in query
-        ),
-        **({"total": query.total} if total else {}),
+        "hits": (_hit(hit, trace.arms, asked) for hit in query),
+        **({"total": query.total} if asked.total else {}),
         **({"facets": facets_data(query.facets)} if query.facets else {}),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
-        "trace": _trace(trace, query.explain_dropped() if explain else None),
+        "trace": _trace(trace, query.explain_dropped() if asked.explain else None),
         "now": hits.now,
-        "took_ms": (time.perf_counter() - began) * 1e3,
+        "took_ms": (time.perf_counter() - asked.began) * 1e3,
     }
 
 
-def _hit(
-    hit: Hit, arms: tuple[str, ...], columns: tuple[str, ...], *, explain: bool, highlight: bool
-) -> dict[str, Any]:
+def _hit(hit: Hit, arms: tuple[str, ...], asked: IndexQuery) -> dict[str, Any]:
+    columns = asked.columns
     one: dict[str, Any] = {
         "key": hit.key,
         "cell": list(hit.cell),
@@ -313,9 +294,9 @@ def _hit(
             }
             for row in hit.surrounding
         ]
-    if explain:
+    if asked.explain:
         one["explanation"] = _explanation(hit)
-    if highlight:
+    if asked.highlight:
         texts = hit._reply.facts.schema.text_columns
         one["highlights"] = {name: hit.highlights(name) for name in columns if name in texts}
         one["snippet"] = hit.snippet()
@@ -331,29 +312,19 @@ _log = logging.getLogger("hyrecall.serve")
 
 @dataclass(frozen=True)
 class IndexQuery:
-    """One query, read and checked; what must be equal to join others is in ``shared``."""
+    """One query, read and checked; queries of one ``key`` are answered as a batch."""
 
     text: dict[str, TextQuery]
     vector: dict[str, list[float]]
     scope: Scope | None
     filter: Filter | None
-    shared: tuple[tuple[str, Any], ...]
+    shared: dict[str, Any]
+    key: object
     columns: tuple[str, ...] = ()
     explain: bool = False
     highlight: bool = False
     total: bool = False
-    began: float = field(default_factory=time.perf_counter, compare=False)
-
-    @property
-    def key(self) -> object:
-        """What queries of one batch have in common: options, and which arms are asked.
-
-        A recipe whose trace tells of a whole batch is answered alone.
-        """
-        recipe = dict(self.shared).get("recipe")
-        if recipe is not None and not is_joinable(recipe):
-            return object()
-        return (*self.shared, tuple(sorted(self.text)), tuple(sorted(self.vector)))
+    began: float = field(default_factory=time.perf_counter)
 
 
 class ServedIndex:
@@ -425,21 +396,10 @@ class ServedIndex:
             vectors={arm: [one.vector[arm] for one in queries] for arm in first.vector} or None,
             scope=None if first.scope is None else [one.scope for one in queries],
             filter=[one.filter for one in queries],
-            **dict(first.shared),
+            **first.shared,
         )
         return [
-            encode_within(
-                index_data(
-                    hits,
-                    hits[at],
-                    one.columns,
-                    explain=one.explain,
-                    began=one.began,
-                    highlight=one.highlight,
-                    total=one.total,
-                ),
-                self._max_reply,
-            )
+            encode_within(index_data(hits, hits[at], one), self._max_reply)
             for at, one in enumerate(queries)
         ]
 

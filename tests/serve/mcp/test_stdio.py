@@ -330,8 +330,9 @@ def test_options_and_the_environment_say_whose_memories_they_are(
     given = options[1] if "--user" in options else None
     with MemorySync.in_memory(embedder=None, recipe=recipe) as memory:
         found = caller_of(
-            memory, given, None, None, None, any_user="--any-user" in options, readonly=False
-        )
+            memory, None, any_user="--any-user" in options, readonly=False,
+            user_id=given, org=None, workspace=None,
+        )  # fmt: skip
     assert (found.user_id, found.may_choose_user) == (user, "--any-user" in options)
 
 

@@ -23,7 +23,7 @@ from hyrecall.serve.mcp.server import CALLER, create_server
 from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.routes import health
 from hyrecall.serve.routing import check_request
-from hyrecall.serve.scoped_store import Tokens, identify
+from hyrecall.serve.scoped_store import identify
 from hyrecall.serve.tokens import TokenFile
 
 PATH = "/mcp"
@@ -94,14 +94,9 @@ def http_app(
         title="hyrecall", version=__version__, lifespan=lifespan,
         openapi_url=None, docs_url=None, redoc_url=None,
     )  # fmt: skip
-    state = app.state
-    state.options = options
-    state.tokens = None if options.tokens is None else TokenFile(options.tokens)
-    state.metrics = metrics.Metrics()
-    health.add_probes(state)
+    state = health.install(app, options)
     state.memory, state.index = memory, None
     metrics.count_store(state.metrics, memory, options)
-    errors.install(app)
     app.router.routes.extend([*health.router.routes, Route(PATH, _Endpoint(manager, state.tokens))])
     app.add_middleware(ServiceGuard, options=options, state=state)
     return app
@@ -115,7 +110,7 @@ class _Endpoint:
     path = PATH
     """Its name in the log and the metrics."""
 
-    def __init__(self, manager: StreamableHTTPSessionManager, tokens: Tokens | None) -> None:
+    def __init__(self, manager: StreamableHTTPSessionManager, tokens: TokenFile | None) -> None:
         self._manager, self._tokens = manager, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

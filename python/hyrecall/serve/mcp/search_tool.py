@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from functools import cache, partial
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.filters import Filter
@@ -15,10 +15,11 @@ from hyrecall.base.fences import fenced
 from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.marks import Mark, tells_places, window
-from hyrecall.memory import Degradation, Episode, EpisodeMatch, Matches
+from hyrecall.memory import Episode, EpisodeMatch
 from hyrecall.memory.data.types import Origin
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
+from hyrecall.memory.replies import Reason, reasons_data
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import (
     Arguments,
@@ -39,7 +40,9 @@ class OneMemory(Structure):
 
     id: str
     text: str
-    input: str | None = Field(None, description="The message that the text answers.")
+    input: Annotated[str | None, BeforeValidator(lambda given: given or None)] = Field(
+        None, description="The message that the text answers."
+    )
     kind: str
     tags: list[str]
     occurred_at: datetime
@@ -70,29 +73,30 @@ class Match(Structure):
     around: list[OneMemory] = Field(description="What stands around it in its session, by time.")
 
 
-class Reason(Structure):
-    """Why a reply holds less than it could."""
-
-    reason: str
-    detail: str
-
-
 def memory_shape(one: Episode) -> OneMemory:
     """Return a memory as data."""
-    return OneMemory(
-        id=one.id, text=one.text, input=one.input or None, kind=one.kind, tags=list(one.tags),
-        occurred_at=one.occurred_at, stored_at=one.stored_at, pinned=one.pinned,
-        importance=one.importance, session_id=one.session_id, source=one.source,
-        author=one.author, visibility=one.visibility, user_id=one.user_id, metadata=one.metadata,
-    )  # fmt: skip
+    return OneMemory.model_validate(one, from_attributes=True)
 
 
-def match_shape(one: Episode, end: datetime | None) -> Match:
+def match_shape(one: EpisodeMatch, around: Sequence[Episode] = ()) -> Match:
+    """Return a match, and what stands around it, as data."""
+    named = {name: getattr(one, name) for name in _OF_A_MATCH}
+    shown = list(map(memory_shape, around))
+    return Match(episode=memory_shape(one.episode), around=shown, **named)
+
+
+def listed_shape(one: Episode, end: datetime | None) -> Match:
     """Return a memory that was listed, not ranked, as a match; the fact that it is may end."""
-    return Match(
-        episode=memory_shape(one), score=None, vector_score=None, bm25_score=None,
-        rerank_score=None, is_fill=False, is_exact=False, valid_to=end, around=[],
-    )  # fmt: skip
+    named: Any = {
+        **dict.fromkeys(_OF_A_MATCH),
+        "is_fill": False,
+        "is_exact": False,
+        "valid_to": end,
+    }
+    return Match(episode=memory_shape(one), around=[], **named)
+
+
+_OF_A_MATCH: Final = tuple(name for name in Match.model_fields if name not in ("episode", "around"))
 
 
 LOOKED_AT: Final = 1_000
@@ -116,23 +120,6 @@ def _first_marks(origin: Origin, text: str) -> list[Mark]:
 def _excerpt(text: str, marks: Callable[[], list[Mark]], width: int) -> str:
     begin, end = window(text, marks(), width)
     return f"{'…' if begin else ''}{text[begin:end]}{'…' if end < len(text) else ''}"
-
-
-def match_shapes(matches: Matches) -> list[Match]:
-    """Return matches as data."""
-    return [
-        Match(
-            episode=memory_shape(one.episode), score=one.score, vector_score=one.vector_score,
-            bm25_score=one.bm25_score, rerank_score=one.rerank_score, is_fill=one.is_fill,
-            is_exact=one.is_exact, valid_to=one.valid_to, around=list(map(memory_shape, near)),
-        )
-        for one, near in zip(matches, matches.around or [()] * len(matches), strict=True)
-    ]  # fmt: skip
-
-
-def reason_shapes(reasons: Iterable[Degradation]) -> list[Reason]:
-    """Return why a reply is degraded as data."""
-    return [Reason(reason=str(one.reason), detail=one.detail) for one in reasons]
 
 
 def text_of_matches(found: dict[str, Any]) -> str:
@@ -262,31 +249,21 @@ async def _search(session: CallerSession, given: _Search) -> ToolReply:
     since, until = _times(given)
     if (since, until) != (None, None) and given.text.strip() in ("", "*"):
         return await _of_a_time(session, given)
-    matches = await session.search(
-        given.text, recipe=given.recipe, limit=given.limit, offset=given.offset, kind=given.kind,
-        tags=given.tags, filter=_read_filter(given.filter), session_id=given.session_id,
-        since=since, until=until, alpha=given.alpha,
-        min_score=given.min_score, normalize=given.normalize, token_budget=given.token_budget,
-        around=given.around, include_ended=given.include_ended,
-    )  # fmt: skip
+    options = {name: getattr(given, name) for name in type(given).model_fields}
+    options |= {"filter": _read_filter(given.filter), "since": since, "until": until}
+    matches = await session.search(**options)
+    around = matches.around or [()] * len(matches)
     found = Found(
-        items=match_shapes(matches), degraded=matches.degraded,
-        reasons=reason_shapes(matches.reasons),
+        items=list(map(match_shape, matches, around)), degraded=matches.degraded,
+        reasons=[Reason(**one) for one in reasons_data(matches.reasons)],
     )  # fmt: skip
     return ToolReply(found, text_of_matches, excerpts_of(matches))
 
 
 async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
     """List what happened in a time, because there is nothing to rank by."""
-    for name in (
-        "session_id",
-        "recipe",
-        "alpha",
-        "min_score",
-        "normalize",
-        "token_budget",
-        "around",
-    ):
+    of_words = ("session_id", "recipe", "alpha", "min_score", "normalize", "token_budget", "around")
+    for name in of_words:
         if getattr(given, name):
             wish = "no such option where the text names no words"
             raise error(OptionError, name, wish, repr(getattr(given, name)))
@@ -295,11 +272,11 @@ async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
         holds = holding(session.memory._sync._store.now())
         passes = holds if passes is None else passes & holds
     since, until = _times(given)
-    found = await session.newest(
-        limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags, filter=passes,
-        since=since, until=until,
+    found = await session.call(
+        "list", limit=given.limit, offset=given.offset, kind=given.kind, tags=given.tags,
+        filter=passes, since=since, until=until,
     )  # fmt: skip
-    items = list(map(match_shape, found, await session.ends(found)))
+    items = list(map(listed_shape, found, await session.ends(found)))
     return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
 
 

@@ -71,7 +71,7 @@ def address(episode: Episode) -> str:
 async def listed(session: CallerSession, cursor: str | None) -> types.ListResourcesResult:
     """Return a page of the pinned memories, newest first."""
     page = 0 if cursor is None else _page(cursor)
-    found = await session.newest(pinned=True, limit=PAGE + 1, offset=page * PAGE)
+    found = await session.call("list", pinned=True, limit=PAGE + 1, offset=page * PAGE)
     return types.ListResourcesResult(
         resources=[
             types.Resource(

@@ -1,33 +1,19 @@
-"""Carries out the calls of one caller on a store: every read and write goes through here.
-
-A `CallerSession` adds the caller's user, agent and partition to each call, so that no tool can
-forget them, and checks the right to write.
-"""
+"""The store of the caller of a tool: checks of rights, and calls that tools make."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Final
 
 from hyrecall import recipes
 from hyrecall.ask.recipe import Recipe
-from hyrecall.errors import DTypeError, NotFoundError, OptionError, ScopeError, error
-from hyrecall.memory import (
-    AgentMemory,
-    Browse,
-    Episode,
-    Matches,
-    Memory,
-    Remembered,
-    Version,
-)
+from hyrecall.errors import DTypeError, OptionError, ScopeError, error
+from hyrecall.memory import Matches, Memory, Remembered
 from hyrecall.memory.changes import TEXT_FIELDS
 from hyrecall.memory.data.types import check_id
 from hyrecall.memory.derived.layout import serves
-from hyrecall.memory.sql.reading import Accesses
-from hyrecall.serve.options import Caller, Right, free_names
+from hyrecall.serve.options import Right, free_names
 from hyrecall.serve.verbs import CallersStore
 
 DEFAULT_USER: Final = "user"
@@ -43,22 +29,8 @@ def served_recipes(memory: Memory) -> dict[str, Recipe]:
 
 
 @dataclass(frozen=True)
-class CallerSession:
-    """A store and a caller.
-
-    Attributes
-    ----------
-    memory : Memory
-    caller : Caller
-    """
-
-    memory: Memory
-    caller: Caller
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a call may name any user of the partition."""
-        return "user_id" in free_names(self.caller)
+class CallerSession(CallersStore):
+    """The store of the caller of a tool."""
 
     def narrowed(self, asked: Mapping[str, Any]) -> CallerSession:
         """Return the session of the user, org and workspace that a call names."""
@@ -75,7 +47,7 @@ class CallerSession:
         """Return the session of a user that a call names as its scope."""
         if user_id == self.user_id:
             return self
-        if not self.is_free:
+        if not self.caller.may_name_any:
             raise error(ScopeError, "scope", "the caller's own, or none", "another")
         return self.narrowed({"user_id": user_id})
 
@@ -83,20 +55,6 @@ class CallerSession:
     def user_id(self) -> str | None:
         """Whose memories are read and written."""
         return self.caller.agent if self.caller.agent is not None else self.caller.user_id
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """The user and its partition, as the methods of a store take them."""
-        one = self.caller
-        return {"user_id": one.user_id, "org": one.org, "workspace": one.workspace}
-
-    @property
-    def agent(self) -> AgentMemory | None:
-        """The store as the agent sees it, if the caller is one."""
-        one = self.caller
-        if one.agent is None:
-            return None
-        return self.memory.agent(one.agent, org=one.org or "", workspace=one.workspace or "")
 
     # ---- reading ----
 
@@ -109,7 +67,7 @@ class CallerSession:
             A recipe of another index.
         """
         chosen = None if recipe is None else self.recipe(recipe)
-        found: Matches = await self._call("search", text, recipe=chosen, **options)
+        found: Matches = await self.call("search", text, recipe=chosen, **options)
         return found
 
     def recipe(self, name: str) -> Recipe:
@@ -125,36 +83,6 @@ class CallerSession:
             raise error(OptionError, "recipe", f"one of {', '.join(served)}", repr(name[:80]))
         return served[name]
 
-    async def get(self, key: str) -> Episode | None:
-        """Return a memory, or None."""
-        found: Episode | None = await self._call("get", key)
-        return found
-
-    async def newest(self, **options: Any) -> list[Episode]:
-        """Return memories, newest first."""
-        found: list[Episode] = await self._call("list", **options)
-        return found
-
-    async def history(self, key: str) -> tuple[Version, ...]:
-        """Return the versions of a memory, oldest first."""
-        return tuple(await self._call("history", key))
-
-    async def accesses(self, keys: Sequence[str]) -> dict[str, Accesses]:
-        """Return the accesses of memories, and when each was last written."""
-        view = CallersStore(self.memory._sync, self.caller).view
-        return await self.memory._run(view.accesses, keys)
-
-    async def ends(self, episodes: Sequence[Episode]) -> list[datetime | None]:
-        """Return when each memory ends, if it is a fact."""
-        view = CallersStore(self.memory._sync, self.caller).view
-        return await self.memory._run(view.ends, episodes)
-
-    async def browse(self, method: str, *args: Any, **options: Any) -> Any:
-        """Call a method of :class:`Browse` on a thread."""
-        agent = self.agent
-        files: Browse = self.memory.browse(**self.where) if agent is None else agent.browse()
-        return await self.memory._run(getattr(files, method), *args, **options)
-
     # ---- writing ----
 
     async def remember(self, text: str, **fields: Any) -> Remembered:
@@ -168,28 +96,21 @@ class CallerSession:
         kept: Remembered = await self._write("update", key, reason=reason, **changes, **said)
         return kept
 
-    async def forget(self, key: str, reason: str | None) -> int:
+    async def forget(self, key: str, **options: Any) -> int:
         """Take a memory out of recall. An agent has to give a reason."""
-        n_gone: int = await self._write("forget", key, reason=reason)
-        return n_gone
+        self._check_write(**options)
+        return await super().forget(key, **options)
 
     def check_right(self, right: Right) -> None:
         """Refuse a caller that lacks a right."""
         if right not in self.caller.rights:
             raise error(ScopeError, "caller", f"the right to {right}", "a caller without it")
 
-    async def _call(self, method: str, *args: Any, **options: Any) -> Any:
-        if (agent := self.agent) is not None:
-            return await getattr(agent, method)(*args, **options)
-        return await getattr(self.memory, method)(*args, **self.where, **options)
-
     async def _write(self, method: str, *args: Any, **options: Any) -> Any:
+        self._check_write(**options)
+        return await self.call(method, *args, **options)
+
+    def _check_write(self, **options: Any) -> None:
         self.check_right("write")
         if self.caller.agent is not None and options.get("reason", "") is None:
             raise error(OptionError, "reason", "a reason, which agents have to give", "none")
-        return await self._call(method, *args, **options)
-
-
-def missing() -> Exception:
-    """Return the error of a memory that the caller does not have, whoever else may have one."""
-    return error(NotFoundError, "id", "a memory of the caller", "none")

@@ -16,7 +16,6 @@ from hyrecall.memory.replies import REPLIES
 from hyrecall.serve.mcp.search_tool import said, text_of_memories
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import Arguments, Previews, StoredTexts, Structure, Tool, ToolReply
-from hyrecall.serve.verbs import CallersStore
 
 
 def _told_of_version(data: dict[str, Any]) -> str:
@@ -78,9 +77,8 @@ def _tool(op: Op) -> Tool:
             raise error(OptionError, "changes['author']", "another field", "author")
         for right in sorted(op.rights(asked)):
             session.check_right(right)
-        store = CallersStore(session.memory._sync, session.caller)
-        data = await session.memory._run(
-            lambda: to_jsonable_python(store.answer(op, asked), inf_nan_mode="null")
+        data = await session.run(
+            lambda: to_jsonable_python(session.answer(op, asked), inf_nan_mode="null")
         )
         if op.effect == "reads":
             data = {"notice": NOTICE, **data} | ({"is_cut": False} if is_list else {})

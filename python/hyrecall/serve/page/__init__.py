@@ -16,17 +16,15 @@ from starlette.responses import Response
 
 __all__ = ["FILES", "HEADERS", "router"]
 
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 FILES = {
-    **dict.fromkeys(("base.css", "views.css"), "text/css; charset=utf-8"),
-    **dict.fromkeys(
-        (
-            *("address.js", "api.js", "bars.js", "compare.js", "diff.js", "dom.js", "files.js"),
-            *("format.js", "graph.js", "hit.js", "keys.js", "main.js", "memory.js", "recall.js"),
-            *("replies.js", "trace.js", "words.js"),
-        ),
-        "text/javascript; charset=utf-8",
-    ),
-    "icon.svg": "image/svg+xml",
+    one.name: _TYPES[suffix]
+    for one in sorted(files(__name__).iterdir(), key=lambda one: one.name)
+    if (suffix := one.name[one.name.rfind(".") :]) in _TYPES
 }
 """The files below ``/page/``, each with its type."""
 

@@ -16,7 +16,8 @@ from hyrecall.serve.errors import ServiceError, check_page, check_size, options_
 from hyrecall.serve.guards import RETRY_AFTER
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Reader, ScopedStore, ScopeParams, scoped_store
+from hyrecall.serve.scoped_store import Reader, ScopeParams, store_of
+from hyrecall.serve.verbs import CallersStore
 
 router = Router(prefix="/v1", tags=["memories"], responses=ERRORS)
 
@@ -98,7 +99,7 @@ async def _pipe() -> AsyncIterator[_Pipe]:
         pipe.leave()
 
 
-def _write(store: ScopedStore, pipe: _Pipe, *, history: bool) -> None:
+def _write(store: CallersStore, pipe: _Pipe, *, history: bool) -> None:
     store.sync("export", pipe, history=history)
     pipe.finish()
 
@@ -113,13 +114,13 @@ async def export(
     """Stream one state of the caller's memories, facts and edges; the first line is its format."""
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents have no export")
-    store = scoped_store(request, who, asked)
+    store = store_of(request, who, asked)
     places: asyncio.Semaphore = request.app.state.exports
     if places.locked():
         message = f"{MOST_AT_A_TIME} exports are under way"
         raise ServiceError(503, "Busy", message, retry_after=RETRY_AFTER)
     await places.acquire()
-    job = asyncio.create_task(store.run(lambda store: _write(store, pipe, history=asked.history)))
+    job = asyncio.create_task(store.run(lambda: _write(store, pipe, history=asked.history)))
     job.add_done_callback(lambda _: places.release())  # once the thread has ended
     job.add_done_callback(lambda job: job.cancelled() or job.exception())  # if nobody reads it
     chunks = pipe.chunks()
@@ -182,15 +183,14 @@ class _GrepParams(_PathParams):
 async def ls(request: Request, asked: Annotated[_PathParams, Query()], who: Reader) -> Response:
     """List a folder, newest first; folders end in a slash."""
     check_page(options_of(request), asked.limit)
-    store = scoped_store(request, who, asked)
-    found = await store.run(lambda store: store.browse().ls(asked.path, limit=asked.limit))
+    found = await store_of(request, who, asked).browse("ls", asked.path, limit=asked.limit)
     return JsonResponse(encode({"paths": found}))
 
 
 @browse_router.get("/cat", summary="Read a file")
 async def cat(request: Request, asked: Annotated[_FileParams, Query()], who: Reader) -> Response:
     """Return a file's text; 404 for one that is not there."""
-    text = await scoped_store(request, who, asked).run(lambda store: store.browse().cat(asked.path))
+    text = await store_of(request, who, asked).browse("cat", asked.path)
     if not text:
         raise ServiceError(404, "NotFound", "path: expected a file of the caller")
     return JsonResponse(encode({"path": asked.path, "text": text}))
@@ -200,10 +200,8 @@ async def cat(request: Request, asked: Annotated[_FileParams, Query()], who: Rea
 async def find(request: Request, asked: Annotated[_FindParams, Query()], who: Reader) -> Response:
     """Return paths of memories whose file name matches a pattern, newest first."""
     check_page(options_of(request), asked.limit)
-    store = scoped_store(request, who, asked)
-    found = await store.run(
-        lambda store: store.browse().find(asked.pattern, asked.path, limit=asked.limit)
-    )
+    store = store_of(request, who, asked)
+    found = await store.browse("find", asked.pattern, asked.path, limit=asked.limit)
     return JsonResponse(encode({"paths": found}))
 
 
@@ -212,10 +210,7 @@ async def grep(request: Request, asked: Annotated[_GrepParams, Query()], who: Re
     """Return lines that hold a text or match a regular expression (RE2), newest memory first."""
     check_page(options_of(request), asked.limit)
     check_size("pattern", len(asked.pattern.encode("utf-8", "replace")), _PATTERN_BYTES, "bytes")
-    store = scoped_store(request, who, asked)
-    found = await store.run(
-        lambda store: store.browse().grep(
-            asked.pattern, asked.path, regex=asked.regex, limit=asked.limit
-        )
-    )
+    options = {"regex": asked.regex, "limit": asked.limit}
+    store = store_of(request, who, asked)
+    found = await store.browse("grep", asked.pattern, asked.path, **options)
     return JsonResponse(encode({"lines": [asdict(one) for one in found]}))

@@ -7,16 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.datastructures import State
 from starlette.responses import JSONResponse, Response
 
 from hyrecall.base.threads import Workers
 from hyrecall.memory.keeping import Owner
+from hyrecall.serve import errors
 from hyrecall.serve.errors import ServiceError
+from hyrecall.serve.metrics import Metrics
+from hyrecall.serve.options import ServiceOptions
 from hyrecall.serve.replies import ERRORS
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Keeper, identify
+from hyrecall.serve.tokens import TokenFile
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -52,9 +57,15 @@ class Probe:
         return await asyncio.wait_for(asyncio.shield(asked), LONGEST)
 
 
-def add_probes(state: Any) -> None:
-    """Give an application the threads of ``/readyz`` and ``/metrics``."""
+def install(app: FastAPI, options: ServiceOptions) -> State:
+    """Give an app what guards, these routes and handlers of errors need; return its state."""
+    state = app.state
+    state.options = options
+    state.tokens = None if options.tokens is None else TokenFile(options.tokens)
+    state.metrics = Metrics()
     state.readiness, state.scrape = Probe("readiness"), Probe("metrics")
+    errors.install(app)
+    return state
 
 
 router = Router(tags=["health"])

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from hyrecall.ask.filter_json import filter_from_json
 from hyrecall.ask.pages import Buckets
 from hyrecall.ask.parsing import parse
+from hyrecall.ask.recipe import is_joinable
 from hyrecall.ask.scope import Scope
 from hyrecall.distributed import ShardedIndex
 from hyrecall.errors import OptionError, error
@@ -92,19 +93,8 @@ def read_query(
         options, vector=body.vector, scope=body.scope, filter=body.filter, columns=body.columns,
         min_score=body.min_score, sort=body.sort, facets=_edges(body),
     )  # fmt: skip
-    shared: dict[str, Any] = {"limit": body.limit, "offset": body.offset, "depth": body.depth}
-    if body.recipe is not None:
-        shared["recipe"] = recipe_named(body.recipe)
-    if body.min_score is not None:
-        shared["min_score"] = _Floors(body.min_score)
-    if body.normalize:
-        shared["normalize"] = True
-    if body.now is not None:
-        shared["now"] = body.now
-    shared |= _page(body)
+    shared = _shared(body)
     columns = tuple(body.columns)
-    if body.surrounding:
-        shared["surrounding"] = body.surrounding
     is_apart = isinstance(index, ShardedIndex) and not index._is_whole
     if body.highlight and not are_marked(index._facts):
         wish = "false (the index does not store its texts, or does not tell where terms stand)"
@@ -120,12 +110,19 @@ def read_query(
         if name not in known:
             raise ServiceError(422, "Invalid", "columns: expected columns that the index returns")
     types = index._facts.row_types
+    vectors = _by_arm(body.vector, tuple(index.schema.vector_arms))
+    # What queries of one batch have in common: options, and which arms are asked. A recipe whose
+    # trace tells of a whole batch is answered alone.
+    is_alone = "recipe" in shared and not is_joinable(shared["recipe"])
+    told = body.model_dump_json(include=_SHARED)
+    key = (told, shared.get("columns"), tuple(sorted(texts)), tuple(sorted(vectors)))
     return IndexQuery(
         text={arm: parse(text) for arm, text in texts.items()} if body.parse else texts,
-        vector=_by_arm(body.vector, tuple(index.schema.vector_arms)),
+        vector=vectors,
         scope=authorised(index, who, body.scope),
         filter=None if body.filter is None else filter_from_json(body.filter, types, "filter"),
-        shared=tuple(shared.items()),
+        shared=shared,
+        key=object() if is_alone else key,
         columns=columns,
         explain=body.explain,
         highlight=body.highlight,
@@ -133,40 +130,28 @@ def read_query(
     )
 
 
-def _page(body: IndexQueryBody) -> dict[str, Any]:
-    """Return what orders and groups the rows, and what is counted."""
-    page: dict[str, Any] = {}
-    if body.group is not None:
-        page["group"] = body.group
-    if body.per_group is not None:
-        page["per_group"] = body.per_group
-    if body.sort is not None:
-        page["sort"] = _Columns(body.sort)
+_PLAIN = ("now", "group", "per_group", "surrounding", "normalize", "min_score", "sort")
+_SHARED = {"limit", "offset", "depth", "recipe", "facets", *_PLAIN}
+"""The fields that are options of a whole batch."""
+
+
+def _shared(body: IndexQueryBody) -> dict[str, Any]:
+    """Return the options that all queries of a batch share, as an index takes them."""
+    made: dict[str, Any] = {"limit": body.limit, "offset": body.offset, "depth": body.depth}
+    made |= {name: value for name in _PLAIN if (value := getattr(body, name)) not in (None, False)}
+    if body.recipe is not None:
+        made["recipe"] = recipe_named(body.recipe)
     if body.facets is not None:
-        page["facets"] = tuple(
+        made["facets"] = [
             Buckets(one.column, one.edges) if isinstance(one, BucketsBody) else one
             for one in body.facets
-        )
-    return page
+        ]
+    return made
 
 
 def _edges(body: IndexQueryBody) -> list[Any]:
     """Return the lists of ``facets``."""
     return [one.edges if isinstance(one, BucketsBody) else one for one in body.facets or ()]
-
-
-class _Columns(list[Any]):
-    """Columns that order a page, which can be hashed, as part of a batch's key."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(self))
-
-
-class _Floors(dict[str, float]):
-    """Floors by arm that can be compared and hashed, as part of a batch's key."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(tuple(sorted(self.items())))
 
 
 def _by_arm(given: Any, arms: tuple[str, ...]) -> dict[str, Any]:

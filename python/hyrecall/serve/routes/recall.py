@@ -41,7 +41,8 @@ from hyrecall.serve.replies import (
     recall_data,
 )
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Reader, ScopedStore, require, scoped_store
+from hyrecall.serve.scoped_store import Reader, require, store_of
+from hyrecall.serve.verbs import CallersStore
 
 # ---- Says what is served, and what the caller's token is for ----
 
@@ -126,7 +127,7 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
     check_all(options_of(request), [body])
     store = _store_of(request, who, body)
 
-    def work(store: ScopedStore) -> bytes:
+    def work() -> bytes:
         found = recall_data(
             search(store, body), explain=body.explain, began=began, highlight=body.highlight
         )
@@ -192,18 +193,18 @@ async def answer_all(request: Request, who: Reader, queries: list[RecallBody]) -
     return [one for one in in_order if isinstance(one, Matches)]
 
 
-def _store_of(request: Request, who: Caller, query: RecallBody) -> ScopedStore:
+def _store_of(request: Request, who: Caller, query: RecallBody) -> CallersStore:
     """Return the store for a query; counting accesses is a write."""
     if query.touch:
         require(who, "write")
-    return scoped_store(request, who, query)
+    return store_of(request, who, query)
 
 
 async def _answer(
-    store: ScopedStore, query: RecallBody, at: int
+    store: CallersStore, query: RecallBody, at: int
 ) -> Matches | HyrecallError | ServiceError:
     try:
-        return await store.run(lambda store: search(store, query))
+        return await store.run(lambda: search(store, query))
     except HyrecallError as fault:
         fault.args = (f"queries[{at}].{fault}",)
         return fault
@@ -227,7 +228,7 @@ def check_recall(options: ServiceOptions, body: RecallBody, place: str = "") -> 
     )  # fmt: skip
 
 
-def search(store: ScopedStore, body: RecallBody) -> Matches:
+def search(store: CallersStore, body: RecallBody) -> Matches:
     """Answer one query; blocks."""
     given = {name: getattr(body, name) for name in body.model_fields_set - _ONLY_HERE}
     text = given.pop("text")

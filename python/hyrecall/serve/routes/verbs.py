@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import replace
 from itertools import zip_longest
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -28,7 +27,7 @@ from hyrecall.serve.errors import (
 from hyrecall.serve.options import Caller, ServiceOptions
 from hyrecall.serve.replies import ERRORS, JsonResponse, encode, encode_within
 from hyrecall.serve.routing import PathId, Router
-from hyrecall.serve.scoped_store import Writer, caller, memory_of, narrow, require
+from hyrecall.serve.scoped_store import Writer, caller, memory_of, require, store_of
 from hyrecall.serve.verbs import CallersStore
 
 _MISSING: Final[dict[int | str, dict[str, Any]]] = {
@@ -88,10 +87,8 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
             given["if_version"] = _version_of(if_match, given.get("if_version"))
         for right in sorted(op.rights(given)):
             require(who, right)
-        names: Any = narrow(who, {name: given.pop(name, None) for name in op.scope})
+        store = store_of(request, who, {name: given.pop(name, None) for name in op.scope})
         _check_sizes(options, op, given)
-        memory = memory_of(request)
-        store = CallersStore(memory._sync, replace(who, **names))
 
         def work() -> tuple[bytes, int | None]:
             data = store.answer_once(op, given, once) if once else store.answer(op, given)
@@ -99,7 +96,7 @@ def _handler(op: Op, asked_as: Any, in_path: tuple[str, ...], status: int) -> An
                 raise error(NotFoundError, "id", op.missing, "none")
             return encode_within(data, options.max_reply), data.get("version")
 
-        encoded, version = await memory._run(work)
+        encoded, version = await store.run(work)
         headers = None if version is None else {"ETag": f'"{version}"'}
         return JsonResponse(encoded, status, headers)
 
@@ -206,30 +203,29 @@ async def remember_batch(
     check_size("episodes", len(body.episodes), options.max_batch, "memories")
     if who.agent is not None:
         raise ServiceError(403, "Forbidden", "agents keep one memory at a time")
-    asked: list[tuple[dict[str, Any], Any]] = []
+    asked: list[tuple[dict[str, Any], CallersStore]] = []
     for one in body.episodes:
         given = {name: getattr(one, name) for name in one.model_fields_set}
-        names = narrow(who, {name: given.pop(name, None) for name in SCOPE})
+        store = store_of(request, who, {name: given.pop(name, None) for name in SCOPE})
         check_lists(options, **given)
         if given.pop("vector", None) is not None:
             raise ServiceError(422, "Invalid", "vector: expected none in a batch")
-        asked.append((given, names))
+        asked.append((given, store))
     memory = memory_of(request)
 
     def work() -> bytes:
         made: list[str] = []
         if idempotency_key is not None:
-            stores = [CallersStore(memory._sync, replace(who, **names)) for _, names in asked]
             made = [
                 store.id_of("batch", f"{at} {idempotency_key}", given)
-                for at, (store, (given, _)) in enumerate(zip(stores, asked, strict=True))
+                for at, (given, store) in enumerate(asked)
             ]
-            kept = [store.kept_as(one) for store, one in zip(stores, made, strict=True)]
+            kept = [store.kept_as(one) for (_, store), one in zip(asked, made, strict=True)]
             if kept and all(kept):
                 return encode(kept)
         episodes = [
-            checked(Episode, as_call(OPS["remember"], {"id": one, **given}, names))
-            for one, (given, names) in zip_longest(made, asked)
+            checked(Episode, as_call(OPS["remember"], {"id": one, **given}, store.where))
+            for one, (given, store) in zip_longest(made, asked)
         ]
         done = memory._sync.remember_batch(episodes)
         return encode([changed_data(one) for one in done])

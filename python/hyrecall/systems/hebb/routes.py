@@ -23,12 +23,12 @@ from hyrecall.serve.bodies import Whole
 from hyrecall.serve.errors import check_lists, check_query, check_size, options_of
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
-    EditScope,
+    EditStore,
     Reader,
-    ReadScope,
-    ScopedStore,
-    WriteScope,
+    ReadStore,
+    WriteStore,
     memory_of,
+    recipe_for,
     require,
 )
 from hyrecall.systems.hebb.replies import (
@@ -171,7 +171,7 @@ class ChangedMemory(_HebbBody):
 
 @router.post("/api/v1/search", summary="Search memories")
 async def search(
-    body: SearchBody, who: Reader, scope: ReadScope, request: Request, response: Response
+    body: SearchBody, who: Reader, store: ReadStore, request: Request, response: Response
 ) -> dict[str, Any]:
     """Search as Hebb's documents say; a query without a word finds nothing.
 
@@ -179,8 +179,7 @@ async def search(
     """
     if body.strict_recall:
         require(who, "write")
-    store = ScopedStore(memory_of(request), scope)
-    recipe, options = store.recipe_for(hebb), options_of(request)
+    recipe, options = recipe_for(store, hebb), options_of(request)
     check_lists(options, tags=body.tags, partition_ids=body.partition_ids)
     check_query(options, body.query)
     if not body.query.strip():
@@ -191,9 +190,8 @@ async def search(
 
 
 @router.post("/api/v1/memories", status_code=201, summary="Keep a memory")
-async def create(body: NewMemory, scope: EditScope, request: Request) -> dict[str, Any]:
+async def create(body: NewMemory, store: EditStore) -> dict[str, Any]:
     """Keep a memory, and return it."""
-    store = ScopedStore(memory_of(request), scope)
     kept = await store.call("remember", body.content, **body.fields())
     (made,) = await shown(store, [await store.existing(kept.id)])
     return made
@@ -201,10 +199,9 @@ async def create(body: NewMemory, scope: EditScope, request: Request) -> dict[st
 
 @router.post("/api/v1/memories/batch", status_code=201, summary="Keep several memories")
 async def create_batch(
-    body: list[NewMemory], scope: EditScope, request: Request
+    body: list[NewMemory], store: EditStore, request: Request
 ) -> list[dict[str, Any]]:
     """Keep memories one after the other, and return them."""
-    store = ScopedStore(memory_of(request), scope)
     check_size("memories", len(body), options_of(request).max_batch, "in a request")
     kept = [await store.call("remember", one.content, **one.fields()) for one in body]
     return await shown(store, [await store.existing(one.id) for one in kept])
@@ -212,30 +209,27 @@ async def create_batch(
 
 @router.get("/api/v1/memories", summary="List memories")
 async def list_memories(
-    scope: ReadScope,
-    request: Request,
+    store: ReadStore,
     partition_id: Annotated[str | None, Query(max_length=512)] = None,
     tags: Annotated[str | None, Query(description="Several are separated by commas.")] = None,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
 ) -> dict[str, Any]:
     """List memories, newest first; ``total`` counts at most 10,000 beyond the page."""
-    store = ScopedStore(memory_of(request), scope)
     wanted = [one for part in (tags or "").split(",") if (one := part.strip())] or None
     options: dict[str, Any] = {"kind": partition_id, "tags": wanted}
     page = await store.call("list", limit=limit, offset=offset, **options)
     total = offset + len(page) if page else 0
     if len(page) == limit:
         most = total + MOST_COUNTED
-        total = await store.run(lambda store: store.view().count(**options, most=most))
+        total = await store.run(lambda: store.view.count(**options, most=most))
     items = await shown(store, page)
     return {"items": items, "total": total, "offset": offset, "limit": limit}
 
 
 @router.get("/api/v1/memories/{id}", summary="Get a memory")
-async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, store: ReadStore) -> dict[str, Any]:  # noqa: A002
     """Return a memory; no access is counted."""
-    store = ScopedStore(memory_of(request), scope)
     (made,) = await shown(store, [await store.existing(id)])
     return made
 
@@ -244,11 +238,9 @@ async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:
 async def change(
     id: PathId,  # noqa: A002
     body: ChangedMemory,
-    scope: EditScope,
-    request: Request,
+    store: EditStore,
 ) -> dict[str, Any]:
     """Change fields of a memory, and return it."""
-    store = ScopedStore(memory_of(request), scope)
     if changes := body.changes():
         await store.call("update", id, reason=BY_REST, **changes)
     (made,) = await shown(store, [await store.existing(id)])
@@ -256,9 +248,9 @@ async def change(
 
 
 @router.delete("/api/v1/memories/{id}", status_code=204, summary="Forget a memory")
-async def forget(id: PathId, scope: WriteScope, request: Request) -> None:  # noqa: A002
+async def forget(id: PathId, store: WriteStore) -> None:  # noqa: A002
     """Take a memory out of recall; its history stays."""
-    await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
+    await store.forget(id, reason=BY_REST)
 
 
 @router.get("/health", summary="The process answers")
@@ -383,22 +375,21 @@ def plain(tag: str) -> str:
     return tag.strip().lower()
 
 
-async def _graph(request: Request, scope: ReadScope, asked: Callable[[TagGraph], T_]) -> T_:
+async def _graph(store: ReadStore, asked: Callable[[TagGraph], T_]) -> T_:
     """Answer from the graph, on a thread: it takes as long as there are pairs of tags."""
-    store = ScopedStore(memory_of(request), scope)
-    return await store.run(lambda store: asked(tag_graph(store.view().each_newest(MOST_READ))))
+    return await store.run(lambda: asked(tag_graph(store.view.each_newest(MOST_READ))))
 
 
 @graph_router.get("/tags", summary="List tags")
 async def tags(
-    scope: ReadScope, request: Request, q: Annotated[str, Query(max_length=512)] = ""
+    store: ReadStore, q: Annotated[str, Query(max_length=512)] = ""
 ) -> list[dict[str, Any]]:
     """List tags, those of most memories first; ``q`` is a part of their names."""
-    return await _graph(request, scope, lambda graph: graph.tags(plain(q)))
+    return await _graph(store, lambda graph: graph.tags(plain(q)))
 
 
 @graph_router.get("/tags/{id}", summary="Get a tag")
-async def tag(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def tag(id: PathId, store: ReadStore) -> dict[str, Any]:  # noqa: A002
     """Return a tag with the ids of its memories."""
 
     def node(graph: TagGraph) -> dict[str, Any]:
@@ -406,14 +397,13 @@ async def tag(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:
             raise error(NotFoundError, "id", "a tag of the caller's memories", "none")
         return graph.node(plain(id))
 
-    return await _graph(request, scope, node)
+    return await _graph(store, node)
 
 
 @graph_router.get("/neighbors/{id}", summary="Tags within some steps of one")
 async def neighbors(
     id: PathId,  # noqa: A002
-    scope: ReadScope,
-    request: Request,
+    store: ReadStore,
     depth: Annotated[int, Query(ge=1, le=5)] = 1,
 ) -> dict[str, Any]:
     """Return the tags within ``depth`` steps, and the edges between them; none of a missing tag."""
@@ -421,13 +411,12 @@ async def neighbors(
     def beside(graph: TagGraph) -> dict[str, Any]:
         return {**graph.among(graph.near(plain(id), depth)), "paths": []}
 
-    return await _graph(request, scope, beside)
+    return await _graph(store, beside)
 
 
 @graph_router.get("/path", summary="A shortest path between two tags")
 async def path(
-    scope: ReadScope,
-    request: Request,
+    store: ReadStore,
     begin: Annotated[str, Query(alias="from", max_length=512)],
     end: Annotated[str, Query(alias="to", max_length=512)],
 ) -> dict[str, Any]:
@@ -441,13 +430,13 @@ async def path(
             "paths": [found] if found else [],
         }
 
-    return await _graph(request, scope, between)
+    return await _graph(store, between)
 
 
 @graph_router.get("/export", summary="The whole graph")
-async def export(scope: ReadScope, request: Request) -> dict[str, Any]:
+async def export(store: ReadStore) -> dict[str, Any]:
     """Return all tags and edges."""
-    return await _graph(request, scope, lambda graph: graph.among(graph.memories))
+    return await _graph(store, lambda graph: graph.among(graph.memories))
 
 
 ROUTERS = (router, graph_router)

@@ -13,7 +13,7 @@ from pydantic import Field
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import hebb
 from hyrecall.serve.mcp.search_tool import excerpts_of
-from hyrecall.serve.mcp.session import CallerSession, missing
+from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import Arguments, Query, Structure, Tool, ToolReply
 from hyrecall.systems.hebb.replies import (
     MOST,
@@ -74,10 +74,7 @@ async def _write(session: CallerSession, given: _Write) -> ToolReply:
     kept = await session.remember(
         given.content, kind=PARTITION, tags=tuple(given.tags), importance=float(given.importance)
     )
-    found = await session.get(kept.id)
-    if found is None:  # another call has forgotten it
-        raise missing()
-    (made,) = await shown(session, [found])
+    (made,) = await shown(session, [await session.existing(kept.id)])
     return ToolReply(made)
 
 

@@ -14,11 +14,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import Depends, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from hyrecall import Dedup, Recency, Rerank
-from hyrecall.memory import Browse
 from hyrecall.memory.ops import Text
 from hyrecall.recipe import Recipe
 from hyrecall.recipes import honeycomb
@@ -28,12 +26,12 @@ from hyrecall.serve.options import Caller
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
     Reader,
-    RequestScope,
-    ScopedStore,
     Writer,
     memory_of,
     narrow,
+    recipe_for,
 )
+from hyrecall.serve.verbs import CallersStore
 from hyrecall.systems.honeycomb.replies import (
     LIMIT,
     MOST,
@@ -179,7 +177,7 @@ class Forgotten(_HoneycombBody):
 # ---- who asks ----
 
 
-def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None) -> RequestScope:
+def caller_of(who: Caller, request: Request, agent_id: str | None = None) -> Caller:
     """Return on whose behalf a request with honeycomb's headers asks."""
     told = {name: request.headers.get(f"x-honeycomb-{name}") for name in ("org", "workspace")}
     if any(one is not None and not one.strip() for one in told.values()):
@@ -194,11 +192,10 @@ def scope_of_headers(who: Caller, request: Request, agent_id: str | None = None)
     asked = agent_id if asked is None else asked
     if who.agent is None and who.may_choose_user and who.user_id is None:
         agent = DEFAULT if asked is None else asked  # a blank one is isolated by the store
-        return RequestScope(None, names["org"], workspace, agent)
+        return replace(who, org=names["org"], workspace=workspace, agent=agent)
     if asked not in (None, who.user_id if who.agent is None else who.agent):
         raise ServiceError(403, "ScopeError", "agent: expected that of the token")
-    user_id = who.user_id if who.agent is None else None
-    return RequestScope(user_id, names["org"], workspace, who.agent)
+    return replace(who, org=names["org"], workspace=workspace)
 
 
 _Name: TypeAlias = Annotated[str | None, Header()]
@@ -218,16 +215,16 @@ def _named(
 Named: TypeAlias = Annotated[Request, Depends(_named)]
 
 
-async def _reading(who: Reader, request: Named) -> RequestScope:
-    return scope_of_headers(who, request)
+async def _reading(who: Reader, request: Named) -> CallersStore:
+    return CallersStore(memory_of(request), caller_of(who, request))
 
 
-def _writing(who: Caller, request: Request, agent_id: str | None) -> ScopedStore:
+def _writing(who: Caller, request: Request, agent_id: str | None) -> CallersStore:
     """Return the store as the agent of a change."""
-    scope = scope_of_headers(who, request, agent_id)
-    if scope.agent is not None and not scope.agent.strip():
+    asking = caller_of(who, request, agent_id)
+    if asking.agent is not None and not asking.agent.strip():
         raise ServiceError(400, "BadRequest", "x-honeycomb-agent: expected a name")
-    return ScopedStore(memory_of(request), scope)
+    return CallersStore(memory_of(request), asking)
 
 
 def _with_directory(made: dict[str, Any], request: Request, cwd: str | None) -> dict[str, Any]:
@@ -237,17 +234,16 @@ def _with_directory(made: dict[str, Any], request: Request, cwd: str | None) -> 
     return made | {"projectScopeDegraded": True, "warning": WITHOUT_PROJECTS}
 
 
-ReadAgent: TypeAlias = Annotated[RequestScope, Depends(_reading)]
+ReadAgent: TypeAlias = Annotated[CallersStore, Depends(_reading)]
 
 
 # ---- routes ----
 
 
 @router.post("/recall", summary="Recall memories")
-async def recall(body: RecallBody, scope: ReadAgent, request: Request) -> dict[str, Any]:
+async def recall(body: RecallBody, store: ReadAgent, request: Request) -> dict[str, Any]:
     """Recall what the agent may see, best first."""
-    store = ScopedStore(memory_of(request), scope)
-    recipe = body.recipe(store.recipe_for(honeycomb))
+    recipe = body.recipe(recipe_for(store, honeycomb))
     check_query(options_of(request), body.query)
     matches = await store.call(
         "search", body.query, limit=body.most(), recipe=recipe, token_budget=body.token_budget
@@ -268,19 +264,17 @@ async def keep(body: NewMemory, who: Writer, request: Named) -> dict[str, Any]:
 
 
 @router.get("", summary="List memories")
-async def list_memories(
-    scope: ReadAgent, request: Request, limit: float | None = None
-) -> dict[str, Any]:
+async def list_memories(store: ReadAgent, limit: float | None = None) -> dict[str, Any]:
     """List memories, newest first."""
     most = RecallBody.model_construct(query="", limit=limit).most()
-    found = await ScopedStore(memory_of(request), scope).call("list", limit=most)
+    found = await store.call("list", limit=most)
     return {"memories": [as_memory(one) for one in found]}
 
 
 @router.get("/{id}", summary="Get a memory")
-async def get(id: PathId, scope: ReadAgent, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, store: ReadAgent) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
-    return {"memory": as_memory(await ScopedStore(memory_of(request), scope).existing(id))}
+    return {"memory": as_memory(await store.existing(id))}
 
 
 @router.post("/{id}/modify", summary="Change a memory")
@@ -328,57 +322,49 @@ def _needed(name: str, value: str | None) -> str:
     return value
 
 
-def _files(request: Request, scope: ReadAgent) -> Browse:
-    return ScopedStore(memory_of(request), scope).browse()
-
-
 def _entry(path: str) -> dict[str, str]:
     return {"path": path, "filename": path.rstrip("/").rpartition("/")[2]}
 
 
 @browse_router.get("/cat", summary="Read a file")
-async def cat(scope: ReadAgent, request: Request, path: str | None = None) -> dict[str, Any]:
+async def cat(store: ReadAgent, path: str | None = None) -> dict[str, Any]:
     """Return a file's text; that of one that is not there is empty."""
-    files, where = _files(request, scope), mounted(_needed("path", path))
-    text = await run_in_threadpool(files.cat, where)
+    where = mounted(_needed("path", path))
+    text = await store.browse("cat", where)
     return {"path": where, "found": bool(text), "content": text}
 
 
 @browse_router.get("/grep", summary="Find lines")
-async def grep(
-    scope: ReadAgent, request: Request, q: str | None = None, prefix: str = "/"
-) -> dict[str, Any]:
+async def grep(store: ReadAgent, q: str | None = None, prefix: str = "/") -> dict[str, Any]:
     """Return at most 50 lines that hold a text as it is, newest memory first."""
-    files, wanted = _files(request, scope), _needed("q", q)
-    lines = await run_in_threadpool(files.grep, wanted, mounted(prefix), limit=MOST_LINES)
+    wanted = _needed("q", q)
+    lines = await store.browse("grep", wanted, mounted(prefix), limit=MOST_LINES)
     hits = [{"path": one.path, "line": one.number, "content": one.text} for one in lines]
     return {"query": wanted, "degraded": False, "hits": hits}
 
 
 @browse_router.get("/ls", summary="List a folder")
-async def ls(scope: ReadAgent, request: Request, prefix: str = "") -> dict[str, Any]:
+async def ls(store: ReadAgent, prefix: str = "") -> dict[str, Any]:
     """List at most 200 entries of a folder, newest first."""
-    files, where = _files(request, scope), mounted(prefix) or "/"
-    found = await run_in_threadpool(files.ls, where, limit=MOST_LISTED)
+    where = mounted(prefix) or "/"
+    found = await store.browse("ls", where, limit=MOST_LISTED)
     return {"prefix": where, "entries": [_entry(one) for one in found]}
 
 
 @browse_router.get("/find", summary="Find files by name")
-async def find(
-    scope: ReadAgent, request: Request, pattern: str | None = None, prefix: str = "/"
-) -> dict[str, Any]:
+async def find(store: ReadAgent, pattern: str | None = None, prefix: str = "/") -> dict[str, Any]:
     """List at most 200 files by name: with ``*``, ``?`` or ``[ab]``, else by a part of it."""
-    files, wanted = _files(request, scope), _needed("pattern", pattern)
+    wanted = _needed("pattern", pattern)
     names = wanted if any(one in wanted for one in "*?[") else f"*{wanted}*"
-    found = await run_in_threadpool(files.find, names, mounted(prefix), limit=MOST_LISTED)
+    found = await store.browse("find", names, mounted(prefix), limit=MOST_LISTED)
     return {"pattern": wanted, "matches": [_entry(one) for one in found]}
 
 
 @browse_router.get("/classify", summary="Say what a path names")
-async def classify(scope: ReadAgent, request: Request, path: str | None = None) -> dict[str, str]:
+async def classify(store: ReadAgent, path: str | None = None) -> dict[str, str]:
     """Return the class of a path, whether or not there is such a file."""
     where = mounted(_needed("path", path))
-    return {"path": where, "pathClass": _files(request, scope).classify(where)}
+    return {"path": where, "pathClass": store.view.browse().classify(where)}
 
 
 @browse_router.api_route(

@@ -11,7 +11,7 @@ from hyrecall.base.fences import fenced
 from hyrecall.memory.ops import Text
 from hyrecall.recipes import honeycomb
 from hyrecall.serve.mcp.search_tool import excerpts_of
-from hyrecall.serve.mcp.session import CallerSession, missing
+from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import Arguments, Id, Query, Structure, Tool, ToolReply
 from hyrecall.systems.honeycomb.replies import (
     LIMIT,
@@ -165,14 +165,11 @@ async def _store(session: CallerSession, given: _Store) -> ToolReply:
 
 
 async def _get(session: CallerSession, given: _HoneycombGet) -> ToolReply:
-    found = await session.get(given.id)
-    if found is None:
-        raise missing()
-    return ToolReply({"memory": as_memory(found)})
+    return ToolReply({"memory": as_memory(await session.existing(given.id))})
 
 
 async def _list(session: CallerSession, given: _HoneycombList) -> ToolReply:
-    found = await session.newest(limit=given.limit, offset=given.offset)
+    found = await session.call("list", limit=given.limit, offset=given.offset)
     return ToolReply({"memories": [as_memory(one) for one in found]})
 
 
@@ -182,8 +179,7 @@ async def _modify(session: CallerSession, given: _Modify) -> ToolReply:
 
 
 async def _forget(session: CallerSession, given: _HoneycombForget) -> ToolReply:
-    if not await session.forget(given.id, given.reason):
-        raise missing()
+    await session.forget(given.id, reason=given.reason)
     return ToolReply(as_changed(given.id, "forgotten"))
 
 

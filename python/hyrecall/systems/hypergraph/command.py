@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 import typer
 
 from hyrecall.base.text_tables import Column, Row, TextLine, clean
-from hyrecall.cli.help import Command, Group
-from hyrecall.cli.memory_options import AsJson, Org, StorePath, User, Workspace, now_ready, opened
+from hyrecall.cli.declare import Whose, group
+from hyrecall.cli.help import Group
+from hyrecall.cli.memory_options import now_ready, opened
 from hyrecall.cli.show import one_line, print_json, print_table, say
 from hyrecall.errors import (
     DTypeError,
@@ -43,21 +45,6 @@ class _HmCommands(Group):
     notes = (("Exit codes", _CODES),)
 
 
-hm = typer.Typer(
-    name="hm",
-    cls=_HmCommands,
-    help="Recall nodes and the edges between them, as HyperMemory's command does.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-
-@hm.callback()
-def _group() -> None:
-    """Keep the name of the command, of which there is only one."""
-
-
 @contextmanager
 def _own_codes() -> Iterator[None]:
     """Show an error of the library, and end with HyperMemory's exit code for it."""
@@ -79,39 +66,32 @@ def _own_codes() -> Iterator[None]:
         raise typer.Exit(code) from None
 
 
-@hm.command(cls=Command)
 def recall(
-    query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Words, or a pattern (RE2) with --force-regex.")
-    ],
-    most: Annotated[
-        int,
-        typer.Option("-n", "--max-results", metavar="N", help="The most nodes, from 1 to 50."),
-    ] = 10,
-    force_regex: Annotated[
-        bool, typer.Option("--force-regex", help="Read the query as a pattern.")
-    ] = False,
-    session_id: Annotated[
-        str,
-        typer.Option(
-            "--session-id", metavar="ID", help="The conversation: what it met ranks higher."
-        ),
-    ] = "default",
-    path: StorePath = None,
-    user: User = None,
-    org: Org = None,
-    workspace: Workspace = None,
-    as_json: AsJson = False,
+    query: str,
+    *,
+    most: int = 10,
+    force_regex: bool = False,
+    session_id: str = "default",
+    path: Path | None = None,
+    as_json: bool = False,
+    **whose: Unpack[Whose],
 ) -> None:
-    """Recall nodes; the call is recorded in its conversation."""
+    """Recall nodes; the call is recorded in its conversation.
+
+    Arguments
+    query QUERY: Words, or a pattern (RE2) with --force-regex.
+    Options
+    most -n --max-results N: The most nodes, from 1 to 50.
+    force_regex: Read the query as a pattern.
+    session_id ID: The conversation: what it met ranks higher.
+    """
     from hyrecall.systems.hypergraph.graph_recall import MOST_RESULTS, hm_recall
 
     if not 1 <= most <= MOST_RESULTS:
         raise typer.BadParameter(f"expected 1 to {MOST_RESULTS}", param_hint="-n")
-    place: dict[str, Any] = {"user_id": user, "org": org, "workspace": workspace}
     with _own_codes(), opened(path, recipe="hypergraph") as memory:
         ready: MemorySync = now_ready(memory)
-        answer = hm_recall(ready, query, session_id, most, force_regex, **place)
+        answer = hm_recall(ready, query, session_id, most, force_regex, **whose)
     for reason in answer["metadata"]["degraded"]:
         say(f"note: degraded: {reason}")
     if as_json:
@@ -139,3 +119,11 @@ def _print(answer: dict[str, Any]) -> None:
         ]
         rows.append(Row(cells, below))
     print_table(_COLUMNS, rows)
+
+
+hm = group(
+    "hm",
+    "Recall nodes and the edges between them, as HyperMemory's command does.",
+    recall,
+    cls=_HmCommands,
+)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hyrecall.recipes import hypergraph
 from hyrecall.serve.errors import ServiceError, check_query, options_of
 from hyrecall.serve.routing import Router
-from hyrecall.serve.scoped_store import Reader, scoped_store
+from hyrecall.serve.scoped_store import Reader, recipe_for, store_of
 from hyrecall.systems.hypergraph.graph_recall import ahm_recall
 from hyrecall.systems.route_shapes import ERRORS
 
@@ -58,12 +58,12 @@ async def recall(
     if user_id is not None and x_graph_id not in (None, user_id):
         raise ServiceError(422, "Invalid", "user_id: expected that of X-Graph-Id")
     names = {"user_id": x_graph_id if user_id is None else user_id}
-    store = scoped_store(request, who, {**names, "org": org, "workspace": workspace})
-    store.recipe_for(hypergraph)
+    store = store_of(request, who, {**names, "org": org, "workspace": workspace})
+    recipe_for(store, hypergraph)
     check_query(options_of(request), body.query)
     return await ahm_recall(
         store.memory, body.query, body.session_id, body.max_results, body.force_regex,
-        agent=store.scope.agent, **store.scope.names,
+        agent=store.caller.agent, **store.where,
     )  # fmt: skip
 
 

@@ -77,11 +77,9 @@ class Recalled(Structure):
 
 
 async def _recall(session: CallerSession, given: _Recall) -> ToolReply:
-    one = session.caller
     found = await ahm_recall(
         session.memory, given.query, given.session_id, given.max_results, given.force_regex,
-        user_id=one.user_id if one.agent is None else None, org=one.org, workspace=one.workspace,
-        agent=one.agent,
+        agent=session.caller.agent, **session.where,
     )  # fmt: skip
     return ToolReply(Recalled.model_validate(found))
 

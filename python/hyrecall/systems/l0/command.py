@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from hyrecall.base.arguments import home_path
-from hyrecall.cli.help import Command, Group
+from hyrecall.cli.declare import group
+from hyrecall.cli.help import Group
 from hyrecall.cli.memory_options import (
     bar,
     given_text,
@@ -46,43 +47,14 @@ class _LtmCommands(Group):
     notes = (("Environment", _VARIABLES),)
 
 
-ltm = typer.Typer(
-    name="ltm",
-    cls=_LtmCommands,
-    help="Keep and find notes by key, as l0-memory's command does. Replies are JSON.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-Key: TypeAlias = Annotated[str, typer.Argument(metavar="KEY", help="The key of the note.")]
-Value: TypeAlias = Annotated[
-    str, typer.Argument(metavar="VALUE", help="The text of the note; - reads it from stdin.")
-]
-DbPath: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--path",
-        metavar="DIR",
-        show_default="LTM_DB, HYRECALL_PATH, the setting path, or ~/.local/share/hyrecall/memory",
-        help="Folder of the store.",
-    ),
-]
-Scope: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--scope", metavar="NAME", show_default="LTM_SCOPE, or user", help="The scope of the note."
-    ),
-]
-AnyScope: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--scope",
-        metavar="NAME",
-        show_default="LTM_SCOPE, or all scopes",
-        help="The scope to look through.",
-    ),
-]
+SHARED = """
+key KEY: The key of the note.
+value VALUE: The text of the note; - reads it from stdin.
+path DIR: Folder of the store. [default: LTM_DB, HYRECALL_PATH, the setting path, or
+    ~/.local/share/hyrecall/memory]
+scope NAME: The scope of the note. [default: LTM_SCOPE, or user]
+limit N: The most notes.
+"""
 
 
 @dataclass(frozen=True)
@@ -135,16 +107,13 @@ class _Open:
         }
 
 
-@ltm.command(cls=Command)
 def save(
-    key: Key,
-    value: Value,
-    tags: Annotated[
-        list[str] | None,
-        typer.Option("--tag", metavar="TAG", help="A tag; repeat for several."),
-    ] = None,
-    scope: Scope = None,
-    path: DbPath = None,
+    key: str,
+    value: str,
+    *,
+    tags: list[str] | None = None,
+    scope: str | None = None,
+    path: Path | None = None,
 ) -> None:
     """Save a note; another value of the key becomes history."""
     place, text = _NotesLocation.of(path, scope), given_text(value)
@@ -153,25 +122,29 @@ def save(
         print_json(store.shown(key, place.scope) | _unembedded(saved))
 
 
-@ltm.command(cls=Command)
-def get(key: Key, scope: Scope = None, path: DbPath = None) -> None:
+def get(key: str, *, scope: str | None = None, path: Path | None = None) -> None:
     """Show a note."""
     place = _NotesLocation.of(path, scope)
     with place.notes(read_only=True) as store:
         print_json(store.shown(key, place.scope))
 
 
-@ltm.command(cls=Command)
 def search(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to look for.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="The most notes.")] = 50,
-    expand: Annotated[
-        bool, typer.Option("--expand", help="Show whole notes instead of snippets.")
-    ] = False,
-    scope: AnyScope = None,
-    path: DbPath = None,
+    query: str,
+    *,
+    limit: int = 50,
+    expand: bool = False,
+    scope: str | None = None,
+    path: Path | None = None,
 ) -> None:
-    """Find notes by the beginnings of all words, and by vectors if there is an endpoint."""
+    """Find notes by the beginnings of all words, and by vectors if there is an endpoint.
+
+    Arguments
+    query QUERY: The words to look for.
+    Options
+    expand: Show whole notes instead of snippets.
+    scope NAME: The scope to look through. [default: LTM_SCOPE, or all scopes]
+    """
     place = _NotesLocation.of(path, scope, "")
     with place.notes(read_only=True) as store:
         found = []
@@ -186,13 +159,12 @@ def search(
     print_json(found)
 
 
-@ltm.command("list", cls=Command)
-def list_(
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="The most notes.")] = 200,
-    scope: AnyScope = None,
-    path: DbPath = None,
-) -> None:
-    """List notes, newest first."""
+def list_(*, limit: int = 200, scope: str | None = None, path: Path | None = None) -> None:
+    """List notes, newest first.
+
+    Options
+    scope NAME: The scope to look through. [default: LTM_SCOPE, or all scopes]
+    """
     place = _NotesLocation.of(path, scope, "")
     with place.notes(read_only=True) as store:
         notes = store.notes.list(scope=place.scope, limit=limit)
@@ -200,8 +172,7 @@ def list_(
     print_json(found)
 
 
-@ltm.command(cls=Command)
-def delete(key: Key, scope: Scope = None, path: DbPath = None) -> None:
+def delete(key: str, *, scope: str | None = None, path: Path | None = None) -> None:
     """Delete a note."""
     place = _NotesLocation.of(path, scope)
     with place.notes() as store:
@@ -210,48 +181,43 @@ def delete(key: Key, scope: Scope = None, path: DbPath = None) -> None:
     print_json({"deleted": True, "scope": place.scope, "key": key})
 
 
-@ltm.command(cls=Command)
-def pin(key: Key, scope: Scope = None, path: DbPath = None) -> None:
+def pin(key: str, *, scope: str | None = None, path: Path | None = None) -> None:
     """Pin a note: it comes first among equal scores."""
     _pin(_NotesLocation.of(path, scope), key, pinned=True)
 
 
-@ltm.command(cls=Command)
-def unpin(key: Key, scope: Scope = None, path: DbPath = None) -> None:
+def unpin(key: str, *, scope: str | None = None, path: Path | None = None) -> None:
     """Unpin a note."""
     _pin(_NotesLocation.of(path, scope), key, pinned=False)
 
 
-@ltm.command(cls=Command)
 def supersede(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The key of the old note.")],
-    new_key: Annotated[str, typer.Argument(metavar="NEW_KEY", help="The key of the new note.")],
-    value: Value,
-    scope: Scope = None,
-    path: DbPath = None,
+    key: str, new_key: str, value: str, *, scope: str | None = None, path: Path | None = None
 ) -> None:
-    """Replace a note by a new one; the old one is kept as history."""
+    """Replace a note by a new one; the old one is kept as history.
+
+    Arguments
+    key KEY: The key of the old note.
+    new_key NEW_KEY: The key of the new note.
+    """
     place, text = _NotesLocation.of(path, scope), given_text(value)
     with place.notes() as store:
         saved = store.notes.supersede(key, new_key, text, scope=place.scope)
         print_json(store.shown(new_key, place.scope) | _unembedded(saved))
 
 
-@ltm.command("path", cls=Command)
-def path_(path: DbPath = None) -> None:
+def path_(*, path: Path | None = None) -> None:
     """Show the folder of the store, whether or not it exists."""
     print_json({"path": str(store_path(_NotesLocation.of(path, None).path, read_settings()))})
 
 
-@ltm.command(cls=Command)
-def reembed(
-    force: Annotated[
-        bool, typer.Option("--force", help="Embed all notes, as after a change of the model.")
-    ] = False,
-    scope: AnyScope = None,
-    path: DbPath = None,
-) -> None:
-    """Embed notes that have no vector; exit code 1 if some could not be embedded."""
+def reembed(*, force: bool = False, scope: str | None = None, path: Path | None = None) -> None:
+    """Embed notes that have no vector; exit code 1 if some could not be embedded.
+
+    Options
+    force: Embed all notes, as after a change of the model.
+    scope NAME: The scope to look through. [default: LTM_SCOPE, or all scopes]
+    """
     from hyrecall.memory import EVERYONE
 
     place = _NotesLocation.of(path, scope, "")
@@ -285,3 +251,11 @@ def _pin(place: _NotesLocation, key: str, *, pinned: bool) -> None:
         store.shown(key, place.scope)  # a note, not another memory
         store.memory.pin(key, user_id=place.scope, pinned=pinned)
         print_json(store.shown(key, place.scope))
+
+
+ltm = group(
+    "ltm",
+    "Keep and find notes by key, as l0-memory's command does. Replies are JSON.",
+    *(save, get, search, list_, delete, pin, unpin, supersede, path_, reembed),
+    cls=_LtmCommands,
+)

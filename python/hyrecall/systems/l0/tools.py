@@ -82,7 +82,7 @@ class NotesFound(Structure):
 
 
 async def _save(session: CallerSession, given: _L0Save) -> ToolReply:
-    scope = given.scope or session.user_id or (DEFAULT_USER if session.is_free else "")
+    scope = given.scope or session.user_id or (DEFAULT_USER if session.caller.may_name_any else "")
     of_scope = session.of_user(scope) if scope else session
     tags = given.tags if isinstance(given.tags, list) else given.tags.split(",")
     wanted = {"tags": tuple(tag.strip() for tag in tags if tag.strip())}
@@ -109,7 +109,7 @@ async def _l0_search(session: CallerSession, given: _L0Search) -> ToolReply:
     if not given.query.strip():
         return ToolReply(NotesFound(results=[]), "[]")
     options: dict[str, Any] = {"kind": KIND, "limit": given.limit}
-    if given.scope or not session.is_free:
+    if given.scope or not session.caller.may_name_any:
         one = session.of_user(given.scope) if given.scope else session
         found = await one.search(given.query, recipe=l0.name, **options)
     else:
@@ -156,8 +156,8 @@ def _partition(session: CallerSession, user: str) -> Partition:
 
 async def _updated(session: CallerSession, note: Episode) -> datetime:
     """Return when a note was last written."""
-    owner = session.of_user(note.user_id or "") if session.is_free else session
-    versions = await owner.history(note.id)
+    owner = session.of_user(note.user_id or "") if session.caller.may_name_any else session
+    versions = await owner.call("history", note.id)
     return versions[-1].recorded_at if versions else note.occurred_at
 
 

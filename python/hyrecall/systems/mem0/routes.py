@@ -30,14 +30,12 @@ from hyrecall.serve.options import Caller
 from hyrecall.serve.routing import PathId, Router
 from hyrecall.serve.scoped_store import (
     Reader,
-    ReadScope,
-    RequestScope,
-    ScopedStore,
+    ReadStore,
     Writer,
-    WriteScope,
-    memory_of,
-    scope_of,
+    WriteStore,
+    store_of,
 )
+from hyrecall.serve.verbs import CallersStore
 from hyrecall.systems.route_shapes import BY_REST, ERRORS, iso, tell_degraded
 
 router = Router(tags=["mem0"], responses=ERRORS)
@@ -133,13 +131,13 @@ class Asks(BaseModel):
     workspace: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    def scope(self, who: Caller) -> RequestScope:
-        """Return on whose behalf the request asks."""
+    def store(self, request: Request, who: Caller) -> CallersStore:
+        """Return the store of those on whose behalf the request asks."""
         named = (self.user_id, self.agent_id, self.run_id, who.user_id, who.agent)
         if not any(one is not None for one in named):
             raise ServiceError(400, "BadRequest", "expected one of user_id, agent_id and run_id")
         names = {"user_id": self.user_id, "org": self.org, "workspace": self.workspace}
-        return scope_of(who, names)
+        return store_of(request, who, names)
 
     @property
     def narrowing(self) -> dict[str, Any]:
@@ -213,7 +211,7 @@ async def add(body: NewMemories, who: Writer, request: Request) -> dict[str, Any
         raise ServiceError(422, "Invalid", "infer: expected false, because nothing is inferred")
     check_size("memories", len(body.messages), options_of(request).max_batch, "in a request")
     names = body.model_dump(include=set(Identifiers.model_fields))
-    store = ScopedStore(memory_of(request), Asks(**names).scope(who))
+    store = Asks(**names).store(request, who)
     results = []
     for message in body.messages:
         kept = await store.call("remember", message.content, **_kept(message, body))
@@ -237,7 +235,7 @@ async def get_all(
     asks = Asks(
         user_id=user_id, agent_id=agent_id, run_id=run_id, org=org, workspace=workspace
     )  # fmt: skip
-    store = ScopedStore(memory_of(request), asks.scope(who))
+    store = asks.store(request, who)
     check_page(options_of(request), limit)
     found = await store.call("list", limit=limit, **asks.narrowing)
     return {"results": [as_memory(one) for one in found]}
@@ -257,8 +255,8 @@ async def delete_all(
     asks = Asks(
         user_id=user_id, agent_id=agent_id, run_id=run_id, org=org, workspace=workspace
     )  # fmt: skip
-    store = ScopedStore(memory_of(request), asks.scope(who))
-    agent = store.scope.agent
+    store = asks.store(request, who)
+    agent = store.caller.agent
     if agent is None and agent_id is None:
         whole: dict[str, Any] = {"session_id": run_id} if run_id else {"everything": True}
         await store.call("forget", **whole, reason=BY_REST)
@@ -278,7 +276,7 @@ async def search(
     options = options_of(request)
     check_lists(options, filters=body.filters)
     asks = body.asked()
-    store = ScopedStore(memory_of(request), asks.scope(who))
+    store = asks.store(request, who)
     check_query(options, body.query)
     check_page(options, body.limit)
     matches = await store.call(
@@ -289,9 +287,8 @@ async def search(
 
 
 @router.get("/memories/{id}", summary="Get a memory")
-async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:  # noqa: A002
+async def get(id: PathId, store: ReadStore) -> dict[str, Any]:  # noqa: A002
     """Return a memory."""
-    store = ScopedStore(memory_of(request), scope)
     found, met = await store.existing(id), await store.accesses([id])
     return as_memory(found, iso(met[id].written) if id in met else None)
 
@@ -300,11 +297,9 @@ async def get(id: PathId, scope: ReadScope, request: Request) -> dict[str, Any]:
 async def update(
     id: PathId,  # noqa: A002
     body: ChangedMemory,
-    scope: WriteScope,
-    request: Request,
+    store: WriteStore,
 ) -> dict[str, str]:
     """Append a version with another text."""
-    store = ScopedStore(memory_of(request), scope)
     more: dict[str, Any] = {}
     if body.metadata is not None:
         old = (await store.existing(id)).metadata
@@ -315,16 +310,16 @@ async def update(
 
 
 @router.delete("/memories/{id}", summary="Forget a memory")
-async def delete(id: PathId, scope: WriteScope, request: Request) -> dict[str, str]:  # noqa: A002
+async def delete(id: PathId, store: WriteStore) -> dict[str, str]:  # noqa: A002
     """Take a memory out of recall; its history stays."""
-    await ScopedStore(memory_of(request), scope).forget(id, reason=BY_REST)
+    await store.forget(id, reason=BY_REST)
     return {"message": "Memory deleted successfully"}
 
 
 @router.get("/memories/{id}/history", summary="The versions of a memory")
-async def history(id: PathId, scope: ReadScope, request: Request) -> list[dict[str, Any]]:  # noqa: A002
+async def history(id: PathId, store: ReadStore) -> list[dict[str, Any]]:  # noqa: A002
     """Return every version of a memory, oldest first; none of one that is not there."""
-    return as_history(id, await ScopedStore(memory_of(request), scope).history(id))
+    return as_history(id, await store.call("history", id))
 
 
 ROUTERS = (router,)
