@@ -112,7 +112,7 @@ class FolderRemote:
                 handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 with open(handle, "wb", buffering=0) as file:
                     _write_all(file.fileno(), content)
-                    os.fsync(file.fileno())
+                    disk.sync(file.fileno())
                 os.replace(part, path)
             except BaseException:
                 disk.remove([part])
