@@ -80,7 +80,8 @@ struct sigaction before;  // NOLINT: whose turn it is if the address is not ours
 __attribute__((tls_model("initial-exec"))) thread_local int chained = 0;
 
 // Ends the process as the system does for an unhandled SIGBUS. A read that failed fails again when
-// the handler returns; a signal that was sent has to be sent again. Darwin gives both the same code.
+// the handler returns; a signal that was sent has to be sent again. Darwin gives both the same
+// code.
 void end_by_signal(int signal_number, [[maybe_unused]] siginfo_t const* info) {
   struct sigaction none = {};
   none.sa_handler = SIG_DFL;
