@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+is_brief = False
+"""Whether this process makes one search and ends: models of pydantic are then built when used."""
+
 
 def lazily(
     package: str, homes: Mapping[str, tuple[str, ...]], modules: tuple[str, ...] = ()

@@ -12,8 +12,8 @@ import typer
 
 from hyrecall import recipes
 from hyrecall.cli.memory_options import EmbedderName, Org, User, Workspace, bar, now_ready, opened
-from hyrecall.cli.options import Bm25, Threads, by_arm, names, read_analyzer, read_bm25, read_recipe
-from hyrecall.cli.settings import read_settings
+from hyrecall.cli.options import Bm25, Threads, by_arm, names, read_analyzer, read_bm25
+from hyrecall.cli.settings import read_recipe, read_settings
 from hyrecall.cli.show import print_json, say, screen_width
 from hyrecall.embed import Embedder
 from hyrecall.embed.choose import NAMES

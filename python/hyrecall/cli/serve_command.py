@@ -21,12 +21,11 @@ from hyrecall.cli.memory_options import (
     AsJson,
     Org,
     Workspace,
-    opening_options,
     store_path,
 )
 from hyrecall.cli.options import OpenedMemory as Memory
 from hyrecall.cli.options import Pin, Verify, kind_of_folder, opening_of
-from hyrecall.cli.settings import read_settings
+from hyrecall.cli.settings import opening_options, read_settings
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import NotFoundError, OptionError, error
 

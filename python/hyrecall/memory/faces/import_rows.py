@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import apsw
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from hyrecall.base import lazily
 from hyrecall.errors import CorruptStoreError, KeyConflictError, NotFoundError, OptionError, error
 from hyrecall.memory.data.types import (
     Edge,
@@ -62,7 +63,9 @@ from hyrecall.memory.sql.writing import Written
 FORMAT = 2
 """Of the lines; a file of a higher one is refused."""
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=lazily.is_brief
+)
 _IDENTITY = {"id", "user_id", "org", "workspace", "visibility"}
 _SELDOM = ("expires_at", "author")  # left out where there is none
 _Count = Annotated[int, Field(ge=0, lt=2**63)]

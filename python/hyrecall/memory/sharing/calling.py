@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import itertools
@@ -134,6 +133,8 @@ class CallbackCaller:
 
     def _encoded(self, at: int, value: Any) -> bytes:
         if inspect.isawaitable(value):
+            import asyncio
+
             value = asyncio.run(_result(value))
         try:
             return self._codec.encode([ANSWER, at, value, None])
