@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/fork_mutex.hpp"
+#include "core/pages.hpp"
 
 namespace hyrecall {
 namespace {

@@ -112,7 +112,7 @@ def _found_here(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
         gc.freeze()
         gc.enable()
     log, notes = logging.getLogger("hyrecall.memory"), logging.Handler(logging.WARNING)
-    noted: list[object] = []
+    noted: list[logging.LogRecord] = []
     notes.emit = noted.append  # type: ignore[method-assign]
     log.addHandler(notes)
     try:
