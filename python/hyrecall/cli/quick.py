@@ -111,9 +111,13 @@ def _found_here(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
     finally:
         gc.freeze()
         gc.enable()
-    log, notes = logging.getLogger("hyrecall.memory"), logging.Handler(logging.WARNING)
     noted: list[logging.LogRecord] = []
-    notes.emit = noted.append  # type: ignore[method-assign]
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            noted.append(record)
+
+    log, notes = logging.getLogger("hyrecall.memory"), Notes(logging.WARNING)
     log.addHandler(notes)
     try:
         with warnings.catch_warnings(record=True) as warned:
