@@ -113,11 +113,11 @@ def _found_here(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
         gc.enable()
     noted: list[logging.LogRecord] = []
 
-    class Notes(logging.Handler):
+    class Remarks(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             noted.append(record)
 
-    log, notes = logging.getLogger("hyrecall.memory"), Notes(logging.WARNING)
+    log, notes = logging.getLogger("hyrecall.memory"), Remarks(logging.WARNING)
     log.addHandler(notes)
     try:
         with warnings.catch_warnings(record=True) as warned:
