@@ -58,11 +58,15 @@ class WithGil {
 template <typename F>
 auto call_python(F const& call) {
   WithGil const gil;
+#if defined(__GLIBCXX__)
   try {
     return call();
   } catch (abi::__forced_unwind const&) {
     wait_for_exit();
   }
+#else
+  return call();  // macOS ends a thread without unwinding its stack
+#endif
 }
 
 }  // namespace hyrecall::bindings

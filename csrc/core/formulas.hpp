@@ -119,7 +119,7 @@ enum class Bm25Variant : std::uint8_t { kOkapi, kLucene, kFts5, kRobertson, kAti
 struct Bm25 {
   Bm25Variant variant;
   double k1;           // >= 0, saturation of term frequency
-  double b;            // in [0, 1], weight of document length, where lengths in scope are alike
+  double b = 0.0;      // in [0, 1], weight of document length, where lengths in scope are alike
   double delta = 0.0;  // >= 0, what kPlus and kLong grant every occurrence; others have none
   double b_mixed = b;  // in [0, 1], the same where long and short documents are mixed
 };

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "core/fork_mutex.hpp"
+#include "core/pages.hpp"
 
 namespace hyrecall {
 namespace {
@@ -80,12 +81,16 @@ struct sigaction before;  // NOLINT: whose turn it is if the address is not ours
 __attribute__((tls_model("initial-exec"))) thread_local int chained = 0;
 
 // Ends the process as the system does for an unhandled SIGBUS. A read that failed fails again when
-// the handler returns; a signal that was sent has to be sent again.
-void end_by_signal(int signal_number, siginfo_t const* info) {
+// the handler returns; a signal that was sent has to be sent again. Darwin gives both the same
+// code.
+void end_by_signal(int signal_number, [[maybe_unused]] siginfo_t const* info) {
   struct sigaction none = {};
   none.sa_handler = SIG_DFL;
   sigaction(signal_number, &none, nullptr);
-  if (info == nullptr || info->si_code <= 0) raise(signal_number);
+#if !defined(__APPLE__)
+  if (info != nullptr && info->si_code > 0) return;
+#endif
+  raise(signal_number);
 }
 
 void chain(int signal_number, siginfo_t* info, void* context) {
@@ -138,6 +143,14 @@ void install() {
   sigaction(SIGBUS, &ours, nullptr);
 }
 
+timespec written_at(struct stat const& found) {
+#if defined(__APPLE__)
+  return found.st_mtimespec;
+#else
+  return found.st_mtim;
+#endif
+}
+
 [[noreturn]] void refuse(std::string const& path, std::size_t size, std::string const& got) {
   throw Error(
       ErrorCode::kCorrupt, path,
@@ -156,8 +169,8 @@ MappedFile::MappedFile(std::string path, int descriptor, std::size_t size)
     if (descriptor_ >= 0) close(descriptor_);
     throw Error(ErrorCode::kCorrupt, path_, "expected a readable file, got: " + reason);
   }
-  seconds_ = found.st_mtim.tv_sec;
-  nanoseconds_ = found.st_mtim.tv_nsec;
+  seconds_ = written_at(found).tv_sec;
+  nanoseconds_ = written_at(found).tv_nsec;
   void* const start = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor_, 0);
   if (start == MAP_FAILED) {
     std::string const reason = std::strerror(errno);
@@ -181,7 +194,7 @@ void MappedFile::check() const {
   if (fstat(descriptor_, &found) != 0) refuse(path_, size_, std::strerror(errno));
   if (static_cast<std::size_t>(found.st_size) != size_)
     refuse(path_, size_, std::to_string(found.st_size) + " bytes");
-  if (found.st_mtim.tv_sec != seconds_ || found.st_mtim.tv_nsec != nanoseconds_)
+  if (written_at(found).tv_sec != seconds_ || written_at(found).tv_nsec != nanoseconds_)
     refuse(path_, size_, "one that was written to since");
   check_reads();
 }

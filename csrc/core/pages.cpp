@@ -24,7 +24,11 @@ void advise(void const* at, std::size_t n_bytes, int advice) {
 
 bool is_resident(std::uintptr_t address) {
   std::uintptr_t const page = page_bytes();
+#if defined(__APPLE__)
+  char found = 0;
+#else
   unsigned char found = 0;
+#endif
   void* const begin = reinterpret_cast<void*>(address / page * page);
   return mincore(begin, page, &found) == 0 && (found & 1) != 0;
 }

@@ -1,12 +1,14 @@
-"""The owner of a store answers ``recall`` and ``context`` as the command itself would."""
+"""Plain ``recall`` and ``context``: what the owner of a store answers, or the store alone."""
 
 import contextlib
 import json
+import logging
 import re
 import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -110,8 +112,6 @@ def test_what_is_not_plain_is_left_to_the_command(
         ({"embedder": None}, {}, {}),
         ({"recipe": recipes.hebb}, {}, {}),
         ({"analyzer": "word"}, {}, {}),
-        ({"read_only": True}, {}, {}),
-        ({"shared": False}, {}, {}),
         ({"clock": partial(datetime, 2001, 1, 1, tzinfo=UTC)}, {}, {}),
         ({"recall_timeout": 9.0}, {}, {}),
         ({}, {"HYRECALL_EMBED_DISABLE": ""}, {}),
@@ -133,7 +133,68 @@ def test_another_index_embedder_or_setting_is_left_to_the_command(
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         assert not quick.answered(LINES[0])
-    assert not quick.answered(LINES[0])  # nobody owns it
+
+
+def content_of(folder: Path) -> dict[Path, bytes]:
+    """Return the files of a store, but for those that SQLite makes for each reader."""
+    files = (one for one in folder.rglob("*") if one.is_file())
+    return {one: one.read_bytes() for one in files if not one.name.startswith("memory.db-")}
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+def test_a_store_that_nobody_owns_is_opened_for_what_the_command_finds(
+    run: Run, filled: Path, capsys: pytest.CaptureFixture[str], line: tuple[str, ...]
+) -> None:
+    before = content_of(filled)
+    assert quick.answered(line)
+    assert content_of(filled) == before
+    quickly = capsys.readouterr()
+    slowly = run(*line)
+    assert slowly.code == 0
+    assert (same(quickly.out), quickly.err) == (same(slowly.out), slowly.err)
+
+
+@pytest.mark.parametrize("options", [{"read_only": True}, {"shared": False}], ids=repr)
+def test_nobody_owns_a_store_without_a_socket(
+    run: Run, filled: Path, capsys: pytest.CaptureFixture[str], options: dict[str, Any]
+) -> None:
+    with MemorySync.open(filled, **options):
+        assert quick.answered(LINES[0])
+        assert capsys.readouterr().out == run(*LINES[0]).out
+
+
+def warned(*_: Any, **__: Any) -> None:
+    warnings.warn("of the store", stacklevel=1)
+
+
+def logged(*_: Any, **__: Any) -> None:
+    logging.getLogger("hyrecall.memory.store").warning("of the store")
+
+
+def failed(*_: Any, **__: Any) -> None:
+    raise RuntimeError("of the store")
+
+
+@pytest.mark.parametrize("told", [warned, logged, failed])
+def test_what_the_command_would_tell_beside_the_answer_is_left_to_it(
+    filled: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    told: Callable[..., None],
+) -> None:
+    answer = plain.answer
+    monkeypatch.setattr(plain, "answer", lambda *a, **k: told() or answer(*a, **k))
+    assert not quick.answered(LINES[0])
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("settings", [{"recall_timeout": 3.0}, {"recipe": "nobody"}], ids=repr)
+def test_settings_that_are_not_plain_are_left_to_the_command(
+    filled: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, Any]
+) -> None:
+    (filled.parent / "config.json").write_text(json.dumps(settings))
+    assert not quick.answered(LINES[0])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_owner_that_does_not_look_at_the_index_is_noticed(
@@ -235,6 +296,19 @@ def test_it_loads_nothing_that_searches(owner: MemorySync, colours: bool) -> Non
     loaded = "['rich']" if colours else "[]"
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, loaded), done.stderr
     assert "m0" in done.stdout
+
+
+@pytest.mark.parametrize("line", [LINES[1], LINES[9]], ids=" ".join)
+def test_a_store_that_nobody_owns_takes_nothing_of_other_commands(
+    filled: Path, line: tuple[str, ...]
+) -> None:
+    code = (
+        "import sys; from hyrecall.cli import main; main(); "
+        "print(sorted(sys.modules.keys() & {'typer', 'rich', 'asyncio', 'pandas', 'apsw.ext', "
+        "'pyarrow.compute', 'hyrecall.memory.memory', 'hyrecall.cli.options'}))"
+    )
+    done = start(*line, code=code)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "[]"), done.stderr
 
 
 def test_a_plain_command_line_has_options_of_the_command() -> None:

@@ -140,7 +140,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     monkeypatch.setenv("HYRECALL_CONFIG", str(tmp_path / "config.json"))
     monkeypatch.setattr("hyrecall.memory.store._now", now)
     chosen = SimpleNamespace(embedder=lambda **_: embedder())
-    monkeypatch.setattr("hyrecall.cli.memory_options.choose", chosen)
+    monkeypatch.setattr("hyrecall.cli.settings.choose", chosen)
     return runner(monkeypatch)
 
 

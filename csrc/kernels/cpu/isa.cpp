@@ -56,6 +56,8 @@ constexpr std::size_t kManyForAmx = 17;
 bool has_sdot() {
 #if defined(__linux__)
   return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__APPLE__)
+  return true;  // each Mac since the first, M1
 #else
   return false;
 #endif

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +28,12 @@ LENGTH: Final = struct.Struct("<I")
 MOST_BYTES_OF_HELLO: Final = 2**16
 """Bytes of the first frame, before it is known who speaks."""
 
-LONGEST_PATH: Final = 107
+LONGEST_PATH: Final = 103 if sys.platform == "darwin" else 107
 """Bytes of the path of a Unix socket."""
 
 _CREDENTIALS = struct.Struct("3i")
+_OF_MACOS = struct.Struct("2I68x")  # struct xucred: its version, the user, the groups
+_SOL_LOCAL, _PEER_CREDENTIALS, _PEER_PROCESS = 0, 1, 2
 _SECONDS = 3.0  # for all of it: whoever waits longer opens the store
 
 
@@ -39,6 +42,9 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
     them.
     """
     # Of a listening socket's owner it is the process that began to listen.
+    if not hasattr(socket, "SO_PEERCRED"):
+        given = connection.getsockopt(_SOL_LOCAL, _PEER_CREDENTIALS, _OF_MACOS.size)
+        return connection.getsockopt(_SOL_LOCAL, _PEER_PROCESS), int(_OF_MACOS.unpack(given)[1])
     given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(given)
     return int(pid), int(uid)
@@ -50,6 +56,14 @@ def address_of(folder: str | os.PathLike[str]) -> Iterator[str]:
     path = os.path.join(folder, SOCKET)
     if len(os.fsencode(path)) <= LONGEST_PATH:
         yield path
+        return
+    if not hasattr(os, "O_PATH"):  # macOS has no names of open files
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="hyrecall-") as short:
+            link = os.path.join(short, "of")
+            os.symlink(os.path.abspath(folder), link)
+            yield os.path.join(link, SOCKET)
         return
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

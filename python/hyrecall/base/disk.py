@@ -10,6 +10,7 @@ gone.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import io
 import json
@@ -118,11 +119,25 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
     sync_folder(parent)
 
 
+def sync(handle: int) -> None:
+    """Sync an open file or folder; macOS does so only where it is asked for a full one."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(handle, full)
+        except OSError as fault:  # a file system that has none
+            if fault.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+        else:
+            return
+    os.fsync(handle)
+
+
 def sync_folder(path: Path) -> None:
     """Sync a folder, so that the names in it survive a power cut."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        sync(handle)
     finally:
         os.close(handle)
 
@@ -188,7 +203,7 @@ def write_file(
         sink = _HashedFile(handle)
         with kept_from_children(handle), io.BufferedWriter(sink, WRITE_BYTES) as buffered:
             write(buffered)
-        os.fsync(handle)
+        sync(handle)
         return sink.size, sink.blocks()
     finally:
         os.close(handle)
@@ -236,6 +251,7 @@ def remove(paths: Iterable[Path]) -> None:
 
 _NO_FILES = {
     errno.ENXIO: "a pipe, a socket or a device",
+    errno.EOPNOTSUPP: "a socket",
     errno.ELOOP: "a link that leads back to itself",
 }
 
@@ -289,7 +305,8 @@ def read_file(
             if any(ends):
                 file.read_apart(buffer.address, size)
                 for begin, n_bytes in (0, ends[0]), (max(0, size - ends[1]), ends[1]):
-                    os.posix_fadvise(handle, begin, n_bytes, os.POSIX_FADV_WILLNEED)
+                    if hasattr(os, "posix_fadvise"):  # macOS reads when it is read from
+                        os.posix_fadvise(handle, begin, n_bytes, os.POSIX_FADV_WILLNEED)
             return buffer
         return _read_whole(handle, size, path)
     finally:
@@ -432,7 +449,7 @@ def open_replacement(argument: str, path: Path, *, mode: int = 0o666) -> Iterato
         with kept_from_children(handle), open(handle, "wb") as out:
             yield out
             out.flush()
-            os.fsync(handle)
+            sync(handle)
         os.replace(part, target)
     except BaseException:
         if birth.is_here:  # else the file is that of the process that forked this one

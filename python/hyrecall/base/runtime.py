@@ -81,11 +81,18 @@ def devices() -> tuple[DeviceInfo, ...]:
 def choose_threads(threads: int | None) -> int:
     """Return the given thread count, by default what CPU affinity and cgroup quota allow."""
     if threads is None:
-        return max(1, min(len(os.sched_getaffinity(0)), _cgroup_cpus()))
+        return max(1, min(allowed_cores(), _cgroup_cpus()))
     count = as_int(threads)
     if count is None or not 1 <= count <= 1024:
         raise error(OptionError, "threads", "an int in [1, 1024], or None", repr(threads))
     return count
+
+
+def allowed_cores() -> int:
+    """Return how many cores this process may run on; macOS binds none to some of them."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _cgroup_cpus() -> int:

@@ -13,6 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+is_brief = False
+"""Whether this process makes one search and ends: models of pydantic are then built when used."""
+
 
 def lazily(
     package: str, homes: Mapping[str, tuple[str, ...]], modules: tuple[str, ...] = ()

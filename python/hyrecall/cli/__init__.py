@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-from hyrecall.cli.quick import answered
+from hyrecall.base import starting
+from hyrecall.cli.quick import OPTIONS, answered
 
 __all__ = ["main"]
 
@@ -20,6 +21,7 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(2)
+    starting.is_brief = OPTIONS.keys() >= set(sys.argv[1:2])
     try:
         try:
             if answered(sys.argv[1:]):

@@ -18,10 +18,9 @@ from hyrecall.cli.options import (
     names,
     read_analyzer,
     read_bm25,
-    read_recipe,
     refuse,
 )
-from hyrecall.cli.settings import read_settings
+from hyrecall.cli.settings import read_recipe, read_settings
 from hyrecall.cli.show import print_json, say, screen_width, show
 from hyrecall.embed import Embedder
 from hyrecall.embed.choose import NAMES

@@ -15,7 +15,7 @@ import typer
 
 import hyrecall
 from hyrecall import _core
-from hyrecall.base.runtime import CudaReport, choose_threads, cuda_report
+from hyrecall.base.runtime import CudaReport, allowed_cores, choose_threads, cuda_report
 from hyrecall.base.text_tables import Column, Row, fields
 from hyrecall.cli.declare import group
 from hyrecall.cli.settings import KEYS, read_settings, remove_setting, set_setting, settings_path
@@ -133,11 +133,11 @@ def _processor() -> dict[str, Any]:
     except OptionError:
         instruction_set = None  # this processor does not have the value of HYRECALL_ISA
     return {
-        "model": facts.get("model name"),
+        "model": facts.get("model name") or platform.processor() or None,
         "instruction_set": instruction_set,
         "instructions": [flag for flag in flags if flag in _FLAGS],
         "cores": os.cpu_count(),
-        "allowed_cores": len(os.sched_getaffinity(0)),
+        "allowed_cores": allowed_cores(),
         "threads": choose_threads(None),
     }
 

@@ -9,22 +9,17 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from hyrecall import recipes
-from hyrecall.ask.recipe import Recipe
 from hyrecall.base.arguments import home_path
 from hyrecall.base.progress import ProgressFunction
-from hyrecall.cli.options import read_filter, read_recipe
-from hyrecall.cli.settings import read_settings
+from hyrecall.cli.options import read_filter
+from hyrecall.cli.settings import opening_options, read_settings
 from hyrecall.cli.show import say
-from hyrecall.embed import choose
 from hyrecall.errors import OptionError, StoreMismatchError, StoreNotFoundError, error
-from hyrecall.stages.age import Composite
 
 if TYPE_CHECKING:
     from hyrecall.ask.filters import Filter
@@ -49,38 +44,6 @@ def store_path(given: Path | None, settings: dict[str, Any]) -> Path:
     except RuntimeError:
         wish = "a folder, since this user has no home folder (HOME)"
         raise error(OptionError, "--path", wish, "none") from None
-
-
-def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
-    """Return a recipe by name, or that of the settings, with the weights of the settings."""
-    wanted = name or settings.get("recipe", "default")
-    recipe = read_recipe("--recipe", wanted, recipes.__all__)
-    weights = {
-        name: settings[f"weight_{name}"]
-        for name in ("recency", "importance", "relevance")
-        if f"weight_{name}" in settings
-    }
-    composite = Composite.among(recipe.shaping)
-    if not weights or composite is None:
-        return recipe
-    weighed = replace(composite, **weights)
-    return recipe.replace(
-        shaping=tuple(weighed if stage is composite else stage for stage in recipe.shaping)
-    )
-
-
-def opening_options(recipe: str | None, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of ``Memory.open`` that the settings say; the embedder is to be closed."""
-    chosen = recipe_named(recipe, settings)
-    embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
-    allowed = choose.named_timeout(settings=settings) if hasattr(embedder, "timeout") else None
-    return {
-        "recipe": chosen,
-        "analyzer": settings.get("analyzer") if chosen.analyzer is None else None,
-        "embedder": embedder,
-        "recall_timeout": settings.get("recall_timeout", allowed),
-        "write_timeout": allowed,
-    }
 
 
 @contextmanager

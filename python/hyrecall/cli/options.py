@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from hyrecall import recipes
 from hyrecall.ask.filter_json import FILTER_FORM, filter_from_json
 from hyrecall.ask.filters import Filter
-from hyrecall.ask.recipe import Recipe
 from hyrecall.ask.scope import CellTypes, Scope
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.arguments import home_path
 from hyrecall.cli.declare import RECIPES
+from hyrecall.cli.settings import read_recipe
 from hyrecall.embed import StaticEmbedder
 from hyrecall.errors import HyrecallError, OptionError, ScopeError, error
 from hyrecall.segments.segments import IndexFacts
@@ -28,23 +27,6 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.distributed.shards import ShardOpening
-
-
-# ---- Recipes by name, or from a file in JSON that ``hyrecall learn`` has written ----
-
-
-def read_recipe(argument: str, name: str, allowed: Sequence[str]) -> Recipe:
-    """Return the recipe of a name, or of a file whose name ends in ``.json``."""
-    if name in allowed:
-        recipe: Recipe = getattr(recipes, name)
-        return recipe
-    if not name.endswith(".json"):
-        wish = f"one of {', '.join(allowed)}, or a file that ends in .json"
-        raise error(OptionError, argument, wish, repr(name))
-    try:
-        return Recipe.from_json(Path(home_path(argument, name)).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as fault:
-        raise error(OptionError, argument, "a file with a recipe in JSON", fault) from None
 
 
 # ---- Parses values of options, such as ``lucene:1.2:0.75``, ``rrf:alpha=0.5`` and JSON ----

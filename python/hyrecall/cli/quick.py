@@ -1,7 +1,8 @@
 """Lets the owner of a store answer ``recall`` and ``context``, and loads only what that takes.
 
-A plain command line is sent to the process that owns the store. Whatever is not plain, or is not
-answered, is left to the command itself, which opens the store or says what is wrong.
+A plain command line is sent to the process that owns the store. If nobody owns it, the store is
+opened here, without what other command lines need. Whatever is not plain, or is not answered, is
+left to the command itself, which opens the store or says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from math import isfinite
 from typing import Any, Final
 
-from hyrecall.base.asking import ask
+from hyrecall.base.asking import SOCKET, ask
 from hyrecall.base.fences import fenced
 from hyrecall.base.text_tables import Column, Row, TextLine, visible
 from hyrecall.cli.show import print_json, print_table, say
@@ -38,10 +39,11 @@ OPTIONS: Final[dict[str, dict[str, type]]] = {
 
 _SETTINGS = {"path", "recipe", "embedder", "embedding_url", "embedding_model"}
 _LARGEST = 2**20  # bytes of the settings
+_SECONDS = 60.0  # for an embedder that loads, and for the index
 
 
 def answered(arguments: Sequence[str]) -> bool:
-    """Answer a command line by the owner of the store; False: nothing has been written."""
+    """Answer a command line if it and its answer are plain; False: nothing has been written."""
     name = arguments[0] if arguments and sys.stdin and sys.stdout else ""
     read = _read(OPTIONS.get(name, {}), arguments[1:])
     settings = None if read is None else _settings()
@@ -75,6 +77,8 @@ def answered(arguments: Sequence[str]) -> bool:
         },
     }
     found = ask(folder, question)
+    if found is None and not os.path.lexists(os.path.join(folder, SOCKET)):
+        found = _found_here(folder, question)
     if found is None:
         return False
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -90,6 +94,41 @@ def answered(arguments: Sequence[str]) -> bool:
         )
     sys.stdout.flush()
     return True
+
+
+def _found_here(folder: str, question: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of a store that is opened for it; None: there is more to say than that."""
+    import gc
+    import logging
+    import warnings
+
+    gc.disable()  # what is imported stays
+    try:
+        from hyrecall.cli.settings import opening_options, read_settings
+        from hyrecall.memory import MemorySync, plain
+    except ImportError:
+        return None
+    finally:
+        gc.freeze()
+        gc.enable()
+    noted: list[logging.LogRecord] = []
+
+    class Remarks(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            noted.append(record)
+
+    log, notes = logging.getLogger("hyrecall.memory"), Remarks(logging.WARNING)
+    log.addHandler(notes)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            options = opening_options(question["recipe"], read_settings())
+            with MemorySync.open(folder, read_only=True, warm=False, **options) as memory:
+                found = plain.answer(memory._store, question, seconds=_SECONDS)
+    except Exception:  # the command meets it too, and tells it
+        return None
+    finally:
+        log.removeHandler(notes)
+    return None if noted or warned else found
 
 
 def _read(

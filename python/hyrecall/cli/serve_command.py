@@ -16,9 +16,9 @@ import typer
 
 from hyrecall.base.text_tables import Column, Row, clean
 from hyrecall.cli.declare import group
-from hyrecall.cli.memory_options import SECONDS_FOR_A_WRITER, opening_options, store_path
+from hyrecall.cli.memory_options import SECONDS_FOR_A_WRITER, store_path
 from hyrecall.cli.options import kind_of_folder, opening_of, refuse
-from hyrecall.cli.settings import read_settings
+from hyrecall.cli.settings import opening_options, read_settings
 from hyrecall.cli.show import print_json, print_table, say
 from hyrecall.errors import NotFoundError, OptionError, error
 

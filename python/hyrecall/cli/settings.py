@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ from typing import Any
 from platformdirs import user_config_path
 
 from hyrecall import recipes
+from hyrecall.ask.recipe import Recipe
 from hyrecall.base import disk
 from hyrecall.base.arguments import home_path, number
 from hyrecall.base.forks import locked
 from hyrecall.cli.show import say
+from hyrecall.embed import choose
 from hyrecall.embed.choose import NAMES, duration
 from hyrecall.embed.openai_wire import Endpoint
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
+from hyrecall.stages.age import Composite
 from hyrecall.text.analyzer import read_analyzer
 
 _LARGEST = 2**20  # bytes of the file
@@ -187,3 +191,52 @@ def _changing(path: Path) -> Iterator[dict[str, Any]]:
         yield settings
         content = json.dumps(settings, indent=2, sort_keys=True) + "\n"
         disk.put(folder, path.name, content.encode())
+
+
+# ---- What they say of how a store is opened; recipes by name, or from a file of ``learn`` ----
+
+
+def read_recipe(argument: str, name: str, allowed: Sequence[str]) -> Recipe:
+    """Return the recipe of a name, or of a file whose name ends in ``.json``."""
+    if name in allowed:
+        recipe: Recipe = getattr(recipes, name)
+        return recipe
+    if not name.endswith(".json"):
+        wish = f"one of {', '.join(allowed)}, or a file that ends in .json"
+        raise error(OptionError, argument, wish, repr(name))
+    try:
+        return Recipe.from_json(Path(home_path(argument, name)).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as fault:
+        raise error(OptionError, argument, "a file with a recipe in JSON", fault) from None
+
+
+def recipe_named(name: str | None, settings: dict[str, Any]) -> Recipe:
+    """Return a recipe by name, or that of the settings, with the weights of the settings."""
+    wanted = name or settings.get("recipe", "default")
+    recipe = read_recipe("--recipe", wanted, recipes.__all__)
+    weights = {
+        name: settings[f"weight_{name}"]
+        for name in ("recency", "importance", "relevance")
+        if f"weight_{name}" in settings
+    }
+    composite = Composite.among(recipe.shaping)
+    if not weights or composite is None:
+        return recipe
+    weighed = replace(composite, **weights)
+    return recipe.replace(
+        shaping=tuple(weighed if stage is composite else stage for stage in recipe.shaping)
+    )
+
+
+def opening_options(recipe: str | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of ``Memory.open`` that the settings say; the embedder is to be closed."""
+    chosen = recipe_named(recipe, settings)
+    embedder = choose.embedder(settings=settings, packaged=chosen.semantic == "default")
+    allowed = choose.named_timeout(settings=settings) if hasattr(embedder, "timeout") else None
+    return {
+        "recipe": chosen,
+        "analyzer": settings.get("analyzer") if chosen.analyzer is None else None,
+        "embedder": embedder,
+        "recall_timeout": settings.get("recall_timeout", allowed),
+        "write_timeout": allowed,
+    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import math
 import os
@@ -14,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +31,10 @@ from hyrecall.embed.protocol import (
     fault_of_status,
 )
 from hyrecall.errors import DTypeError, OptionError, error
+
+if TYPE_CHECKING:
+    import asyncio
+    import concurrent.futures
 
 # ---- A circuit breaker: stops calls to a failing service for a while ----
 
@@ -495,7 +497,7 @@ class AsyncEmbedder:
         future = self._future(texts)
         try:
             return future.result(seconds)
-        except concurrent.futures.TimeoutError:
+        except TimeoutError:
             future.cancel()
             raise
 
@@ -516,10 +518,14 @@ class AsyncEmbedder:
         async def call() -> object:
             return await self._function(texts)
 
+        import asyncio
+
         loop = self._running()
         return asyncio.run_coroutine_threadsafe(call(), loop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
+        import asyncio
+
         with self._lock:
             if self._loop is None:
                 runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)

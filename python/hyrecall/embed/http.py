@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,6 +15,8 @@ from hyrecall.embed.openai_wire import Endpoint, read_reply, request_body
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
 if TYPE_CHECKING:
+    import ssl
+
     from hyrecall.embed.http_client import HttpClient
 
 

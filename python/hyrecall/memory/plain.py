@@ -29,7 +29,7 @@ from hyrecall.memory.view import View
 _SECONDS = 2.0  # for an embedder that loads; whoever asks waits for three
 
 
-def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
+def answer(store: Store, asked: dict[str, Any], *, seconds: float = _SECONDS) -> dict[str, Any]:
     """Answer a question as the command would that opened the store to read."""
     name = asked["recipe"]
     recipe: Recipe | None = getattr(recipes, name) if name in recipes.__all__ else None
@@ -40,7 +40,7 @@ def answer(store: Store, asked: dict[str, Any]) -> dict[str, Any]:
         raise error(OptionError, "question", wish, "another")
     place, agent = (asked["org"], asked["workspace"]), asked["agent"]
     by = read_partition(*place, asked["user"]) if agent is None else read_agent(agent, *place)
-    store.wait_until_ready(_SECONDS)
+    store.wait_until_ready(seconds)
     with contextlib.suppress(IndexNotReadyError):  # the answer says so
         store.keeper.run(Owner.catch_up)
     token = CALLERS_ARE_NAMED.set(True)  # whoever asks gets the note, and not who owns the store

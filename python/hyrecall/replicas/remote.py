@@ -113,7 +113,7 @@ class FolderRemote:
                 with open(handle, "wb") as file:
                     file.write(content)
                     file.flush()
-                    os.fsync(handle)
+                    disk.sync(handle)
                 os.replace(part, path)
             except BaseException:
                 disk.remove([part])

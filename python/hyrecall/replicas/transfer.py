@@ -531,7 +531,7 @@ def _write(part: Path, file: PushedFile, transfer: Transfer, *, is_fresh: bool, 
     handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         transfer.fetch(file, handle, is_fresh=is_fresh)
-        os.fsync(handle)
+        disk.sync(handle)
     except HyrecallError:
         raise
     except OSError as fault:  # an error of the disk, which does not name the file

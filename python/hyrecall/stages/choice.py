@@ -192,11 +192,15 @@ class MMR(Stage):
 
 def token_counts(budget: Budget, texts: pa.Array) -> npt.NDArray[np.int64]:
     """Return the tokens of each text, by the budget's own estimate if it has one."""
-    import pyarrow.compute as pc
-
     if budget.estimate is None:
-        lengths = pc.utf8_length(pc.utf8_trim_whitespace(texts)).fill_null(0).to_numpy()
-        return np.asarray(np.maximum(1, -(-lengths.astype(np.int64) // 4)), np.int64)
+        # Not by pyarrow.compute and to_numpy(), which import pandas for this.
+        from pyarrow._compute import call_function
+
+        lengths = call_function("utf8_length", [call_function("utf8_trim_whitespace", [texts])])
+        if lengths.null_count:
+            lengths = lengths.fill_null(0)
+        found = np.from_dlpack(lengths).astype(np.int64)
+        return np.asarray(np.maximum(1, -(-found // 4)), np.int64)
     if not len(texts):
         return np.zeros(0, np.int64)
     counts = np.asarray(budget.estimate([text or "" for text in texts.to_pylist()]))

@@ -505,10 +505,10 @@ SEPARATOR = "\n"
 
 def join_texts(columns: Sequence[pa.Array]) -> pa.Array:
     """Join the text columns of an arm, row by row."""
-    import pyarrow.compute as pc
-
     if len(columns) == 1:
         return columns[0]
+    import pyarrow.compute as pc
+
     kind = columns[0].type
     blank = [pc.equal(pc.utf8_trim_whitespace(one), "") for one in columns]
     said = [

@@ -26,6 +26,7 @@ from pydantic import (
     model_validator,
 )
 
+from hyrecall.base import starting
 from hyrecall.base.arguments import check_keywords, check_objects, set_field, unknown_option
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
@@ -282,7 +283,9 @@ class _StoredItem(BaseModel):
     An unknown field is refused: a misspelt one would be lost without a word.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=starting.is_brief
+    )
 
     user_id: User = None
     org: User = None
@@ -504,7 +507,9 @@ class Participant(BaseModel):
         1 to 512 bytes.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=starting.is_brief
+    )
 
     id: Name
     role: Label = None
@@ -595,7 +600,7 @@ class MatchParts(BaseModel):
         Ids of its neighbours in the graph, where the recipe shows them.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=starting.is_brief)
 
     similarity: float | None = None
     fused: float | None = None
@@ -639,7 +644,9 @@ class EpisodeMatch(BaseModel):
         When the fact that it is ends; None: it is no fact, or not known to end.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", hide_input_in_errors=True, defer_build=starting.is_brief
+    )
 
     episode: Episode
     score: float

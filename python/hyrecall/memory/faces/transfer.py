@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from hyrecall.arm.newest import Newest
 from hyrecall.ask.scope import ANY, Scope
+from hyrecall.base import starting
 from hyrecall.base.arguments import read_path
 from hyrecall.base.disk import check_outside, open_replacement
 from hyrecall.errors import (
@@ -127,7 +128,9 @@ from hyrecall.memory.sql.writing import Written
 FORMAT = 2
 """Of the lines; a file of a higher one is refused."""
 
-_STRICT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=starting.is_brief
+)
 _IDENTITY = {"id", "user_id", "org", "workspace", "visibility"}
 _SELDOM = ("expires_at", "author")  # left out where there is none
 _Count = Annotated[int, Field(ge=0, lt=2**63)]

@@ -12,7 +12,6 @@ made: their keys may be arrays, and thousands of them could be chosen to have th
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import contextlib
 import contextvars
@@ -394,6 +393,10 @@ def _checked(make: Callable[[Any], Any], parts: Any) -> Any:
 MOST_BYTES = 2**30
 """Bytes of a frame at most: a batch of some 250,000 memories with vectors of 768 numbers."""
 
+# A send to a peer that has gone is no signal, also in a program that would not ignore it.
+_QUIET: Final[int] = getattr(socket, "MSG_NOSIGNAL", 0)
+_NO_SIGNAL: Final = 0x1022  # SO_NOSIGPIPE of macOS, where a send may have no such flag
+
 _PIECE = 2**18  # bytes received at a time: memory grows with what has come, not with a claim
 
 
@@ -406,6 +409,8 @@ class Frames:
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
+        if not _QUIET:
+            connection.setsockopt(socket.SOL_SOCKET, _NO_SIGNAL, 1)
         self._connection = connection
         self._sending = threading.Lock()
         self._received = bytearray()
@@ -433,7 +438,7 @@ class Frames:
         left = memoryview(data)
         while left:
             try:
-                left = left[self._connection.send(left, socket.MSG_NOSIGNAL) :]
+                left = left[self._connection.send(left, _QUIET) :]
             except BlockingIOError:
                 self._wait(select.POLLOUT, patience)
 
@@ -753,6 +758,8 @@ class CallbackCaller:
 
     def _encoded(self, at: int, value: Any) -> bytes:
         if inspect.isawaitable(value):
+            import asyncio
+
             value = asyncio.run(_result(value))
         try:
             return self._codec.encode([ANSWER, at, value, None])

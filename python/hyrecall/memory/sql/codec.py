@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import apsw
-import apsw.ext
 import numpy as np
 import numpy.typing as npt
 import xxhash
@@ -95,6 +94,8 @@ def all_rows(
 def _escaped(
     connection: apsw.Connection, select: str, given: tuple[Any, ...]
 ) -> Iterator[tuple[Any, ...]]:
+    import apsw.ext
+
     names = [f"c{at}" for at in range(len(apsw.ext.query_info(connection, select).description))]
     wanted = ", ".join(
         f"typeof({one}), iif(typeof({one}) = 'text', CAST({one} AS BLOB), {one})" for one in names

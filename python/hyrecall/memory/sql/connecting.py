@@ -183,6 +183,7 @@ _WITHOUT_SHARED_MEMORY = (
 
 _ALWAYS = {
     "synchronous": "FULL",
+    "fullfsync": 1,  # macOS syncs to the disk itself only then; others do anyway
     "foreign_keys": 1,
     "secure_delete": 1,  # what is erased is overwritten with zeros
     "trusted_schema": 0,

@@ -5,6 +5,8 @@ No check names a text, an id or a user: a report may be shown to whoever keeps t
 
 from __future__ import annotations
 
+import contextlib
+import re
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -48,7 +50,11 @@ _SINGLE_FACTS = (
 )
 _MOST_NAMED = 20  # rows of a table in a report
 # SQLite's locks and its shared memory do not hold between machines.
-_NETWORK = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs")
+_NETWORK = (
+    *("nfs", "cifs", "smb", "9p", "afs", "ceph", "gluster", "fuse.sshfs", "lustre", "ocfs"),
+    *("afpfs", "webdav"),
+)
+_MOUNT = re.compile(r".*? on (/.*) \((\w+)[,)].*")  # as mount of macOS shows it
 
 
 @dataclass(frozen=True)
@@ -260,9 +266,16 @@ def _file_system(folder: Path) -> DoctorCheck:
     )
 
 
-def file_system_of(
-    folder: Path, read: Callable[[], str] = Path("/proc/self/mountinfo").read_text
-) -> str:
+def _mounts() -> str:
+    """Return what the system tells of the mounted file systems, a line each."""
+    with contextlib.suppress(FileNotFoundError):
+        return Path("/proc/self/mountinfo").read_text()
+    import subprocess
+
+    return subprocess.run(["/sbin/mount"], stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def file_system_of(folder: Path, read: Callable[[], str] = _mounts) -> str:
     """Return the kind of file system of a folder as the kernel tells it, "" if it does not."""
     try:
         lines = read().splitlines()
@@ -270,8 +283,12 @@ def file_system_of(
         return ""
     kind, longest = "", -1
     for line in lines:
-        before, _, after = line.partition(" - ")
-        point = Path(before.split(" ")[4].replace("\\040", " "))
+        if mounted := _MOUNT.fullmatch(line):
+            point, of_point = Path(mounted[1]), mounted[2]
+        else:
+            before, _, after = line.partition(" - ")
+            point = Path(before.split(" ")[4].replace("\\040", " "))
+            of_point = after.split(" ")[0]
         if folder.absolute().is_relative_to(point) and len(point.parts) >= longest:
-            kind, longest = after.split(" ")[0], len(point.parts)
+            kind, longest = of_point, len(point.parts)
     return kind
