@@ -34,7 +34,7 @@ N_MATCHES = 10
 # Loaded by the calls that need them: half of the package, and packages that take a third of the
 # import. `pyarrow.compute` makes a function of each of its kernels when it is imported.
 NOT_IMPORTED = {
-    *("tokenizers", "huggingface_hub", "Stemmer"),
+    *("tokenizers", "huggingface_hub", "Stemmer", "snowballstemmer"),
     *("asyncio", "concurrent.futures", "difflib", "html", "logging", "pydoc", "sysconfig"),
     *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.pandas_compat"),
     *("hyrecall.arm", "hyrecall.arms", "hyrecall.ask.arrow_conditions"),
