@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from hyrecall.base.disk import is_one_file
 from hyrecall.cli.help import Command
 from hyrecall.cli.options import Threads, by_arm, names, read_analyzer, read_bm25, refuse_given
 from hyrecall.cli.query_files import (
@@ -553,7 +554,7 @@ def index(
     if key is None:
         raise typer.BadParameter("expected --key COLUMN, the column of the ids")
     check_cells(cell, no_cell=no_cell)
-    if output.resolve() in [one.resolve() for one in files]:
+    if is_one_file(output, *files):
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
     schema, embedded = read_schema(
