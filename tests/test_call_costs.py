@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -34,7 +35,7 @@ N_MATCHES = 10
 # Loaded by the calls that need them: half of the package, and packages that take a third of the
 # import. `pyarrow.compute` makes a function of each of its kernels when it is imported.
 NOT_IMPORTED = {
-    *("tokenizers", "huggingface_hub", "Stemmer", "snowballstemmer"),
+    *("tokenizers", "huggingface_hub", "Stemmer" if find_spec("Stemmer") else "snowballstemmer"),
     *("asyncio", "concurrent.futures", "difflib", "html", "logging", "pydoc", "sysconfig"),
     *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "pyarrow.pandas_compat"),
     *("hyrecall.arm", "hyrecall.arms", "hyrecall.ask.arrow_conditions"),
