@@ -22,6 +22,7 @@ PYTHON_ONLY_IN = {
     "ml_dtypes": {"table/tensors"},
     "tokenizers": {"text", "embed", "rerank"},
     "Stemmer": {"text"},
+    "snowballstemmer": {"text"},
     "polars": {"hits/hits"},
     "pandas": {"hits/hits"},
     "typer": {"cli", "systems/hypergraph/command", "systems/l0/command"},

@@ -150,3 +150,27 @@ def test_a_loop_of_links_is_refused_whatever_this_python_says(
         assert resolve_target("output", tmp_path / "new") == tmp_path / "new"
     with pytest.raises(OptionError, match="expected a file, got a loop of links"):
         resolve_target("output", tmp_path / "loop")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("index c.csv -o loop.csv --key id --text text --no-cell", "path: expected a folder"),
+        ("index loop.csv -o i --key id --text text --no-cell", "loop.csv"),
+        ("batch tea c.csv -o loop.csv --query-text text", "--output: expected a file, got a loop"),
+        ("batch tea loop.csv -o new.csv --query-text text", "loop.csv"),
+        (
+            "batch tea c.csv -o new.csv --query-text text --on-error skip --rejects loop.csv",
+            "--rejects: expected a file, got a loop",
+        ),
+    ],
+)
+def test_commands_refuse_a_loop_of_links(home: Path, command: str, told: str) -> None:
+    Path("loop.csv").symlink_to("loop.csv")
+    Path("c.csv").write_text("id,text\n1,tea\n")
+    hr.Index.build(
+        pa.table({"id": ["1"], "text": ["tea"]}), hr.Schema(key="id", cell=None, text="text")
+    ).save("tea")
+    done = run(*command.split())
+    assert (done.code, done.err.splitlines()[-1].startswith(f"error: {told}")) == (1, True), done
+    assert sorted(one.name for one in Path.cwd().iterdir()) == ["c.csv", "loop.csv", "tea"]

@@ -30,7 +30,7 @@ TEXT, FLAG, TEXTS = pa.large_string(), pa.bool_(), pa.large_list(pa.large_string
 INTS = [-(2**63), -1, 0, 3, 2**63 - 1, None]
 REALS = [-math.inf, -2.5, -0.0, 0.0, 2.0**53, math.inf, math.nan, None]
 WORDS = ["", "a", "ab", "b", "é", "\U0001f600", "\uffff", None]
-NAT, MONTH = np.datetime64("NaT"), np.timedelta64(1, "M")
+NAT, MONTH = np.datetime64("NaT", "us"), np.timedelta64(1, "M")
 LISTS = [["x", "y"], ["x", None], [], [None], None, ["y", "z", "z"]]
 
 

@@ -310,7 +310,7 @@ LONE = "\ud800"
 HOSTILE: list[Any] = [
     np.array([1, 2]), np.array(["a", "b"]), np.array(3), np.array([]), np.array([[1]]),
     pa.array([1, 2]), {"a": np.array([1, 2])}, [np.array([1, 2])], b"\xff", LONE, object(),
-    float("nan"), 10**400, np.datetime64("NaT"),
+    float("nan"), 10**400, np.datetime64("NaT", "s"),
 ]  # fmt: skip
 TABLE = pa.table({
     "id": range(4),

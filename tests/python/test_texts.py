@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import Stemmer
+from snowballstemmer import algorithms
 from typer.testing import CliRunner
 
 import hyrecall as hr
@@ -381,7 +383,29 @@ STEMMED = {
 
 
 def test_every_language_with_a_stemmer_has_words() -> None:
-    assert STEMMED.keys() == set(Stemmer.algorithms())
+    assert STEMMED.keys() == set(algorithms())
+
+
+@pytest.mark.parametrize("language", STEMMED)
+def test_without_pystemmer_stems_and_hash_are_the_same(
+    language: str, monkeypatch: pytest.MonkeyPatch, effort: Effort
+) -> None:
+    """CPython 3.15 has no wheel of it. Words of all languages, then pieces of these together."""
+    pytest.importorskip("Stemmer", reason="PyStemmer is not installed")
+    words = [word.replace("|", "") for line in STEMMED.values() for word in line.split()]
+    own, rng = STEMMED[language].replace("|", "").split(), Random(language)
+    for _ in range(effort.cases(quick=100, full=50_000)):
+        first, last = rng.choice(own), rng.choice(own)
+        words.append(first[: rng.randint(0, len(first))] + last[rng.randint(0, len(last)) :])
+    text = " ".join(words)
+    with_it = hr.Analyzer(f"snowball:{language}")
+    expected = with_it.explain(text), with_it.hash
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
+    for name in [name for name in sys.modules if name.startswith("snowballstemmer")]:
+        monkeypatch.delitem(sys.modules, name)  # it takes PyStemmer where that is
+    without = hr.Analyzer(f"snowball:{language}")
+    assert "snowballstemmer.basestemmer" in sys.modules
+    assert (without.explain(text), without.hash) == expected
 
 
 @pytest.mark.slow

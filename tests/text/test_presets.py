@@ -5,6 +5,7 @@ import sqlite3
 import sys
 import unicodedata
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -31,7 +32,8 @@ KNOWN_DEPARTURES = [
 
 def has_fts5() -> bool:
     try:
-        sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE t USING fts5(a)")
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.execute("CREATE VIRTUAL TABLE t USING fts5(a)")
     except sqlite3.OperationalError:
         return False
     return True
@@ -48,16 +50,16 @@ def python_words(text: str) -> Terms:
 
 def fts5_terms(tokenizer: str, texts: list[str] | list[bytes]) -> list[Terms]:
     """The tokens that FTS5 keeps, read back from its index."""
-    database = sqlite3.connect(":memory:")
-    database.execute(f"CREATE VIRTUAL TABLE t USING fts5(a, tokenize='{tokenizer}')")
-    database.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, instance)")
-    database.executemany(
-        "INSERT INTO t(rowid, a) VALUES (?, CAST(? AS TEXT))", list(enumerate(texts))
-    )
     found: list[Terms] = [[] for _ in texts]
-    query = "SELECT doc, term, offset FROM v ORDER BY doc, offset"
-    for doc, term, offset in database.execute(query):
-        found[doc].append((term, offset))
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"CREATE VIRTUAL TABLE t USING fts5(a, tokenize='{tokenizer}')")
+        database.execute("CREATE VIRTUAL TABLE v USING fts5vocab(t, instance)")
+        database.executemany(
+            "INSERT INTO t(rowid, a) VALUES (?, CAST(? AS TEXT))", list(enumerate(texts))
+        )
+        query = "SELECT doc, term, offset FROM v ORDER BY doc, offset"
+        for doc, term, offset in database.execute(query):
+            found[doc].append((term, offset))
     return found
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-import Stemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from snowballstemmer import algorithms
 
 from laws.effort import Effort
 from seams import Analyzer
@@ -38,10 +38,18 @@ def test_both_normal_forms_give_the_same_terms(name: str) -> None:
         assert terms(name, text) == forms["NFC"]
 
 
+# Characters with a decomposition that Unicode 16 added; the tables have Unicode 14.
+NEW_SCRIPTS = (
+    range(0x105C0, 0x10600), range(0x11380, 0x11400), range(0x16100, 0x16140),
+    range(0x16D40, 0x16D80),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["word", "unicode", "unicode61", "snowball:english"])
 def test_every_character_has_the_terms_of_its_decomposition(name: str) -> None:
     chars = [chr(c) for c in range(sys.maxunicode + 1) if not 0xD800 <= c < 0xE000]
-    split = [c for c in chars if unicodedata.normalize("NFD", c) != c][::7]
+    known = (c for c in chars if not any(ord(c) in script for script in NEW_SCRIPTS))
+    split = [c for c in known if unicodedata.normalize("NFD", c) != c][::7]
     native = Analyzer(name).native
 
     def of(texts: list[str]) -> list[list[str]]:
@@ -61,7 +69,7 @@ def test_turkish_words_are_found_by_any_i(name: str) -> None:
     assert terms("snowball:turkish", "KİTAPLIĞI") == terms("snowball:turkish", "kitaplığı")
 
 
-@pytest.mark.parametrize("language", Stemmer.algorithms())
+@pytest.mark.parametrize("language", algorithms())
 def test_a_dotted_capital_i_is_an_i_for_every_stemmer(language: str) -> None:
     assert terms(f"snowball:{language}", "İZMİR") == terms(f"snowball:{language}", "izmir")
 

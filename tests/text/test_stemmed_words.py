@@ -1,7 +1,7 @@
 """The preset unicode:LANGUAGE: the words of unicode, stemmed; nothing else of a text changes."""
 
 import pytest
-import Stemmer
+from snowballstemmer import stemmer
 
 from hyrecall import Analyzer
 
@@ -13,7 +13,7 @@ def pairs(analyzer: Analyzer, text: str) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("language", ["english", "german", "hindi", "russian"])
 def test_unicode_with_a_language_stems_the_words_of_unicode(language: str) -> None:
     text = "Deploys of invoices, Häuser книги किताबें"
-    stem = Stemmer.Stemmer(language).stemWord
+    stem = stemmer(language).stemWord
     assert pairs(Analyzer(f"unicode:{language}"), text) == [
         (stem(term), at) for term, at in pairs(Analyzer("unicode"), text)
     ]

@@ -485,6 +485,12 @@ def _followed(argument: str, path: Path) -> Path:
     return path.resolve()
 
 
+def is_one_file(one: Path, *others: Path) -> bool:
+    """Return whether a path leads where one of the others leads; a file need not exist."""
+    # Before Python 3.13 `Path.resolve` raises a RuntimeError on a loop of links.
+    return os.path.realpath(one) in map(os.path.realpath, others)
+
+
 def _identity(path: Path) -> tuple[int, int] | Path:
     """Return device and inode of a file, or its path if it does not exist."""
     try:

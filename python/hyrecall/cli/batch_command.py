@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from hyrecall.ask.scope import CellTypes, Scope
-from hyrecall.base.disk import check_outside, open_replacement, resolve_target
+from hyrecall.base.disk import check_outside, is_one_file, open_replacement, resolve_target
 from hyrecall.base.version import __version__
 from hyrecall.cli.batch_output import STDOUT, OutputKind, check_types, output_kind, write_hits
 from hyrecall.cli.options import (
@@ -356,7 +356,7 @@ def _check_files(folders: Sequence[Path], queries: Path, output: Path) -> None:
     """Refuse an output that would replace the queries or a file of the index."""
     if output == STDOUT:
         return
-    if queries != STDIN and output.resolve() == queries.resolve():
+    if queries != STDIN and is_one_file(output, queries):
         raise error(OptionError, "--output", "another file than QUERIES", repr(str(output)))
     for folder in folders:
         check_outside("--output", output, folder)
@@ -375,7 +375,7 @@ def _rejects_path(
         if output == STDOUT:
             raise error(OptionError, "--rejects", "a file, because the hits go to stdout", "none")
         given = output.with_name(f"{output.name}.rejects.jsonl")
-    if given.resolve() in (output.resolve(), queries.resolve()):
+    if is_one_file(given, output, queries):
         wish = "another file than the output and QUERIES"
         raise error(OptionError, "--rejects", wish, repr(str(given)))
     for folder in folders:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from hyrecall.base.disk import is_one_file
 from hyrecall.cli.options import by_arm, names, read_analyzer, read_bm25, refuse
 from hyrecall.cli.query_files import (
     STDIN,
@@ -415,7 +416,7 @@ def index(
         _index_folder(files[0], output, embed, texts, read, replace=replace, threads=threads)
         return
     refuse(ctx, "no such option for files", "Options of a folder of documents")
-    if output.resolve() in [one.resolve() for one in files]:
+    if is_one_file(output, *files):
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
     schema, embedded = read_schema(columns, embed)

@@ -128,13 +128,36 @@ def has_stemmer(name: str) -> bool:
 
 def _stemmer(prefix: str, language: str) -> Batch:
     """Load the Snowball stemmer of a language."""
-    import Stemmer
-
-    if language not in Stemmer.algorithms():
-        known = ", ".join(Stemmer.algorithms())
+    try:
+        from Stemmer import Stemmer, algorithms
+    except ImportError:  # CPython 3.15: docs/decisions/0086-pystemmer-or-its-rules-in-python.md
+        from snowballstemmer import algorithms, stemmer
+    else:
+        stemmer = None
+    if language not in algorithms():
+        known = ", ".join(algorithms())
         raise error(OptionError, "name", f"{prefix} and one of {known}", repr(prefix + language))
-    stem_words = Stemmer.Stemmer(language, 0).stemWords  # no cache: the analyzer has one
+    if stemmer is not None:
+        # A new one for each batch: it holds the word at work, and threads share an analyzer.
+        return lambda words: [[stem] for stem in stemmer(language).stemWords(words)]
+    stem_words = Stemmer(language, 0).stemWords  # no cache: the analyzer has one
     return lambda words: [[stem] for stem in stem_words(words)]
+
+
+# Releases of snowballstemmer with the version of PyStemmer that gives the same stems.
+_SAME_STEMS = {"3.1.0": "3.1.0", "3.1.1": "3.1.0"}
+
+
+def stemmer_version() -> str:
+    """Return the version of PyStemmer whose stems the presets have; indexes keep it in a hash."""
+    try:
+        import Stemmer
+    except ImportError:
+        from importlib.metadata import version
+
+        found = version("snowballstemmer")
+        return _SAME_STEMS.get(found, f"snowballstemmer {found}")
+    return str(Stemmer.version())
 
 
 # Letters that people and keyboards exchange: in words, and in stems, since the Turkish endings need
@@ -516,9 +539,7 @@ class Analyzer:
             identity["stopwords"] = sorted(set(self._stopword_list()))
             identity["text_version"] = _core.text_version(read_preset(self.name)[0])
             if has_stemmer(self.name):
-                import Stemmer
-
-                identity["stemmer"] = Stemmer.version()
+                identity["stemmer"] = stemmer_version()
         return identity
 
     def explain(
