@@ -111,6 +111,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files in memory; draw the same examples in each plain run."""
+    # Workers, and the processes that tests start, load what one of them has compiled: else each
+    # compiles the package and its tests anew, which takes it longer than its work.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.pluginmanager.register(Matrix(is_whole=config.getoption("--matrix")), "matrix")
     global _folder
     if (_folder := _make_folder()) is not None:
