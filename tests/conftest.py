@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: numpy's and
+# scipy's small products took four times the processor time, and workers fill the cores anyway
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
