@@ -68,14 +68,6 @@ from seams import derived_index as derived
 from seams import follower as following
 from seams import index_header as headers
 
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(tmp_path / "store")
-    yield opened
-    opened.close()
-
-
 # ---- following ----
 
 
