@@ -544,7 +544,7 @@ def run(examples: int, steps: int, *, machine: type[Life] = Life) -> None:
 
 
 def test_followed_equals_rebuilt_after_every_step(effort: Effort) -> None:
-    run(effort.cases(quick=5, full=200), effort.cases(quick=20, full=40))
+    run(effort.cases(quick=3, full=200), effort.cases(quick=20, full=40))
 
 
 @pytest.mark.slow
