@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: numpy's and
+# scipy's small products took four times the processor time, and workers fill the cores anyway
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
@@ -111,6 +113,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files in memory; draw the same examples in each plain run."""
+    # Workers, and the processes that tests start, load what one of them has compiled: else each
+    # compiles the package and its tests anew, which takes it longer than its work.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     config.pluginmanager.register(Matrix(is_whole=config.getoption("--matrix")), "matrix")
     global _folder
     if (_folder := _make_folder()) is not None:

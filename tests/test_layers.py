@@ -108,17 +108,17 @@ DAEMONS_ARE_STARTED_IN = "base/threads.py"
 MACHINE_PATH = re.compile(r"/(work|root|home|opt|farm|Users)/\w")
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imports(nodes: list[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             yield node.module
 
 
-def daemons(tree: ast.AST) -> Iterator[int]:
+def daemons(nodes: list[ast.AST]) -> Iterator[int]:
     """Return the lines that make a daemon thread."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.keyword) and node.arg == "daemon":
             is_daemon = not isinstance(node.value, ast.Constant) or node.value.value is True
         elif isinstance(node, ast.Attribute) and node.attr in {"daemon", "setDaemon"}:
@@ -129,21 +129,35 @@ def daemons(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
-def python_faults(root: Path) -> Iterator[str]:
+@cache  # several tests read the whole package
+def read_package(root: Path) -> dict[Path, tuple[str, list[ast.AST]]]:
+    """Return the text of each file of the package, and all nodes of its tree."""
     package = root / "python" / "hyrecall"
-    for path in sorted(package.rglob("*.py")):
-        inside = path.relative_to(package)
+    texts = {path: path.read_text("utf-8") for path in sorted(package.rglob("*.py"))}
+    return {
+        path.relative_to(package): (text, list(ast.walk(ast.parse(text))))
+        for path, text in texts.items()
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_package() -> Iterator[None]:
+    """Let the trees go, which the collector of garbage would pass over for the rest of the run."""
+    yield
+    read_package.cache_clear()
+
+
+def python_faults(root: Path) -> Iterator[str]:
+    for inside, (text, nodes) in read_package(root).items():
         homes = {inside.parts[0].removesuffix(".py"), inside.as_posix().removesuffix(".py")}
-        text = path.read_text()
-        tree = ast.parse(text)
-        for name in imports(tree):
+        for name in imports(nodes):
             top = name.split(".")[0]
             if not homes & PYTHON_ONLY_IN.get(top, homes):
                 yield f"{inside} imports {name}"
             if top == "pyarrow" and homes & WITHOUT_PYARROW:
                 yield f"{inside} imports {name}"
         if inside.as_posix() != DAEMONS_ARE_STARTED_IN:
-            for line in daemons(tree):
+            for line in daemons(nodes):
                 yield f"{inside}:{line} starts a daemon thread: threads.start() does"
         for found in FORBIDDEN_CALLS.finditer(text):
             if (inside.as_posix(), found.group()) not in ALLOWED_CALLS:
@@ -156,18 +170,16 @@ EMBED_MAY_IMPORT = {"errors"} | {
 }
 
 
-@cache  # three tests read the whole package
 def module_imports(root: Path) -> dict[str, set[str]]:
     """Return what each file imports of the package, type imports and those in functions too."""
-    package = root / "python" / "hyrecall"
-    files = {
-        path.relative_to(package).with_suffix("").as_posix(): path for path in package.rglob("*.py")
+    modules = {
+        path.with_suffix("").as_posix().removesuffix("__init__").rstrip("/"): path
+        for path in read_package(root)
     }
-    modules = {name.removesuffix("__init__").rstrip("/"): path for name, path in files.items()}
     found: dict[str, set[str]] = {}
     for module, path in modules.items():
         met = found[module] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in read_package(root)[path][1]:
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -207,11 +219,10 @@ NAME_SYSTEMS = {"cli/app", "serve/app", "serve/mcp/server"}
 
 def files_that_name_systems(root: Path) -> set[str]:
     """Return the modules outside of the room ``systems`` that import from it, or can by a text."""
-    package = root / "python" / "hyrecall"
     found = set()
-    for path in package.rglob("*.py"):
-        module = path.relative_to(package).with_suffix("").as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, (_, nodes) in read_package(root).items():
+        module = path.with_suffix("").as_posix()
+        for node in nodes:
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
@@ -367,28 +378,28 @@ SHARED_NAMES = {
 }
 
 
-@cache
-def repeated(package: Path) -> dict[str, list[str]]:
+def repeated(root: Path) -> dict[str, list[str]]:
     """Return the class names that several modules define, each with its modules."""
     found = defaultdict(list)
-    for path in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, (_, nodes) in read_package(root).items():
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
-                found[node.name].append(path.relative_to(package).as_posix())
+                found[node.name].append(path.as_posix())
     return {name: places for name, places in found.items() if len(places) > 1}
 
 
 def test_a_class_name_means_one_thing() -> None:
-    found = repeated(ROOT / "python" / "hyrecall")
+    found = repeated(ROOT)
     assert {name: found[name] for name in found.keys() - SHARED_NAMES.keys()} == {}
 
 
 def test_no_exception_is_left_over() -> None:
-    assert SHARED_NAMES.keys() - repeated(ROOT / "python" / "hyrecall").keys() == set()
+    assert SHARED_NAMES.keys() - repeated(ROOT).keys() == set()
 
 
 def test_a_planted_second_meaning_is_found(tmp_path: Path) -> None:
-    (tmp_path / "room").mkdir()
-    (tmp_path / "one.py").write_text("class Link: ...\nclass Other: ...\n")
-    (tmp_path / "room" / "two.py").write_text("def f():\n    class Link: ...\n")
+    package = tmp_path / "python" / "hyrecall"
+    (package / "room").mkdir(parents=True)
+    (package / "one.py").write_text("class Link: ...\nclass Other: ...\n")
+    (package / "room" / "two.py").write_text("def f():\n    class Link: ...\n")
     assert repeated(tmp_path) == {"Link": ["one.py", "room/two.py"]}

@@ -38,12 +38,31 @@ def private_modules() -> set[str]:
     return {m for m in modules - public_names() if not m.startswith("hyrecall.adapters")}
 
 
-def imported(text: str) -> Iterator[str]:
+Imports = list[ast.Import | ast.ImportFrom]
+
+
+def imports_of(text: str) -> Imports:
+    """Return the imports of a file, wherever they stand."""
+    nodes = ast.walk(ast.parse(text))
+    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@cache  # two tests read all of them
+def imports_of_tests() -> dict[str, Imports]:
+    """Return the imports of each file that may name the package or its seams."""
+    return {
+        path.relative_to(TESTS).as_posix(): imports_of(text)
+        for path in sorted(TESTS.rglob("*.py"))
+        if "hyrecall" in (text := path.read_text("utf-8")) or "seams" in text
+    }
+
+
+def imported(nodes: Imports) -> Iterator[str]:
     """Yield the private modules that a file imports, or imports from."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        elif node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
@@ -52,9 +71,9 @@ def imported(text: str) -> Iterator[str]:
 
 def test_no_other_file_imports_a_private_module() -> None:
     found = {
-        path.relative_to(TESTS).as_posix(): names
-        for path in sorted(TESTS.rglob("*.py"))
-        if path.name != FOR_TYPES and (names := list(imported(path.read_text("utf-8"))))
+        path: names
+        for path, nodes in imports_of_tests().items()
+        if path != FOR_TYPES and (names := list(imported(nodes)))
     }
     assert found == {}
 
@@ -68,15 +87,14 @@ def test_no_other_file_imports_a_private_module() -> None:
     ],
 )
 def test_a_planted_import_is_found(text: str) -> None:
-    assert "hyrecall.recall.planning" in set(imported(text))
+    assert "hyrecall.recall.planning" in set(imported(imports_of(text)))
 
 
 def test_every_name_is_used() -> None:
     used = {
         alias.name
-        for path in TESTS.rglob("*.py")
-        if "seams" in (text := path.read_text("utf-8"))
-        for node in ast.walk(ast.parse(text))
+        for nodes in imports_of_tests().values()
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module == "seams"
         for alias in node.names
     }

@@ -1,12 +1,12 @@
 """``hyrecall evaluate`` on a folder without vectors: by which embedder, and what is refused."""
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from cli.test_embedding import nobody
 from embed.stub_server import StubServer, serving
 from retrieval_set import small_set, write_folder
 
@@ -90,12 +90,6 @@ def test_without_an_embedder_words_are_measured_and_it_says_why(run: Run, bare: 
     reply = run("evaluate", bare, "--json")
     assert (reply.code, settings_of(reply)) == (0, ["bm25"])
     assert "note: no vectors: none is installed or set" in reply.err
-
-
-def nobody() -> str:
-    """A URL at which nobody answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
 
 def refused(reply: SimpleNamespace) -> str:

@@ -267,8 +267,8 @@ def test_an_owner_that_stands_still_is_left_soon(
     [
         (">/dev/full", 1, "error: output: No space left on device"),
         ("| true", 0, ""),
-        (">&-", None, ""),
-        ("<&-", 0, ""),
+        pytest.param(">&-", None, "", marks=pytest.mark.slow),  # left to the command: a second
+        pytest.param("<&-", 0, "", marks=pytest.mark.slow),
     ],
 )
 def test_output_that_cannot_be_written_ends_as_of_any_command(

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 SCREEN = 40  # lines
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SLOW = {"several_workers", "study_of_rankings"}  # seconds each
+SLOW = {"agent_service", "several_workers", "study_of_rankings"}  # seconds each
 NEEDS = {  # packages of the extra [test]
     "agent_service": ("fastapi", "httpx2"),
     "study_of_rankings": ("ir_measures",),

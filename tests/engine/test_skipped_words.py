@@ -24,10 +24,12 @@ def zipf_rows(rng: np.random.Generator, n: int, *, bursts: bool) -> list[str]:
     """Draw texts of 20 to 60 words by Zipf's law; with bursts a few words come many times."""
     share = 1.0 / np.arange(1, N_WORDS + 1)
     share /= share.sum()
+    sizes = rng.integers(20, 61, n)
+    names = np.array([f"w{word}" for word in range(N_WORDS)])
+    drawn = names[rng.choice(N_WORDS, size=sizes.sum(), p=share)].tolist()
     rows = []
-    for _ in range(n):
-        words = rng.choice(N_WORDS, size=rng.integers(20, 61), p=share)
-        text = [f"w{word}" for word in words]
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        text = drawn[end - size : end]
         if bursts and rng.random() < 0.03:
             text += [text[0]] * int(rng.integers(8, 40))
         rows.append(" ".join(text))

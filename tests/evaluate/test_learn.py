@@ -14,6 +14,7 @@ from hyrecall.errors import OptionError
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
+    Learnt,
     Setting,
     learn,
     read_setting,
@@ -66,10 +67,19 @@ def chats(n_queries: int, *, said_by: str | None) -> Dataset:
 BASE = read_setting("default")
 
 
-def test_what_tells_right_from_wrong_is_learnt_and_better_on_other_queries() -> None:
+Taught = tuple[Dataset, Indexes, Learnt]
+
+
+@pytest.fixture(scope="module")
+def taught() -> Taught:
+    """A set whose user is always right, and what is learnt of it."""
     data = chats(100, said_by="user")
     indexes = Indexes(data)
-    learnt = learn(indexes, data, base=BASE, features=("role=user",))
+    return data, indexes, learn(indexes, data, base=BASE, features=("role=user",))
+
+
+def test_what_tells_right_from_wrong_is_learnt_and_better_on_other_queries(taught: Taught) -> None:
+    data, indexes, learnt = taught
     assert learnt.is_better
     assert learnt.against_base.difference > 0.02
     assert learnt.weights["role=user"] > 0.1
@@ -97,15 +107,15 @@ def test_weights_that_only_fit_their_own_half_are_not_called_better() -> None:
     assert "is not better (p < 0.05 is needed) than" in learnt_text(learnt)
 
 
-def test_the_even_queries_alone_decide_the_weights() -> None:
-    data = chats(80, said_by="user")
+def test_the_even_queries_alone_decide_the_weights(taught: Taught) -> None:
+    data, _, one = taught
     odd = set(data.split("odd").judgements)
     turned = {
         query: {f"d{int(next(iter(docs))[1:]) ^ 1}": 1} if query in odd else docs
         for query, docs in data.judgements.items()
     }
     other = replace(data, judgements=turned)
-    one, two = (learn(Indexes(d), d, base=BASE, features=("role=user",)) for d in (data, other))
+    two = learn(Indexes(other), other, base=BASE, features=("role=user",))
     assert one.weights == two.weights
     assert one.against_base != two.against_base
 

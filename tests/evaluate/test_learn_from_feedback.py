@@ -14,7 +14,7 @@ pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 import hyrecall as hr
 from hyrecall.embed import EmbedError, HashEmbedder
 from hyrecall.errors import OptionError
-from hyrecall.evaluate import learn_from_feedback
+from hyrecall.evaluate import Learnt, learn_from_feedback
 from hyrecall.memory import Episode, MemorySync
 from memory.stores import BrokenEmbedder, open_store
 
@@ -63,8 +63,14 @@ def memory() -> Iterator[MemorySync]:
 FEATURE = ("kind=note",)
 
 
-def test_what_helped_is_learnt_and_a_search_by_it_is_better(memory: MemorySync) -> None:
-    learnt = learn_from_feedback(memory, user_id="ann", features=FEATURE, measure="RR@10")
+@pytest.fixture(scope="module")
+def learnt(memory: MemorySync) -> Learnt:
+    return learn_from_feedback(memory, user_id="ann", features=FEATURE, measure="RR@10")
+
+
+def test_what_helped_is_learnt_and_a_search_by_it_is_better(
+    memory: MemorySync, learnt: Learnt
+) -> None:
     assert learnt.is_better
     assert learnt.weights["kind=note"] > 0.1
     assert [one.name for one in learnt.report.settings] == [
@@ -76,16 +82,16 @@ def test_what_helped_is_learnt_and_a_search_by_it_is_better(memory: MemorySync) 
     assert "kind=note" in str(found.explain(0))
 
 
-def test_the_scores_measured_are_those_of_a_search(memory: MemorySync) -> None:
+def test_the_scores_measured_are_those_of_a_search(memory: MemorySync, learnt: Learnt) -> None:
     """The user's own index replies as that of the store, in the user's scope."""
-    learnt = learn_from_feedback(memory, user_id="ann", features=FEATURE, measure="RR@1")
     kept = {one.query: one.used for one in memory.list_feedback(user_id="ann")}
     for setting, scores in zip(learnt.report.settings, learnt.report.scores, strict=True):
         if "recipe" not in setting.options:
             continue
-        for query, value in zip(scores.queries, scores.values["RR@1"], strict=True):
-            (best,) = memory.search(query, user_id="ann", recipe=setting.options["recipe"], limit=1)
-            assert value == (best.episode.id in kept[query])
+        for query, value in zip(scores.queries, scores.values["RR@10"], strict=True):
+            found = memory.search(query, user_id="ann", recipe=setting.options["recipe"], limit=10)
+            ranks = [n for n, one in enumerate(found, 1) if one.episode.id in kept[query]]
+            assert value == (1 / ranks[0] if ranks else 0)
 
 
 def test_rows_that_only_fill_a_list_teach_nothing() -> None:

@@ -370,7 +370,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def test_a_store_holds_what_a_dict_holds_after_every_step(effort: Effort) -> None:
-    programs, steps = effort.cases(quick=5, full=200), effort.cases(quick=15, full=50)
+    programs, steps = effort.cases(quick=3, full=200), effort.cases(quick=15, full=50)
     run(StoreMachine, programs=programs, steps=steps)
 
 

@@ -36,13 +36,6 @@ from seams import vectors as vectors_of_changes
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(tmp_path / "store")
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def guard() -> Iterator[Guard]:
     made = Guard(HashEmbedder(8))
     yield made

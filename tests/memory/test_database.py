@@ -7,7 +7,7 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -37,13 +37,6 @@ from seams import memory_DATABASE as DATABASE
 from seams import memory_FORMAT as FORMAT
 
 PUT = "INSERT OR REPLACE INTO models VALUES (?, ?)"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(tmp_path / "store")
-    yield database
-    database.close()
 
 
 def put(database: Database, name: str, dim: int = 1) -> None:

@@ -68,14 +68,6 @@ from seams import derived_index as derived
 from seams import follower as following
 from seams import index_header as headers
 
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(tmp_path / "store")
-    yield opened
-    opened.close()
-
-
 # ---- following ----
 
 
@@ -552,7 +544,7 @@ def run(examples: int, steps: int, *, machine: type[Life] = Life) -> None:
 
 
 def test_followed_equals_rebuilt_after_every_step(effort: Effort) -> None:
-    run(effort.cases(quick=5, full=200), effort.cases(quick=20, full=40))
+    run(effort.cases(quick=3, full=200), effort.cases(quick=20, full=40))
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,13 +35,6 @@ from seams import (
     layout_of,
     substring_search,
 )
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database.open(tmp_path / "store")
-    yield opened
-    opened.close()
 
 
 def found(

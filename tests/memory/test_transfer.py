@@ -59,13 +59,6 @@ LATER = NOW + timedelta(days=3)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(tmp_path / "store")
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def other(tmp_path: Path) -> Iterator[Database]:
     database = Database.open(tmp_path / "other")
     yield database

@@ -1,7 +1,6 @@
 """Rows of memories: versions are appended, the highest counts, heads in named cells are read."""
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,13 +58,6 @@ from seams import (
 )
 
 LATER = NOW + timedelta(hours=1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Database]:
-    database = Database.open(tmp_path / "store")
-    yield database
-    database.close()
 
 
 def keep(store: Database, *rows: NewVersion) -> list[Written]:

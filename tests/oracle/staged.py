@@ -7,6 +7,7 @@ A stage has the name and the options of the public one. What it does to a list i
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,12 @@ class StagedPart(AroundPart):
     def similar(self, stage: Any, missing: float = 0.0) -> shaping.Similar:
         """The cosine of two documents, the first as query; ``missing`` without a vector."""
 
-        def cosine(one: int, other: int) -> float:
-            found = self.dense(stage.vector, self.matrices[stage.vector][one])[other]
-            return missing if np.isnan(found) else float(found)
+        @cache
+        def row(one: int) -> list[float]:
+            found = self.dense(stage.vector, self.matrices[stage.vector][one])
+            return np.where(np.isnan(found), missing, found.astype(np.float64)).tolist()
 
-        return cosine
+        return lambda one, other: row(one)[other]
 
     def text_of(self, doc: int) -> str:
         """The text that a stage reads: that of the first arm."""

@@ -1,10 +1,21 @@
-"""Indexes over the six documents, one for all tests of a file."""
+"""Indexes over the six documents, one for all tests of a file; and the emulated device."""
+
+import os
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hyrecall as hr
+from emulated_guests import emulator
 from small_index import TEXTS, VECTORS, built, documents
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    controls = emulator()
+    monkeypatch.setenv("HYRECALL_CUDA_LIBRARY", os.environ["HYRECALL_EMULATED"])
+    return controls
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@ host. On the emulated device of tests/emulator; HYRECALL_EMULATED names its fold
 """
 
 import itertools
-import os
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,6 @@ from oracle.recall import Oracle
 LAYOUTS = ("plain", "compact", "transposed", "spread", "upside down")
 DIM = 40
 N_ROWS = 300
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    controls = emulator()
-    monkeypatch.setenv("HYRECALL_CUDA_LIBRARY", os.environ["HYRECALL_EMULATED"])
-    return controls
 
 
 def documents(n_rows: int = N_ROWS) -> pa.Table:

@@ -169,13 +169,6 @@ def test_torch_is_named_where_it_is_missing() -> None:
 # ---- on the emulated device, whose copies are made when somebody waits for them ----
 
 
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    controls = emulator()
-    monkeypatch.setenv("HYRECALL_CUDA_LIBRARY", os.environ["HYRECALL_EMULATED"])
-    return controls
-
-
 def test_a_tensor_is_read_on_a_stream_that_has_waited_for_its_copy(machine: Any) -> None:
     hits = built("cuda:0").recall(**asked(fusion=hr.RRF()))
     wanted = hits.to_arrow()["score"].to_numpy()

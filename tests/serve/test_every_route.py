@@ -366,21 +366,21 @@ async def test_E54_nobody_sets_a_policy_unless_it_may_name_any_user() -> None:
 
 
 def test_every_tool_needs_its_rights_and_is_listed_with_them_alone() -> None:
+    from mcp.client import Client
+
     async def run() -> None:
         for system in (None, *SYSTEMS):
             recipe = loom if system is None else getattr(hr.recipes, system)
             async with Memory.in_memory(recipe=recipe, embedder=None) as memory:
+                await memory.remember(CANARY, user_id="ann")
+                everything = Caller(user_id="ann", rights=frozenset(("read", "write")))
+                async with Client(create_server(memory, caller=everything)) as client:
+                    known = (await client.list_tools()).tools
                 for rights in ({"read"}, {"write"}, {"read", "write"}):
                     caller = Caller(user_id="ann", rights=frozenset(rights))
-                    await tools_of(memory, caller)
+                    await tools_of(memory, caller, known)
 
-    async def tools_of(memory: Memory, caller: Caller) -> None:
-        from mcp.client import Client
-
-        await memory.remember(CANARY, user_id="ann")
-        everything = Caller(user_id="ann", rights=frozenset(("read", "write")))
-        async with Client(create_server(memory, caller=everything)) as client:
-            known = (await client.list_tools()).tools
+    async def tools_of(memory: Memory, caller: Caller, known: list[Any]) -> None:
         async with Client(create_server(memory, caller=caller)) as client:
             listed = {tool.name for tool in (await client.list_tools()).tools}
             for tool in known:

@@ -3,7 +3,6 @@
 import logging
 import os
 import shutil
-import socket
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from embed.stub_server import StubServer, serving
 from hyrecall import recipes
 from hyrecall.embed import HashEmbedder, HttpEmbedder, StaticEmbedder
 from hyrecall.memory import DegradedReason, Episode, Matches, MemorySync
+from memory.servers import free_port
 from memory.stores import (
     DIM,
     HOUR,
@@ -52,12 +52,6 @@ class Acting:
     def embed(self, texts: Sequence[str]) -> Any:
         self.n_calls += 1
         return self.act(texts)
-
-
-def refused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _sleeps(texts: Sequence[str]) -> Any:
@@ -96,7 +90,7 @@ CAUSES: dict[str, tuple[Callable[[], Any], str, str]] = {
         "embed_unavailable", "wrong size",
     ),
     "unreachable": (
-        lambda: HttpEmbedder(f"http://127.0.0.1:{refused_port()}/v1"),
+        lambda: HttpEmbedder(f"http://127.0.0.1:{free_port()}/v1"),
         "embed_unavailable", "unreachable",
     ),
 }  # fmt: skip

@@ -1,4 +1,8 @@
-"""A headless Chromium and a service for it; whoever lacks one of them skips by name."""
+"""A headless Chromium and a service for it; whoever lacks one of them skips by name.
+
+The plain run tries markup, tokens, scopes, filters and a reload; the browser takes a second of
+processor time for each test, so the others are slow. The stage ``page`` runs all of them.
+"""
 
 from __future__ import annotations
 

@@ -41,6 +41,7 @@ def test_each_hit_has_a_bar_whose_parts_are_what_the_arms_added(
         assert all(rank in lines for rank in ranks)
 
 
+@pytest.mark.slow
 def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
     open_page: Open, memory: MemorySync
 ) -> None:
@@ -73,6 +74,7 @@ def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
     assert "does not name it" not in page.inner_text(".trace")
 
 
+@pytest.mark.slow
 def test_a_degraded_reply_says_in_words_what_did_not_run(
     open_page: Open, plain_service: str
 ) -> None:
@@ -104,6 +106,7 @@ def test_filters_and_scope_narrow_the_reply(open_page: Open, memory: MemorySync)
     assert "Filter: expected JSON" in page.inner_text("#notice")
 
 
+@pytest.mark.slow
 def test_two_recipes_stand_side_by_side_with_the_differences_of_rank_marked(
     open_page: Open, memory: MemorySync
 ) -> None:
@@ -161,6 +164,7 @@ def test_an_index_is_asked_within_a_scope_and_filtered(open_page: Open, index_se
     assert texts(page, "li.hit .about .id") == ["tea"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::hyrecall.memory.IsolationWarning")
 def test_a_newcomer_is_told_what_to_do_and_why_nothing_was_found(open_page: Open) -> None:
     page = open_page()
@@ -180,6 +184,7 @@ def test_a_newcomer_is_told_what_to_do_and_why_nothing_was_found(open_page: Open
 # ---- one memory, and files ----
 
 
+@pytest.mark.slow
 def test_a_memory_shows_its_versions_with_what_changed_and_its_neighbours(open_page: Open) -> None:
     page = open_page()
     goto(page, "#/memory/disk", "svg.graph")
@@ -200,6 +205,7 @@ def test_a_memory_shows_its_versions_with_what_changed_and_its_neighbours(open_p
     assert page.evaluate("document.activeElement.tagName") == "H1"
 
 
+@pytest.mark.slow
 def test_the_store_can_be_listed_read_and_searched_as_files(open_page: Open) -> None:
     page = open_page()
     goto(page, "#/files/", ".listing")
@@ -225,6 +231,7 @@ def test_the_store_can_be_listed_read_and_searched_as_files(open_page: Open) -> 
     assert "no such file" in page.inner_text(".file")
 
 
+@pytest.mark.slow
 def test_words_of_the_query_are_marked_where_they_stand(
     open_page: Open, memory: MemorySync
 ) -> None:

@@ -13,6 +13,7 @@ from serve.page.driving import FOCUS, MOVING, POOR_CONTRAST, QUERY, WIDER, goto,
 ASKED = f"#/recall?{urlencode({'query': QUERY, 'user_id': 'alice'})}"
 
 
+@pytest.mark.slow
 def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("Escape")
@@ -53,6 +54,7 @@ def test_every_view_can_be_used_by_keyboard_alone(open_page: Open) -> None:
     assert page.evaluate("location.hash") == ASKED  # single letters are off
 
 
+@pytest.mark.slow
 def test_the_tab_key_reaches_everything_visibly_and_is_caught_nowhere(open_page: Open) -> None:
     page = open_page()
     for place, selector in (

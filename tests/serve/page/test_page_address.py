@@ -66,6 +66,7 @@ def test_a_reload_shows_the_same_recall_with_every_field(open_page: Open) -> Non
     page.wait_for_selector(".both")
 
 
+@pytest.mark.slow
 def test_back_and_forward_walk_through_the_recalls(open_page: Open) -> None:
     page = open_page()
     recall(page)
@@ -93,6 +94,7 @@ def test_back_and_forward_walk_through_the_recalls(open_page: Open) -> None:
     assert shown(page) == second
 
 
+@pytest.mark.slow
 def test_a_link_shows_the_same_recall_in_another_profile_and_zone(
     open_page: Open, service: str
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_link_shows_the_same_recall_in_another_profile_and_zone(
     assert asked(other) == asked(page)
 
 
+@pytest.mark.slow
 def test_a_link_asks_for_the_token_and_then_shows_its_recall_but_never_as_another_user(
     open_page: Open, memory: MemorySync, tmp_path: Path
 ) -> None:
@@ -148,6 +151,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 def test_a_link_that_is_refused_says_why_beside_the_form(open_page: Open) -> None:
     page = open_page()
     for fields, told in REFUSED:
@@ -166,6 +170,7 @@ def test_a_link_that_is_refused_says_why_beside_the_form(open_page: Open) -> Non
     page.wait_for_selector("#notice:has-text('Link, <script>')")
 
 
+@pytest.mark.plain_cases(1)
 @pytest.mark.parametrize("name", ["query", "recipe", "user_id", "kind", "tags", "session_id"])
 def test_what_a_link_says_is_never_markup(open_page: Open, name: str) -> None:
     page = open_page()
@@ -180,6 +185,7 @@ def test_what_a_link_says_is_never_markup(open_page: Open, name: str) -> None:
     assert page.locator("#reply .summary img, #reply .empty-list *").count() == 0
 
 
+@pytest.mark.slow
 def test_broken_links_show_the_page(open_page: Open) -> None:
     page = open_page()
     for place in (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from hyrecall.memory import MemorySync
 from hyrecall.serve import Caller, ServiceOptions
 from seams import make_token
@@ -85,6 +87,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_in_words(open_page: Open) -> None:
     page = open_page()
     for status, headers, message, shown in REFUSALS:
