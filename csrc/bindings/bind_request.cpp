@@ -383,14 +383,15 @@ void bind_request(py::module_& m) {
           "to one of these or a TextQuery.",
           py::arg("column"), py::arg("name"), py::arg("bm25"), py::arg("analyzer").none(false),
           py::arg("queries"), py::arg("lower"), py::arg("floor"), py::arg("table") = py::none())
-      .def("add_dense", &add_dense_arm,
-           "Add a dense arm: vectors (n_queries, dim), and a byte for each that says whether it is "
-           "there; no bytes: all are. bundles: query q has the vectors from bundles[q] to "
-           "bundles[q + 1], of a column whose rows have many too. completes_only: it lists nothing, "
-           "and scores what other arms list.",
-           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
-           py::arg("floor"), py::arg("table") = py::none(), py::arg("bundles") = py::none(),
-           py::arg("completes_only") = false)
+      .def(
+          "add_dense", &add_dense_arm,
+          "Add a dense arm: vectors (n_queries, dim), and a byte for each that says whether it is "
+          "there; no bytes: all are. bundles: query q has the vectors from bundles[q] to "
+          "bundles[q + 1], of a column whose rows have many too. completes_only: it lists nothing, "
+          "and scores what other arms list.",
+          py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
+          py::arg("floor"), py::arg("table") = py::none(), py::arg("bundles") = py::none(),
+          py::arg("completes_only") = false)
       .def("add_guest", &add_guest_arm,
            "Add a dense arm whose queries are on its device; takes ownership of the guest.",
            py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),
