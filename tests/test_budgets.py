@@ -18,8 +18,8 @@ PYTHON = {
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_511, 25),
-    "distributed": (4_731, 10),
+    "cli": (6_513, 25),
+    "distributed": (4_735, 10),
     "embed": (2_324, 9),
     "evaluate": (2_451, 7),
     "folders": (1_140, 5),
@@ -28,18 +28,18 @@ PYTHON = {
     "memory": (21_905, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (4_974, 19),
+    "recall": (4_992, 19),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
-    "segments": (3_155, 11),
+    "segments": (3_159, 11),
     "serve": (6_948, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
-    "table": (3_182, 12),
+    "table": (3_202, 12),
     "text": (804, 3),
 }
-TESTS = (122_367, 596)
-CSRC = (42_359, 364)
+TESTS = (122_479, 596)
+CSRC = (42_373, 364)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

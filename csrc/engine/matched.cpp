@@ -50,7 +50,7 @@ GroupTiles Execution::matched(std::size_t query, Audiences const& audiences) con
       if (text) add_texts(*text, postings_[arm].at(query, s), found);
     }
     for (DenseRequest const& arm : request_.dense) {
-      if (!arm.has(query)) continue;
+      if (arm.completes_only || !arm.has(query)) continue;
       Audience const& own = audiences.of(arm.table);
       auto const& column = snapshot_.segments[s]->segment().p.dense[arm.column];
       add_vectors(*column, own.tiles(own.group_of(query))[s], found);

@@ -31,6 +31,7 @@ WITHOUT_A_SCALAR_LINE = {
     "fold_lanes": "the lines of dot and inverse_norm are folded by it",
     "row_norm": "the lines of inverse_norm go through it: it takes a row",
     "inverse_norm": "has lines of its own: they hold rows",
+    "max_sim": "a sum of any number of cosines: tests/laws/test_max_sim.py",
     "counts": "the lines of fused_score go through it",
     "share_weights": "the lines of balanced_weight go through it",
 }

@@ -122,7 +122,7 @@ REFUSED = {
         "--attribute: expected none without --into-index, got 'n=int'",
     "--from mem0 --user a --into-index x --attribute n":
         "--attribute: expected NAME=TYPE, such as year=int, got 'n'",
-    "--from l0 --attribute n=int": "--attribute: expected none with --from l0, got ['n=int']",
+    "--from l0 --attribute n=int": "--attribute: expected none with --from l0, got 'n=int'",
     "--from mem0 --user a --time-from ' '":
         "--time-from: expected 1 to 512 bytes, not blank, without NUL, got ' '",
 }  # fmt: skip

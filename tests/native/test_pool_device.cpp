@@ -222,10 +222,10 @@ TEST(device_makes_hits_where_it_found_all_lists) {
 
 // All rounds from `first` on, each drawn for itself: where a bug is known to show, it costs one.
 bool are_hits_caught(std::string const& folder, std::size_t first = 0) {
-  constexpr std::size_t kRounds = 120;
-  for (std::size_t i = 0; i < kRounds; ++i) {
-    std::size_t const n = (first + i) % kRounds;
-    Rng rng(8 * kRounds + n);
+  constexpr std::size_t kPools = 120;
+  for (std::size_t i = 0; i < kPools; ++i) {
+    std::size_t const n = (first + i) % kPools;
+    Rng rng(8 * kPools + n);
     try {
       SeedOf const order(n % 4, folder);
       check_lists(rng, 1 + rng.below(std::size_t{60}), folder);

@@ -1,5 +1,8 @@
 """Rows of many vectors: forms of input, refusals, files, shards, a service; replies: tests/laws."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -7,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from hyrecall.distributed import ShardedIndex
+from engine import forge
+from hyrecall.distributed import ShardedIndex, build_shards
+from hyrecall.embed import HashEmbedder
 from laws.engine import ipc_bytes
 
 DIM = 24
@@ -69,7 +75,7 @@ COLUMNS: dict[str, Callable[[list[Bundle | None]], Any]] = {
         np.concatenate([one for one in rows if one is not None]),
         np.cumsum([0, *(0 if one is None else len(one) for one in rows)]),
     ),
-    "nested lists": lambda rows: [None if one is None else one.tolist() or None for one in rows],
+    "nested lists": lambda rows: [None if one is None else one.tolist() for one in rows],
 }
 
 
@@ -124,17 +130,27 @@ def test_a_saved_index_replies_the_same(index: hr.Index, tmp_path: Path, memory:
     assert reply(opened, text=["red"] * len(QUERIES)) == reply(index, text=["red"] * len(QUERIES))
 
 
-def test_numbers_of_vectors_that_do_not_fit_are_refused(index: hr.Index, tmp_path: Path) -> None:
+FORGED = {
+    "falls": lambda begins: np.concatenate([begins[:3], begins[-1:], begins[4:]]),
+    "ends early": lambda begins: np.minimum(begins, begins[-1] - 1),
+    "begins late": lambda begins: np.maximum(begins, 1),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_numbers_of_vectors_that_do_not_fit_are_refused(
+    how: str, index: hr.Index, tmp_path: Path
+) -> None:
+    """Also where the checksums fit them."""
     index.save(tmp_path / "saved")
-    (file,) = (tmp_path / "saved").glob("**/*bundles-0*")
-    good = file.read_bytes()
+    data = forge.read_manifest(tmp_path / "saved")
+    file = data["segments"][0]["files"]["bundles-0"]
+    content = (tmp_path / "saved" / file["name"]).read_bytes()
     begins = index._state.segments[0].dense["tokens"].begins
-    at = good.find(begins.tobytes())
-    assert at > 0
-    wrong = begins.copy()
-    wrong[3] = wrong[-1]  # no longer rises
-    file.write_bytes(good[:at] + wrong.tobytes() + good[at + len(begins) * 4 :])
-    with pytest.raises(hr.CorruptIndexError, match="bundles-0"):
+    assert content.count(begins.tobytes()) == 1
+    wrong = FORGED[how](begins).astype(np.uint32)
+    forge.reseal(tmp_path / "saved", data, file, content.replace(begins.tobytes(), wrong.tobytes()))
+    with pytest.raises(hr.CorruptIndexError, match=r"bundles-0|vectors-0"):
         hr.Index.open(tmp_path / "saved", verify="structure", device="cpu")
 
 
@@ -268,3 +284,97 @@ def test_rows_of_another_shape_are_refused(index: hr.Index) -> None:
 def test_a_query_of_no_vector_finds_nothing(index: hr.Index) -> None:
     none = [None, np.zeros((0, DIM), np.float32), np.zeros((2, DIM), np.float32)]
     assert [len(one) for one in index.recall(vectors=none, scope=SCOPE)] == [0, 0, 0]
+
+
+def test_a_second_stage_counts_and_fills_as_without_it(index: hr.Index) -> None:
+    stage = hr.Rerank(window=5, vector="tokens")
+    call: dict[str, Any] = {
+        "text": ["red fox", "nothing", "hen"], "vectors": QUERIES[:3], "scope": SCOPE,
+        "fusion": hr.RRF(weights={"tokens": 0}),
+    }  # fmt: skip
+    totals = [
+        [one.total for one in index.recall(**call, shaping=shaping)] for shaping in ((), (stage,))
+    ]
+    assert totals[0] == totals[1]
+    assert totals[0][1] == 0
+    with pytest.raises(hr.OptionError, match=r"min_score: expected arms of \['text'\]"):
+        index.recall(**call, shaping=stage, min_score={"tokens": 3.0})
+
+
+def test_tensors_of_bfloat16_are_read_as_rows_and_queries() -> None:
+    torch = pytest.importorskip("torch")
+    rows = [None if one is None else torch.from_numpy(one).bfloat16() for one in ROWS[:80]]
+    table_of = table(80).select(["id"])
+    schema = hr.Schema(key="id", cell=None, vector=hr.MaxSim("tokens"))
+    made = hr.Index.build(table_of, schema, vectors={"tokens": rows}, device="cpu")
+    assert made.schema.vector_arms["tokens"].dtype == "bfloat16"
+    wide = [None if one is None else one.float().numpy() for one in rows]
+    same = hr.Index.build(table_of, schema, vectors={"tokens": wide}, device="cpu")
+    asked = [torch.from_numpy(one).bfloat16() for one in QUERIES]
+    found = made.recall(vectors=asked, limit=20).to_arrow()
+    assert found.equals(same.recall(vectors=[one.float() for one in asked], limit=20).to_arrow())
+
+
+def test_rows_and_queries_without_vectors_in_every_form(index: hr.Index) -> None:
+    made = hr.Index.build(table(3), SCHEMA, vectors={"tokens": ROWS[:3]}, device="cpu")
+    made.update([{"id": "k0", "user": "ann", "tokens": None}])
+    made.update([{"id": "k1", "user": "bob", "tokens": []}])
+    found = made.recall(vectors=[QUERIES[0]], scope=[hr.Scope(["ann", "bob", "cyd"])])[0]
+    assert found.keys == ["k2"]
+    assert [len(one) for one in index.recall(vectors=[[], None, QUERIES[0]], scope=SCOPE)] == [
+        0, 0, 10,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("offsets", [3, None, [], [[0]], [0.5, 1]])
+def test_offsets_of_another_kind_are_refused(offsets: Any, index: hr.Index) -> None:
+    with pytest.raises(hr.ShapeError, match=r"vectors: expected \(values, offsets\)"):
+        index.recall(vectors=(QUERIES[0], offsets), scope=SCOPE)
+
+
+def test_an_embedder_of_texts_is_refused_for_the_arm(index: hr.Index, tmp_path: Path) -> None:
+    embedder = HashEmbedder()
+    with pytest.raises(hr.OptionError, match=r"embed: expected None \(no vector arm\)"):
+        hr.Index.build(table(3), SCHEMA, vectors={"tokens": ROWS[:3]}, embed=embedder)
+    index.save(tmp_path / "saved")
+    with pytest.raises(hr.OptionError, match=r"embed: expected arms of \[\]"):
+        hr.Index.open(tmp_path / "saved", embed={"tokens": embedder})
+
+
+def test_shards_of_files_reply_as_one_index(index: hr.Index, tmp_path: Path) -> None:
+    rows = lists(ROWS, pa.list_(pa.list_(pa.float32())))
+    pq.write_table(table(600).append_column("tokens", rows), tmp_path / "rows.parquet")
+    build_shards(tmp_path / "rows.parquet", SCHEMA, tmp_path / "shards", shards=2)
+    with ShardedIndex.open(tmp_path / "shards", device="cpu") as shards:
+        assert set(shards.recall(vectors=QUERIES[:1], scope=SCOPE)[0].keys) == set(
+            index.recall(vectors=QUERIES[:1], scope=SCOPE)[0].keys
+        )
+
+
+CUT = """
+import os, sys
+from pathlib import Path
+import numpy as np
+import hyrecall as hr
+from hyrecall.segments import segments
+index = hr.Index.open(sys.argv[1], memory="mmap", verify="structure", device="cpu")
+# As if the file were cut within the call, behind the check at its beginning.
+segments.CheckedFiles.__enter__ = segments.CheckedFiles.__exit__ = lambda self, *fault: None
+(file,) = Path(sys.argv[1]).glob("*bundles-0*")
+os.truncate(file, file.stat().st_size // 3)
+print(len(index.recall(vectors=[np.eye(2, dtype=np.float32)], limit=40_000)[0]))
+"""
+
+
+def test_a_file_that_is_cut_takes_no_row_its_end(tmp_path: Path) -> None:
+    n = 40_000
+    rows = (np.tile(np.eye(2, dtype=np.float32), (n // 2, 1)), np.arange(n + 1))
+    schema = hr.Schema(key="id", cell=None, vector=hr.MaxSim("tokens"))
+    ids = pa.table({"id": np.arange(n)})
+    hr.Index.build(ids, schema, vectors={"tokens": rows}, device="cpu").save(tmp_path / "saved")
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, str(tmp_path / "saved")],
+        capture_output=True, text=True, check=False, timeout=120,
+        env=os.environ | {"PYTHONPATH": str(Path(hr.__file__).parents[1])},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, f"{n}\n"), done.stderr

@@ -5,6 +5,7 @@
 #include "engine/dense/max_sim.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/float_bits.hpp"
@@ -73,9 +74,10 @@ class BoundScan {
   std::optional<float> bound(Row row) {
     RowRange const own = column_.vectors_of(row);
     for (Most& one : most_) std::fill(std::begin(one.of), std::end(one.of), kNothing);
-    for (Row pair = own.begin / kPairRows; pair * kPairRows < own.end; ++pair) {
+    Row pair = own.begin / kPairRows;
+    for (std::size_t first = std::size_t{pair} * kPairRows; first < own.end;
+         first += kPairRows, ++pair) {
       if (pair != read_) read(pair);
-      std::size_t const first = std::size_t{pair} * kPairRows;
       std::size_t const begin = std::max<std::size_t>(own.begin, first) - first;
       std::size_t const end = std::min<std::size_t>(own.end - first, kPairRows);
       for_each_panel([&](std::size_t at, int n) {
@@ -86,7 +88,8 @@ class BoundScan {
     for_each_panel(
         [&](std::size_t at, int n) { sum += query_.kernels().sum_most(&most_[at].of, n); });
     if (sum == static_cast<double>(kNothing)) return std::nullopt;
-    return float_up(sum);
+    // Only planes of a forged file give NaN, which would break the order of bounds.
+    return std::isnan(sum) ? -kNothing : float_up(sum);
   }
 
  private:
@@ -135,8 +138,14 @@ class BoundScan {
 // One query.
 class MaxSimScan {
  public:
-  MaxSimScan(Snapshot const& snapshot, DenseRequest const& arm, std::size_t depth, int threads)
-      : snapshot_(snapshot), arm_(arm), best_(depth), depth_(depth), threads_(threads) {}
+  MaxSimScan(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
+             int threads)
+      : snapshot_(snapshot),
+        arm_(arm),
+        best_(request.depth),
+        depth_(request.depth),
+        threads_(threads),
+        reads_planes_(request.settings.first_pass != FirstPassChoice::kRows) {}
 
   std::vector<Candidate> run(MaxSimQuery const& query, GroupTiles const& tiles) && {
     std::vector<BoundedRow> rows = bound_all(query, tiles);
@@ -180,7 +189,10 @@ class MaxSimScan {
       Item const& item = items[i];
       DenseColumn const& column = column_of(item.segment);
       std::optional<BoundScan> scan;
-      if (!column.plane.empty()) scan.emplace(column, panels);
+      if (reads_planes_ && !column.plane.empty()) {
+        scan.emplace(column, panels);
+        column.plane_use.n_windows.fetch_add(1, std::memory_order_relaxed);
+      }
       cpu::FirstPassSession const session(panels.kernels());
       for (SelectedTile const& selected : item.tiles) {
         for_each_bit(selected.mask, [&](Row bit) {
@@ -217,6 +229,7 @@ class MaxSimScan {
   TopK best_;
   std::size_t depth_;
   int threads_;
+  bool reads_planes_;
 };
 
 // Of the rows that a group sees, as far as the first so many.
@@ -271,7 +284,7 @@ QueryLists scan_max_sim(Snapshot const& snapshot, BatchRequest const& request,
     std::vector<DenseQuery> vectors = arm.bundle(q);
     if (vectors.empty()) return;
     MaxSimQuery const query(std::move(vectors));
-    lists[q] = MaxSimScan(snapshot, arm, request.depth, threads)
+    lists[q] = MaxSimScan(snapshot, request, arm, threads)
                    .run(query, audience.tiles(audience.group_of(q)));
   };
   std::vector<bool> is_small(audience.n_groups());

@@ -294,6 +294,8 @@ def refuse(ctx: typer.Context, wish: str, *names: str) -> None:
         is_named = one.name in names or getattr(one, "rich_help_panel", None) in names
         if is_named and source is not None and source.name == "COMMANDLINE":
             value = ctx.params[one.name or ""]
+            if isinstance(value, list | tuple) and len(value) == 1:
+                (value,) = value
             got = repr(str(value) if isinstance(value, Path) else value)
             got = "none" if wish.endswith("with it") else got
             raise error(OptionError, one.opts[0], wish, got)

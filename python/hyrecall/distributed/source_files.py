@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.table.schema import Schema
+from hyrecall.table.schema import MaxSim, Schema
 
 BATCH_ROWS = 4096
 
@@ -82,10 +82,14 @@ def dims_of(files: Sequence[SourceFile], schema: Schema) -> dict[str, int]:
     out: dict[str, int] = {}
     for arm, vector in schema.vector_arms.items():
         kind = nothing_of(files[0], schema).schema.field(vector.column).type
+        has_many = isinstance(vector, MaxSim)
+        if has_many:
+            kind = getattr(kind, "value_type", kind)
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
             continue
         for batch in batches_of(files, schema, [vector.column]):
-            lengths = pc.list_value_length(batch.column(0)).drop_null()
+            vectors = batch.column(0).flatten() if has_many else batch.column(0)
+            lengths = pc.list_value_length(vectors).drop_null()
             if len(lengths):
                 out[arm] = int(lengths[0].as_py())
                 break

@@ -236,7 +236,7 @@ def _unread(facts: IndexFacts, recipe: object, options: CallOptions) -> set[str]
 
 def embedders_at_build(given: Embeds, schema: Schema) -> Embedders:
     """Read ``embed=`` of a build."""
-    by = _by_arm(given, tuple(schema.vector_arms))
+    by = _by_arm(given, tuple(schema.one_vector_arms))
     columns = {arm: one.text_columns or schema.first_texts for arm, one in by.items()}
     for arm, names in columns.items():
         _check_columns(arm, names)
@@ -296,12 +296,13 @@ def _read(given: Any) -> EmbedBy:
 
 def _candidates(given: object, facts: IndexFacts) -> tuple[str, ...]:
     """Return the arms that an embedder may be for: a single one is for those that files name."""
-    if isinstance(given, Mapping) or given is None or len(facts.vector_arms) == 1:
-        return facts.vector_arms
+    arms = tuple(facts.schema.one_vector_arms)
+    if isinstance(given, Mapping) or given is None or len(arms) == 1:
+        return arms
     if facts.embedded:
         return tuple(facts.embedded)
     dim = getattr(_read(given).chosen, "dim", None)
-    return tuple(arm for arm in facts.vector_arms if dim is None or facts.dims[arm] == dim)
+    return tuple(arm for arm in arms if dim is None or facts.dims[arm] == dim)
 
 
 def _check_columns(arm: str, names: Sequence[str]) -> None:

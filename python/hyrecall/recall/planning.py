@@ -282,7 +282,7 @@ def make_plan(
     ranks_lead = ranking.exact_texts is not None and ranking.fusion is not None
     is_free = len(arms) == 1 and not (shaped or ranks_lead or evidence or feedback)
     depth = _depth(given_depth, limit, offset, is_free=is_free)
-    floors = _read_floors(ranking.min_score, arms)
+    floors = _read_floors(ranking.min_score, _weighed(arms, weights))
     _check_joined(facts, ranking, fusion, arms, feedback)
     scopes = read_scopes(facts.cell_types, snapshot, request.scope, n_queries)
     filters, filter_of = read_filters(facts.attribute_types, request.filter, n_queries)
@@ -324,7 +324,9 @@ def make_plan(
         fill=ranking.fill, blank_queries=ranking.blank_queries,
         sessions=_sessions(facts, request.session, stages, n_queries),
         scope=request.scope, graphs=graphs, selected=selected, exact=exact,
-        has_query=None if ranking.fill is None else _has_query(bases, n_queries, texts, vectors),
+        has_query=None if ranking.fill is None else _has_query(
+            bases, _weighed(bases, weights), n_queries, texts, vectors
+        ),
         tables=tables, evidence=evidence, feedback=feedback, bases=bases, grouping=grouping,
     )  # fmt: skip
 
@@ -431,14 +433,18 @@ def _balance_notes(fusion: object, n_lexical: int, n_dense: int) -> tuple[str, .
 
 def _has_query(
     arms: Sequence[str],
+    weighed: Sequence[str],
     n_queries: int,
     texts: Mapping[str, Sequence[object]],
     vectors: Mapping[str, Matrix],
 ) -> npt.NDArray[np.bool_]:
     """Say of each query for which arms it has a text or a vector; a zero vector counts as none."""
+    # Only of arms that list documents.
     out = np.ones((n_queries, len(arms)), np.bool_)
     for at, arm in enumerate(arms):
-        if arm in vectors:
+        if arm not in weighed:
+            out[:, at] = False
+        elif arm in vectors:
             read = vectors[arm]
             out[:, at] = read[0].any(axis=1) if len(read) == 2 else read.any()
         elif arm in texts:
@@ -526,6 +532,14 @@ def _check_keys(request: Search, n_queries: int) -> None:
         raise error(ShapeError, "query_keys", wish, len(request.query_keys))
 
 
+def _rows_of_vectors(facts: IndexFacts, arm: str, value: Any, argument: str) -> int:
+    if not isinstance(facts.schema.vector_arms[arm], MaxSim):
+        return row_count(value, argument=argument)
+    from hyrecall.table.bundles import bundle_count
+
+    return bundle_count(value, argument)
+
+
 def _query_count(
     facts: IndexFacts,
     texts: Mapping[str, Sequence[object]],
@@ -536,9 +550,7 @@ def _query_count(
 ) -> int:
     counts = {("text", arm): len(queries) for arm, queries in texts.items()}
     for arm, (value, argument) in vectors.items():
-        is_pair = isinstance(facts.schema.vector_arms[arm], MaxSim) and isinstance(value, tuple)
-        n_pair = len(value[1]) - 1 if is_pair and len(value) == 2 else None  # (values, offsets)
-        counts["vectors", arm] = row_count(value, argument=argument) if n_pair is None else n_pair
+        counts["vectors", arm] = _rows_of_vectors(facts, arm, value, argument)
     candidates: Any = request.candidates
     if candidates is not None:
         for arm, lists in candidates.items():
@@ -628,7 +640,12 @@ def _reranked(facts: IndexFacts, stages: Sequence[Stage]) -> list[str]:
     return [arm for arm in many if arm in named or (None in named and len(facts.vector_arms) == 1)]
 
 
-def _read_floors(min_score: object, arms: tuple[str, ...]) -> dict[str, tuple[float, bool] | None]:
+def _weighed(arms: Sequence[str], weights: Sequence[float]) -> list[str]:
+    """Return the arms that list documents; one without weight only scores them."""
+    return [arm for arm, weight in zip(arms, weights, strict=True) if weight > 0]
+
+
+def _read_floors(min_score: object, arms: Sequence[str]) -> dict[str, tuple[float, bool] | None]:
     if min_score is None:
         return {}
     if not isinstance(min_score, Mapping):

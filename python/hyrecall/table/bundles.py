@@ -12,8 +12,8 @@ import pyarrow as pa
 from hyrecall.errors import DTypeError, OptionError, ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow
 from hyrecall.table.arrow_values import check_column, is_list
-from hyrecall.table.matrices import describe_row
-from hyrecall.table.tensors import host_array, query_vectors
+from hyrecall.table.matrices import describe_row, native, widen_bfloat16
+from hyrecall.table.tensors import host_array, query_vectors, row_count
 
 MOST_VECTORS = 2**32 - 2
 """Vectors of all rows of a table."""
@@ -29,6 +29,14 @@ class Bundles(NamedTuple):
 
     values: Any  # as read_vectors takes them: a column or an array
     begins: npt.NDArray[np.int64]
+    is_bits: bool = False  # uint16 values are bit patterns of bfloat16
+
+
+def bundle_count(value: Any, argument: str) -> int:
+    """Return the number of rows of any input of :func:`read_bundles`."""
+    if isinstance(value, tuple) and len(value) == 2:
+        return len(_offsets_of(value[1], argument)) - 1
+    return row_count(value, argument=argument)
 
 
 def read_bundles(value: Any, *, argument: str, row_name: str) -> Bundles:
@@ -40,12 +48,12 @@ def read_bundles(value: Any, *, argument: str, row_name: str) -> Bundles:
     elif isinstance(value, list):
         made = _of_arrays(value, argument, row_name)
     else:
-        array, _ = host_array(value, argument=argument)
+        array, kind = host_array(value, argument=argument)
         if array.ndim != 3:
             raise error(ShapeError, argument, _WISH.format(row_name), f"shape {array.shape}")
         n_rows, n_vectors, dim = array.shape
         begins = np.arange(n_rows + 1, dtype=np.int64) * n_vectors
-        made = Bundles(array.reshape(n_rows * n_vectors, dim), begins)
+        made = Bundles(array.reshape(n_rows * n_vectors, dim), begins, kind == "bfloat16")
     if made.begins[-1] > MOST_VECTORS:
         raise error(ShapeError, argument, f"at most {MOST_VECTORS} vectors", int(made.begins[-1]))
     return made
@@ -56,6 +64,8 @@ def _of_lists(column: pa.ChunkedArray, argument: str, row_name: str) -> Bundles:
 
     check_column(column, argument, lambda row: describe_row(row_name, row))
     kind = column.type
+    if pa.types.is_null(kind):  # a column of only None
+        return Bundles(pa.chunked_array([pa.nulls(0)]), np.zeros(len(column) + 1, np.int64))
     if not (is_list(kind) or pa.types.is_fixed_size_list(kind)) or isinstance(
         kind, pa.ExtensionType
     ):
@@ -68,23 +78,29 @@ def _of_lists(column: pa.ChunkedArray, argument: str, row_name: str) -> Bundles:
 
 
 def _of_offsets(values: Any, offsets: Any, argument: str) -> Bundles:
-    array, _ = host_array(values, argument=f"{argument}[0]")
-    begins = np.asarray(offsets)
-    is_whole = begins.ndim == 1 and begins.dtype.kind in "iu" and len(begins) > 0
-    if array.ndim != 2 or not is_whole:
-        wish = "values of shape (n_vectors, dim) and offsets of shape (n_rows + 1,)"
-        raise error(ShapeError, argument, wish, f"{array.shape} and {begins.shape}")
-    begins = begins.astype(np.int64)
+    array, kind = host_array(values, argument=f"{argument}[0]")
+    begins = _offsets_of(offsets, argument)
+    if array.ndim != 2:
+        wish = "values of shape (n_vectors, dim) and offsets"
+        raise error(ShapeError, argument, wish, f"shape {array.shape}")
     if begins[0] != 0 or begins[-1] != len(array) or (np.diff(begins) < 0).any():
         raise error(OptionError, argument, f"offsets that rise from 0 to {len(array)}", "others")
-    return Bundles(array, begins)
+    return Bundles(array, begins, kind == "bfloat16")
+
+
+def _offsets_of(offsets: Any, argument: str) -> npt.NDArray[np.int64]:
+    begins = np.asarray(offsets)
+    if begins.ndim != 1 or begins.dtype.kind not in "iu" or not len(begins):
+        wish = "(values, offsets) with whole numbers, one more than rows"
+        raise error(ShapeError, argument, wish, f"{type(offsets).__name__} of others")
+    return begins.astype(np.int64)
 
 
 def _of_arrays(value: Sequence[Any], argument: str, row_name: str) -> Bundles:
     arrays, counts, kinds, dims = [], [0], set(), set()
     for at, given in enumerate(value):
         one: Any = given
-        if one is None:
+        if one is None or (isinstance(one, list | tuple) and not one):
             counts.append(0)
             continue
         wish = f"a {row_name} of shape (n_vectors, dim)"
@@ -105,7 +121,7 @@ def _of_arrays(value: Sequence[Any], argument: str, row_name: str) -> Bundles:
         got = f"{sorted(kinds)} of {sorted(dims)}"
         raise error(DTypeError, argument, "arrays of one type and dim", got)
     values = np.concatenate(arrays) if arrays else pa.chunked_array([pa.nulls(0)])
-    return Bundles(values, np.cumsum(counts, dtype=np.int64))
+    return Bundles(values, np.cumsum(counts, dtype=np.int64), "bfloat16" in kinds)
 
 
 class QueryBundles(NamedTuple):
@@ -132,5 +148,6 @@ def query_bundles(value: object, *, dim: int, argument: str) -> QueryBundles:
     read = read_bundles(value, argument=argument, row_name="query")
     if read.begins[-1] == 0:
         return QueryBundles(np.zeros((0, dim), np.float32), None, read.begins)
-    values, valid = query_vectors(read.values, dim=dim, argument=argument)
+    given = widen_bfloat16(native(read.values)) if read.is_bits else read.values
+    values, valid = query_vectors(given, dim=dim, argument=argument)
     return QueryBundles(values, valid, read.begins)

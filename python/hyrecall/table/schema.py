@@ -473,7 +473,9 @@ def _text_of(given: Any) -> Text:
 
 def _vector_of(*, has_many: bool = False, **options: Any) -> Vector:
     """Make an arm from its plain data."""
-    return MaxSim(**options) if has_many is True else Vector(**options)
+    if not isinstance(has_many, bool):
+        raise TypeError(f"has_many: expected a bool, got {has_many!r}")
+    return MaxSim(**options) if has_many else Vector(**options)
 
 
 def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any]]:

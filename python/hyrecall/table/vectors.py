@@ -26,20 +26,21 @@ def read_vectors(
     argument: str,
     row_name: str,
     has_many: bool = False,
+    is_bits: bool = False,
 ) -> VectorInput:
     """Read the rows of a dense arm; each value is checked and converted at most once."""
     if has_many:
         from hyrecall.table.bundles import read_bundles
 
-        values, begins = read_bundles(value, argument=argument, row_name=row_name)
+        values, begins, is_bits = read_bundles(value, argument=argument, row_name=row_name)
         if len(begins) != n_rows + 1:
             raise error(ShapeError, argument, f"{n_rows} rows", len(begins) - 1)
         made = read_vectors(
             values, n_rows=int(begins[-1]), dim=dim, dtype=dtype, argument=argument,
-            row_name="vector",
+            row_name="vector", is_bits=is_bits,
         )  # fmt: skip
         return replace(made, begins=begins.astype(np.uint32), guest=None)
-    bits = dtype == "bfloat16"
+    bits = is_bits or dtype == "bfloat16"
     if is_arrow(value):
         column = arrow_column(value)
         if len(column) != n_rows:
