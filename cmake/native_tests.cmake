@@ -7,7 +7,7 @@ endif()
 add_executable(hyrecall_native_tests ${HYRECALL_TEST_SOURCES})
 target_link_libraries(hyrecall_native_tests PRIVATE hyrecall_engine)
 target_include_directories(hyrecall_native_tests PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-set_target_properties(hyrecall_native_tests PROPERTIES UNITY_BUILD ${HYRECALL_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+set_target_properties(hyrecall_native_tests PROPERTIES UNITY_BUILD ${HYRECALL_UNITY} UNITY_BUILD_BATCH_SIZE 4)
 # Behind the engine's options: the last word counts. Optimised tests take twice as long to build, and run no faster.
 target_compile_options(hyrecall_native_tests PRIVATE $<$<CONFIG:Release>:-O1>)
 if(HYRECALL_SANITIZE MATCHES "undefined")  # the tests' own arithmetic is not what is looked at
