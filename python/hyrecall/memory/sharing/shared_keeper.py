@@ -482,7 +482,8 @@ class SharedKeeper:
 
         def load() -> None:
             if not self._is_leaving.wait(SECONDS_BEFORE_LOADING):
-                load_arrow()
+                with contextlib.suppress(RuntimeError):  # the interpreter ends: too late to import
+                    load_arrow()
 
         with contextlib.suppress(RuntimeError):  # there is no thread for it
             threads.start(load, name="hyrecall-prepare", stop=self._is_leaving.set)
