@@ -54,7 +54,8 @@ class Late:
 
 
 def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    made: np.ndarray[Any, Any] = rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+    return made
 
 
 @pytest.fixture(scope="module")
