@@ -72,7 +72,7 @@ def test_the_settings_of_an_index_are_those_of_its_folder(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--text", "t"], "error: --text: expected no such option for a folder, got ['t']"),
+        (["--text", "t"], "error: --text: expected no such option for a folder, got 't'"),
         (["--no-cell"], "error: --no-cell: expected no such option for a folder, got True"),
         (["--memory", "2GB"], "error: --memory: expected no such option for a folder, got '2GB'"),
         (["--embed", "title"], "error: --embed: expected a column of path, heading, text"),
