@@ -32,7 +32,7 @@ class Waiting:
     @property
     def is_settled(self) -> bool:
         """Whether its thread has nothing left to wait for."""
-        raise NotImplementedError
+        raise NotImplementedError  # each kind of change and question has it
 
     def wake(self) -> None:
         """Let its thread look."""
