@@ -159,6 +159,16 @@ void bind_arithmetic(py::module_& parent) {
       [](std::vector<float> const& greatest) { return max_sim(greatest.data(), greatest.size()); },
       "The score of a document of many vectors, from the greatest cosine of each query vector.",
       py::arg("greatest"), guarded);
+  m.def(
+      "sparse",
+      [](std::vector<float> const& query, std::vector<float> const& row) {
+        require(query.size() == row.size(), "a weight of the row for each of the query");
+        SparseSum sum;
+        for (std::size_t i = 0; i < row.size(); ++i) sum.add(query[i], row[i]);
+        return sum.score();
+      },
+      "The score of a sparse vector, from the weights of the terms that it shares with the query.",
+      py::arg("query"), py::arg("row"), guarded);
   m.def("idf", &idf_of, "The inverse document frequency of a leaf.", py::arg("variant"),
         py::arg("n_docs"), py::arg("doc_freq"), guarded);
   m.def("mean_doc_length", &mean_doc_length, "The mean length of documents with a text.",

@@ -303,6 +303,65 @@ std::shared_ptr<DenseColumn> dense_from_parts(std::string name, std::string cons
   return column;
 }
 
+std::shared_ptr<DenseColumn> build_sparse_column(std::string const& name, bool is_half,
+                                                 py::handle terms,
+                                                 Array<std::int64_t> const& begins,
+                                                 Array<std::uint32_t> const& numbers,
+                                                 Array<std::uint8_t> const& weights,
+                                                 Array<std::uint32_t> const& order) {
+  Strings const taken = take_strings(take_arrow(terms, "terms"), "terms").values;
+  NativeRun const run;
+  return std::const_pointer_cast<DenseColumn>(DenseColumn::of_sparse(
+      name, SparseColumn::build(name, is_half, taken, span_of(begins), span_of(numbers),
+                                span_of(weights), span_of(order))));
+}
+
+// The parts of a column of sparse vectors by name, an array each, as a file stores them; None of
+// another column.
+py::object sparse_parts(DenseColumn const& column) {
+  if (column.sparse == nullptr) return py::none();
+  SparseColumn const& p = *column.sparse;
+  py::dict out;
+  out["term_offsets"] = give(p.terms.offsets);
+  out["term_bytes"] = give(p.terms.bytes);
+  out["term_runs"] = give(p.term_runs);
+  out["run_pages"] = give(p.run_pages);
+  out["run_begins"] = give(p.run_begins);
+  out["run_greatest"] = give(p.run_greatest);
+  out["rows"] = give(p.rows);
+  out["weights"] = give(p.weights);
+  out["sizes"] = give(p.sizes);
+  return out;
+}
+
+// Makes a column from the parts of a file. What leads to other parts is copied, since the file may
+// be cut.
+std::shared_ptr<DenseColumn> dense_from_sparse_parts(std::string name, std::string const& dtype,
+                                                     py::handle terms, py::dict const& parts) {
+  auto const take = [&]<typename T>(char const* key, T) {
+    if (!parts.contains(key)) throw Error(ErrorCode::kOption, key, "expected an array, got none");
+    return take_buffer<T>(py::array(parts[key]), key);
+  };
+  auto const copy = [&]<typename T>(char const* key, T like) {
+    Buffer<T> const own = take(key, like);
+    return Buffer<T>(std::vector<T>(own.begin(), own.end()));
+  };
+  SparseColumn made;
+  made.is_half = take_dtype(dtype) == DType::kFloat16;
+  Strings const taken = take_strings(take_arrow(terms, "terms"), "terms").values;
+  made.terms = {std::vector<std::int64_t>(taken.offsets.begin(), taken.offsets.end()), taken.bytes};
+  made.term_runs = copy("term_runs", std::uint64_t{});
+  made.run_pages = copy("run_pages", std::uint32_t{});
+  made.run_begins = copy("run_begins", std::uint64_t{});
+  made.run_greatest = copy("run_greatest", float{});
+  made.rows = take("rows", std::uint16_t{});
+  made.weights = take("weights", std::uint8_t{});
+  made.sizes = take("sizes", std::uint32_t{});
+  made.check_parts(name);
+  return std::const_pointer_cast<DenseColumn>(DenseColumn::of_sparse(
+      std::move(name), std::make_shared<SparseColumn const>(std::move(made))));
+}
+
 py::array rows_of(DenseColumn const& column) {
   return give(column.rows);
 }
@@ -379,6 +438,17 @@ void bind_dense(py::module_& m) {
       .def_static("from_parts", &dense_from_parts, "Make a column from the parts of a file.",
                   py::arg("name"), py::arg("dtype"), py::arg("dim"), py::arg("rows"),
                   py::arg("norms"), py::arg("planes") = py::none(), py::arg("begins") = py::none())
+      .def_static("build_sparse", &build_sparse_column,
+                  "Take sparse vectors. Input row r has the terms numbers[i] with the float16 or "
+                  "float32 weights i, for i from begins[r] to begins[r + 1]; terms: rising by "
+                  "their bytes, none twice; order: the input row of each row.",
+                  py::arg("name"), py::arg("is_half"), py::arg("terms"), py::arg("begins"),
+                  py::arg("numbers"), py::arg("weights"), py::arg("order"))
+      .def_static("from_sparse_parts", &dense_from_sparse_parts,
+                  "Make a column of sparse vectors from the parts of a file.", py::arg("name"),
+                  py::arg("dtype"), py::arg("terms"), py::arg("parts"))
+      .def("sparse_parts", &sparse_parts,
+           "Return the parts of a column of sparse vectors by name; None of another column.")
       .def("read_late", &read_late,
            "Compare blocks of the files of rows, plane and heads when they are first read; call it "
            "once, before others have the column. None: a file that was checked, or is not there. "

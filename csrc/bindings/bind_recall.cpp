@@ -102,6 +102,15 @@ std::vector<std::tuple<std::size_t, std::uint32_t, float>> vector_pairs(
   return out;
 }
 
+std::vector<std::tuple<py::bytes, float, float>> sparse_pairs(HeldExecution const& held,
+                                                              std::size_t arm, std::size_t query,
+                                                              std::uint32_t segment, Row row) {
+  std::vector<std::tuple<py::bytes, float, float>> out;
+  for (SparsePair const& one : held.execution->sparse_pairs(arm, query, {segment, row}))
+    out.emplace_back(one.term, one.query, one.row);
+  return out;
+}
+
 // [rows, columns] as [columns, rows].
 template <typename T>
 std::vector<T> transpose(std::vector<T> const& values, std::size_t n_columns) {
@@ -352,6 +361,10 @@ void bind_recall(py::module_& m) {
       .def("vector_pairs", &vector_pairs,
            "Return (its number, that of the document's vector, cosine) of each of the query's "
            "vectors, in a dense arm of many.",
+           py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"))
+      .def("sparse_pairs", &sparse_pairs,
+           "Return (term, weight in the query, weight in the document) of each that they share, in "
+           "an arm of sparse vectors.",
            py::arg("arm"), py::arg("query"), py::arg("segment"), py::arg("row"));
 
   m.def(

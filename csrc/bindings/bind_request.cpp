@@ -205,6 +205,25 @@ void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
   request.add(std::move(arm));
 }
 
+void add_sparse_arm(BatchRequest& request, std::size_t column, std::string name, py::handle terms,
+                    Array<std::int64_t> const& begins, Array<std::uint32_t> const& numbers,
+                    Array<float> const& weights, std::string const& argument,
+                    OptionalFloor const& floor, std::optional<std::uint32_t> const& table,
+                    bool completes_only) {
+  DenseRequest arm;
+  arm.table = table.value_or(kAllTables);
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  arm.column = column;
+  arm.name = std::move(name);
+  arm.floor = take_floor<float>(floor);
+  arm.completes_only = completes_only;
+  Strings taken = take_strings(take_arrow(terms, "terms"), "terms").values;
+  NativeRun const run;
+  arm.sparse = std::make_shared<SparseQueries const>(std::move(taken), span_of(begins),
+                                                     span_of(numbers), span_of(weights), argument);
+  request.add(std::move(arm));
+}
+
 void add_guest_arm(BatchRequest& request, std::size_t column, std::string name, HeldGuest& guest,
                    std::string argument, OptionalFloor const& floor) {
   require(guest.guest.tensor.n_rows == request.n_queries, "one vector a query");
@@ -392,6 +411,12 @@ void bind_request(py::module_& m) {
           py::arg("column"), py::arg("name"), py::arg("vectors"), py::arg("valid"),
           py::arg("floor"), py::arg("table") = py::none(), py::arg("bundles") = py::none(),
           py::arg("completes_only") = false)
+      .def("add_sparse", &add_sparse_arm,
+           "Add an arm of sparse vectors: query q has the terms numbers[i] with weights[i], for i "
+           "from begins[q] to begins[q + 1]. completes_only: as of add_dense.",
+           py::arg("column"), py::arg("name"), py::arg("terms"), py::arg("begins"),
+           py::arg("numbers"), py::arg("weights"), py::arg("argument"), py::arg("floor"),
+           py::arg("table") = py::none(), py::arg("completes_only") = false)
       .def("add_guest", &add_guest_arm,
            "Add a dense arm whose queries are on its device; takes ownership of the guest.",
            py::arg("column"), py::arg("name"), py::arg("guest"), py::arg("argument"),

@@ -77,8 +77,8 @@ QueryCandidates Execution::complete(std::size_t query,
     DenseRequest const& dense = request_.dense[i];
     std::size_t const arm = request_.lexical.size() + i;
     // A list that neither depth nor floor cut holds every document with a vector.
-    bool const is_whole =
-        lists[arm].size() < request_.depth && !dense.floor.set && !dense.completes_only;
+    bool const is_whole = lists[arm].size() < request_.depth && !dense.floor.set &&
+                          !dense.completes_only && dense.sparse == nullptr;
     if (is_whole && !pool.evidence) continue;
     joining.pending.clear();
     for (std::uint32_t doc = 0; doc < pool.docs.size(); ++doc) {
@@ -98,8 +98,8 @@ QueryCandidates Execution::complete(std::size_t query,
 void Execution::leave_open(std::size_t query, QueryCandidates const& pool, Joining& joining,
                            OpenScores& open) const {
   DenseRequest const& dense = request_.dense.front();
-  // A sum of many cosines may pass 1, the most that is told below.
-  if (request_.dense.size() != 1 || dense.bundles != nullptr || !dense.has(query)) return;
+  // A sum of many cosines, or of products, may pass 1, the most that is told below.
+  if (request_.dense.size() != 1 || !dense.is_plain() || !dense.has(query)) return;
   std::vector<Pending>& pending = joining.pending;
   auto const added = std::partition_point(
       pending.begin(), pending.end(), [&](Pending const& one) { return one.at < pool.n_found(); });
@@ -162,6 +162,18 @@ void Execution::score_pending_vectors(DenseRequest const& dense, std::size_t que
       DenseColumn const& column = *snapshot_.segments[segment]->segment().p.dense[dense.column];
       for (std::size_t i = 0; i < joining.rows.size(); ++i)
         joining.scores[i] = q.score(column, joining.rows[i]).value_or(kNoScore);
+    });
+    return;
+  }
+  if (dense.sparse != nullptr) {
+    score_by_segment(arm, pool, joining, [&](std::uint32_t segment) {
+      SparseColumn const& column =
+          *snapshot_.segments[segment]->segment().p.dense[dense.column]->sparse;
+      std::vector<HeldTerm> const q = column.held((*dense.sparse)[dense.begin + query]);
+      for (std::size_t i = 0; i < joining.rows.size(); ++i) {
+        Row const row = joining.rows[i];
+        joining.scores[i] = column.sizes[row] != 0 ? column.score(q, row) : kNoScore;
+      }
     });
     return;
   }

@@ -44,6 +44,22 @@ std::vector<std::pair<std::size_t, MaxSimPair>> Execution::vector_pairs(std::siz
   return out;
 }
 
+std::vector<SparsePair> Execution::sparse_pairs(std::size_t arm, std::size_t query,
+                                                DocRef doc) const {
+  require_authorised(query, doc);
+  require(arm < request_.dense.size() && request_.dense[arm].sparse != nullptr,
+          "an arm of sparse vectors");
+  DenseRequest const& own = request_.dense[arm];
+  SparseColumn const& column =
+      *snapshot_.segments[doc.segment]->segment().p.dense[own.column]->sparse;
+  std::vector<SparsePair> out;
+  for (HeldTerm const& one : column.held((*own.sparse)[own.begin + query])) {
+    float const weight = column.weight_of(one.number, doc.row);
+    if (weight != 0.0f) out.push_back({std::string(column.terms[one.number]), one.weight, weight});
+  }
+  return out;
+}
+
 bool Execution::matches(std::size_t arm, std::size_t query, DocRef doc) const {
   require_authorised(query, doc);
   require(arm < postings_.size() && queries_[arm][query].has_value(), "a query of a lexical arm");

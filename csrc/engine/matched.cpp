@@ -1,5 +1,6 @@
 // The rows that the arms of a request match, whatever their scores: of a text those that it
-// matches, of a vector those that have one, of a list those on it.
+// matches, of a vector those that have one, of a sparse one those that share a term with it, of a
+// list those on it.
 #include <algorithm>
 #include <span>
 
@@ -23,6 +24,21 @@ void add_vectors(DenseColumn const& column, std::span<SelectedTile const> seen, 
       if (column.has(one.tile * kTileRows + i)) found[one.tile].set(i);
     });
   }
+}
+
+// The rows that share a term with a query.
+void add_sparse(SparseColumn const& column, std::span<SparseTerm const> query,
+                std::span<SelectedTile const> seen, RowBits& found) {
+  RowBits own = bits_of(seen);
+  for (HeldTerm const& one : column.held(query)) {
+    poll_interrupt();
+    for (std::size_t r = column.term_runs[one.number]; r < column.term_runs[one.number + 1]; ++r) {
+      SparseColumn::Run const run = column.run(r);
+      for (std::uint16_t const row : run.rows) own.set(run.page * kPageRows + row);
+    }
+  }
+  for (SelectedTile const& one : seen)
+    found[one.tile] = found[one.tile] | (own[one.tile] & one.mask);
 }
 
 // The rows that a text query matches whose leaves have these postings.
@@ -53,7 +69,12 @@ GroupTiles Execution::matched(std::size_t query, Audiences const& audiences) con
       if (arm.completes_only || !arm.has(query)) continue;
       Audience const& own = audiences.of(arm.table);
       auto const& column = snapshot_.segments[s]->segment().p.dense[arm.column];
-      add_vectors(*column, own.tiles(own.group_of(query))[s], found);
+      auto const& tiles = own.tiles(own.group_of(query))[s];
+      if (arm.sparse != nullptr) {
+        add_sparse(*column->sparse, (*arm.sparse)[arm.begin + query], tiles, found);
+      } else {
+        add_vectors(*column, tiles, found);
+      }
     }
     for (ListedRequest const& arm : request_.listed) {
       for (ListedDoc const& one : arm.queries[query])

@@ -8,6 +8,7 @@
 #include "engine/dense/column.hpp"
 #include "engine/dense/on_device.hpp"
 #include "engine/dense/scan.hpp"
+#include "engine/dense/sparse_scan.hpp"
 #include "engine/evidence/snapshot_threads.hpp"
 #include "engine/evidence/surroundings.hpp"
 #include "engine/lexical/column.hpp"
@@ -32,11 +33,13 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
     require(request.evidence->prior->attribute < parts.attributes.size(), "an attribute column");
   for (DenseRequest const& arm : request.dense) {
     require(arm.column < parts.dense.size(), "a dense column");
-    std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
     DenseColumn const& column = *parts.dense[arm.column];
-    require(dim == column.dim, "queries of the dimension");
+    require((column.sparse != nullptr) == (arm.sparse != nullptr), "queries like the rows");
     require(column.has_many() == (arm.bundles != nullptr), "queries of as many vectors");
-    require(!column.has_many() || snapshot.device == nullptr, "rows of one vector on a device");
+    require(arm.is_plain() || snapshot.device == nullptr, "rows of one vector on a device");
+    if (arm.sparse != nullptr) continue;
+    std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
+    require(dim == column.dim, "queries of the dimension");
   }
 }
 
@@ -297,6 +300,8 @@ void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
       DenseArm(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only).run(lists, taker);
     } else if (arm.bundles != nullptr && !arm.completes_only) {
       lists = scan_max_sim(snapshot_, request_, arm, out.audiences->of(arm.table));
+    } else if (arm.sparse != nullptr && !arm.completes_only) {
+      lists = scan_sparse(snapshot_, request_, arm, out.audiences->of(arm.table));
     } else if (snapshot_.device == nullptr && !arm.completes_only) {
       lists = scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table));
     }

@@ -59,6 +59,8 @@ class Execution {
   // what it met; nothing where the query or the document has none.
   std::vector<std::pair<std::size_t, MaxSimPair>> vector_pairs(std::size_t arm, std::size_t query,
                                                                DocRef doc) const;
+  // Of an arm of sparse vectors: the terms that the query and the document share.
+  std::vector<SparsePair> sparse_pairs(std::size_t arm, std::size_t query, DocRef doc) const;
   // Whether it would match without the query's kNot parts.
   bool excludes(std::size_t arm, std::size_t query, DocRef doc) const;
   // Reads the queries that lie on a device and that no search has read.

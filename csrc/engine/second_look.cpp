@@ -35,8 +35,7 @@ SecondLook Execution::second_look(FirstRows const& rows, FeedbackParams const& p
   for (auto& arm : out.terms) arm.resize(request_.n_queries);
   for (std::size_t arm = 0; arm < n_dense; ++arm) {
     DenseRequest const& dense = request_.dense[arm];
-    require(dense.guest == nullptr && dense.bundles == nullptr,
-            "queries of one vector, on the host");
+    require(dense.guest == nullptr && dense.is_plain(), "queries of one vector, on the host");
     out.vectors.push_back({std::vector<float>(request_.n_queries * dense.queries->dim(), 0.0f),
                            std::vector<std::uint8_t>(request_.n_queries, 0),
                            std::vector<std::uint8_t>(request_.n_queries, 0)});

@@ -120,13 +120,11 @@ void check_alike(Snapshot const& snapshot) {
   for (auto const& view : snapshot.segments) {
     Segment::Parts const& one = view->segment().p;
     Segment::Parts const& other = snapshot.segments.front()->segment().p;
-    bool const is_alike = one.lexical.size() == other.lexical.size() &&
-                          one.attributes.size() == other.attributes.size() &&
-                          std::equal(one.dense.begin(), one.dense.end(), other.dense.begin(),
-                                     other.dense.end(), [](auto const& a, auto const& b) {
-                                       return a->dim == b->dim && a->dtype == b->dtype &&
-                                              a->has_many() == b->has_many();
-                                     });
+    bool const is_alike =
+        one.lexical.size() == other.lexical.size() &&
+        one.attributes.size() == other.attributes.size() &&
+        std::equal(one.dense.begin(), one.dense.end(), other.dense.begin(), other.dense.end(),
+                   [](auto const& a, auto const& b) { return a->is_like(*b); });
     require(is_alike, "segments of one schema");
   }
 }

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from hyrecall.stages.rerank import Rerank, RerankBy
     from hyrecall.stages.session import Session
     from hyrecall.stages.session_signals import Phase, SessionSignals
-    from hyrecall.table.schema import MaxSim, Schema, Text, Vector
+    from hyrecall.table.schema import MaxSim, Schema, Sparse, Text, Vector
     from hyrecall.text.analyzer import Analyzer, Token, TokenFunction
     from hyrecall.text.bm25 import BM25
 
@@ -154,6 +154,7 @@ __all__ = [
     "StoreFormatError",
     "StoreMismatchError",
     "StoreNotFoundError",
+    "Sparse",
     "Text",
     "ThreadRow",
     "Token",
@@ -189,7 +190,7 @@ _LATER = {
     "memory": ("Episode", "EpisodeMatch"),  # they need the extra [memory]
     "recipe": ("Recipe",),
     "stages.session": ("Session",),
-    "table.schema": ("MaxSim", "Schema", "Text", "Vector"),
+    "table.schema": ("MaxSim", "Schema", "Sparse", "Text", "Vector"),
     "text.analyzer": ("Analyzer", "Token", "TokenFunction"),
     "text.bm25": ("BM25",),
     **{f"stages.{home}": names for home, names in _HOMES.items()},

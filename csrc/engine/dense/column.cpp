@@ -163,6 +163,15 @@ std::shared_ptr<DenseColumn const> DenseColumn::build(
   return column;
 }
 
+std::shared_ptr<DenseColumn const> DenseColumn::of_sparse(
+    std::string name, std::shared_ptr<SparseColumn const> sparse) {
+  auto column = std::make_shared<DenseColumn>();
+  column->name = std::move(name);
+  column->dtype = sparse->is_half ? DType::kFloat16 : DType::kFloat32;
+  column->sparse = std::move(sparse);
+  return column;
+}
+
 void DenseColumn::make_planes(int threads, FirstPassChoice choice) {
   if (!deserves_plane(n_vectors(), dim, choice)) return;
   CodePlaneBuilder builder(n_vectors(), dim);
@@ -251,9 +260,12 @@ std::shared_ptr<DenseColumn const> DenseColumn::merge(
     FirstPassChoice first_pass) {
   check_sources<DenseColumn>(sources, source, source_row);
   DenseColumn const& like = *sources.front();
-  for (auto const& one : sources)
-    require(one->dim == like.dim && one->dtype == like.dtype && one->has_many() == like.has_many(),
-            "columns of one type");
+  for (auto const& one : sources) require(one->is_like(like), "columns of one type");
+  if (like.sparse != nullptr) {
+    std::vector<SparseColumn const*> all;
+    for (auto const& one : sources) all.push_back(one->sparse.get());
+    return of_sparse(like.name, SparseColumn::merge(all, source, source_row));
+  }
   auto column = std::make_shared<DenseColumn>();
   std::vector<std::uint32_t> of_vectors;
   std::vector<Row> vectors;

@@ -1,6 +1,7 @@
 // One tensor column of a segment: vectors as given, in their own precision, and one inverse norm
 // per vector. A row has one vector, or any number of them (late interaction). Vectors are numbered
-// as rows are; where a row has one they have the same number.
+// as rows are; where a row has one they have the same number. Sparse vectors are kept otherwise:
+// such a column has nothing but their own.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "core/types.hpp"
 #include "engine/dense/code_plane.hpp"
 #include "engine/dense/head.hpp"
+#include "engine/dense/sparse_column.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {
@@ -49,12 +51,22 @@ struct DenseColumn {
   // Set if the file was opened without reading its vectors: each block is checked when it is first
   // read. Null: all blocks are checked. The segment checks the norms.
   std::shared_ptr<BlockChecks const> rows_checks;
+  // Set: the rows have sparse vectors, and all of the above but the name is empty.
+  std::shared_ptr<SparseColumn const> sparse;
 
   std::size_t n_vectors() const { return inverse_norms.size(); }
-  std::size_t n_rows() const { return has_many() ? begins.size() - 1 : n_vectors(); }
+  std::size_t n_rows() const {
+    if (sparse != nullptr) return sparse->n_rows();
+    return has_many() ? begins.size() - 1 : n_vectors();
+  }
   bool has_many() const { return !begins.empty(); }  // vectors in a row
   RowRange vectors_of(Row r) const {
     return has_many() ? RowRange{begins[r], begins[r + 1]} : RowRange{r, r + 1};
+  }
+  // Whether both have vectors of one form.
+  bool is_like(DenseColumn const& other) const {
+    return dim == other.dim && dtype == other.dtype && has_many() == other.has_many() &&
+           (sparse == nullptr) == (other.sparse == nullptr);
   }
   std::size_t row_bytes() const { return dim * item_size(dtype); }
   std::uint8_t const* row(Row r) const {
@@ -64,13 +76,15 @@ struct DenseColumn {
   // Checks all blocks that have not been read yet.
   void check() const;
   bool has(Row r) const {
+    if (sparse != nullptr) return sparse->sizes[r] != 0;
     RowRange const own = vectors_of(r);
     for (Row v = own.begin; v < own.end; ++v)
       if (inverse_norms[v] != 0.0f) return true;
     return false;
   }
   std::size_t bytes() const {
-    return rows.bytes() + inverse_norms.bytes() + begins.bytes() + plane.bytes() + head.bytes();
+    return rows.bytes() + inverse_norms.bytes() + begins.bytes() + plane.bytes() + head.bytes() +
+           (sparse != nullptr ? sparse->bytes() : 0);
   }
 
   // Copies the rows into `order` and computes their norms. valid: a byte per input row, empty = all
@@ -81,6 +95,9 @@ struct DenseColumn {
       std::span<std::uint8_t const> valid, std::span<std::uint32_t const> order, int threads,
       FirstPassChoice first_pass = FirstPassChoice::kAny,
       std::span<std::uint32_t const> begins = {});
+  // A column of sparse vectors.
+  static std::shared_ptr<DenseColumn const> of_sparse(std::string name,
+                                                      std::shared_ptr<SparseColumn const> sparse);
   // Copies rows of several columns into a new order.
   static std::shared_ptr<DenseColumn const> merge(
       std::span<std::shared_ptr<DenseColumn const> const> sources,

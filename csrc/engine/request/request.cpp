@@ -89,6 +89,7 @@ std::vector<DenseQuery> DenseRequest::bundle(std::size_t q) const {
 }
 
 bool DenseRequest::has(std::size_t q) const {
+  if (sparse != nullptr) return !(*sparse)[begin + q].empty();
   return bundles != nullptr ? !bundle(q).empty() : query(q).inverse_norm != 0.0f;
 }
 
@@ -102,14 +103,17 @@ void BatchRequest::add(LexicalRequest arm) {
 void BatchRequest::add(DenseRequest arm) {
   require_open();
   require_table(arm.table);
-  require((arm.guest != nullptr) != (arm.queries != nullptr), "queries of one kind");
-  require(!arm.completes_only || arm.bundles != nullptr, "an arm of many vectors, to complete");
+  int const n_kinds = (arm.guest != nullptr) + (arm.queries != nullptr) + (arm.sparse != nullptr);
+  require(n_kinds == 1, "queries of one kind");
+  require(!arm.completes_only || !arm.is_plain(), "an arm of many vectors, or sparse, to complete");
   if (arm.bundles != nullptr) {
     std::vector<std::size_t> const& bundles = *arm.bundles;
     require(arm.guest == nullptr && bundles.size() == n_queries + 1 && bundles.front() == 0 &&
                 bundles.back() == arm.queries->size() &&
                 std::is_sorted(bundles.begin(), bundles.end()),
             "a bundle of vectors a query");
+  } else if (arm.sparse != nullptr) {
+    require(arm.sparse->size() == n_queries, "one vector a query");
   } else {
     std::size_t const n = arm.guest != nullptr ? arm.guest->n_rows() : arm.queries->size();
     require(n == n_queries, "one vector a query");

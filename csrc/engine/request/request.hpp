@@ -14,6 +14,7 @@
 #include "core/types.hpp"
 #include "engine/doc_ref.hpp"
 #include "engine/request/guest_queries.hpp"
+#include "engine/request/sparse_query.hpp"
 #include "engine/request/text_query.hpp"
 #include "kernels/settings.hpp"
 #include "text/analyzer.hpp"
@@ -71,9 +72,13 @@ struct DenseRequest {
   // Of a column whose rows have many vectors: query q has the vectors of `queries` from number
   // bundles[begin + q] to bundles[begin + q + 1].
   std::shared_ptr<std::vector<std::size_t> const> bundles{};
+  // Instead of `queries`, of a column of sparse vectors: query q is number begin + q of these.
+  std::shared_ptr<SparseQueries const> sparse{};
   // It lists nothing by itself: it scores what other arms list.
   bool completes_only = false;
 
+  // Whether a query has one vector, of numbers.
+  bool is_plain() const { return bundles == nullptr && sparse == nullptr; }
   // Of a query of one vector.
   DenseQuery query(std::size_t q) const {
     return guest == nullptr ? (*queries)[begin + q] : guest->query(begin + q);

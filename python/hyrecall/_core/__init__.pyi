@@ -1,6 +1,6 @@
 """The native engine; private. Arrow columns: objects with ``__arrow_c_array__``, one chunk each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, final
 
 import numpy as np
@@ -195,6 +195,16 @@ class DenseColumn:
         name: str, dtype: str, dim: int, rows: _Bytes, norms: _Floats, planes: _Planes = None,
         begins: _Rows | None = None,
     ) -> DenseColumn: ...  # fmt: skip
+    @staticmethod
+    def build_sparse(
+        name: str, is_half: bool, terms: _ArrowArray, begins: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.uint32], weights: _Bytes, order: _Rows,
+    ) -> DenseColumn: ...  # fmt: skip
+    @staticmethod
+    def from_sparse_parts(
+        name: str, dtype: str, terms: _ArrowArray, parts: Mapping[str, npt.NDArray[Any]]
+    ) -> DenseColumn: ...
+    def sparse_parts(self) -> dict[str, npt.NDArray[Any]] | None: ...
     def read_late(self, rows: _Checks, plane: _Checks, heads: _Checks) -> None: ...
     def check(self) -> None: ...
     def row(self, row: int) -> _Bytes: ...
@@ -361,6 +371,19 @@ class BatchRequest:
         bundles: npt.NDArray[np.int64] | None = None,
         completes_only: bool = False,
     ) -> None: ...
+    def add_sparse(
+        self,
+        column: int,
+        name: str,
+        terms: _ArrowArray,
+        begins: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.uint32],
+        weights: _Floats,
+        argument: str,
+        floor: _Floor,
+        table: int | None = None,
+        completes_only: bool = False,
+    ) -> None: ...
     def add_guest(self, column: int, name: str, guest: Guest, argument: str, floor: _Floor) -> None:
         """Add a dense arm whose queries are on its device; takes ownership of the guest."""
     def add_listed(
@@ -426,6 +449,9 @@ class Execution:
     def vector_pairs(
         self, arm: int, query: int, segment: int, row: int
     ) -> list[tuple[int, int, float]]: ...
+    def sparse_pairs(
+        self, arm: int, query: int, segment: int, row: int
+    ) -> list[tuple[bytes, float, float]]: ...
 
 @final
 class MatchedRows:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hyrecall.errors import DTypeError, OptionError, error
-from hyrecall.table.schema import MaxSim, Schema
+from hyrecall.table.schema import MaxSim, Schema, Sparse
 
 BATCH_ROWS = 4096
 
@@ -82,6 +82,8 @@ def dims_of(files: Sequence[SourceFile], schema: Schema) -> dict[str, int]:
     out: dict[str, int] = {}
     for arm, vector in schema.vector_arms.items():
         kind = nothing_of(files[0], schema).schema.field(vector.column).type
+        if isinstance(vector, Sparse):
+            continue
         has_many = isinstance(vector, MaxSim)
         if has_many:
             kind = getattr(kind, "value_type", kind)

@@ -44,6 +44,15 @@ class VectorPair:
 
 
 @dataclass(frozen=True)
+class SharedTerm:
+    """A term that a sparse vector shares with the query's, and its weights."""
+
+    term: str
+    query_weight: float
+    weight: float
+
+
+@dataclass(frozen=True)
 class Scaling:
     """How a fusion scaled an arm's score before it weighed it."""
 
@@ -76,6 +85,7 @@ class Component:
     inverse_norm: float | None = None
     inverse_query_norm: float | None = None
     pairs: tuple[VectorPair, ...] = ()
+    shared: tuple[SharedTerm, ...] = ()
     evidence: Any = None
 
 
@@ -207,12 +217,19 @@ def _component(one: Component) -> list[tuple[int, str]]:
     for pair in one.pairs:
         met = f"query vector {pair.query_vector} met vector {pair.vector}"
         lines.append((3, f"{met}: cosine {_n(pair.cosine)} {_bar(pair.cosine)}"))
+    if one.shared:
+        lines.append((2, f"{_n(one.score)}: the sum of {len(one.shared)} products of weights"))
+    most = max((term.query_weight * term.weight for term in one.shared), default=1.0)
+    for term in sorted(one.shared, key=lambda term: -term.query_weight * term.weight):
+        product = term.query_weight * term.weight
+        factors = f"{_n(term.query_weight)} x {_n(term.weight)}"
+        lines.append((3, f"{clean(term.term)}: {factors} = {_n(product)} {_bar(product / most)}"))
     return lines + (_lexical(one) if one.bm25 is not None else [])
 
 
-def _bar(cosine: float) -> str:
-    """Return a cosine as a bar of up to ten blocks."""
-    return "#" * round(10 * max(cosine, 0.0))
+def _bar(share: float) -> str:
+    """Return a cosine, or a share of the most, as a bar of up to ten blocks."""
+    return "#" * round(10 * max(share, 0.0))
 
 
 def _contribution(one: Component) -> str:

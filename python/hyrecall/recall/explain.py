@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hyrecall import _core
-from hyrecall.hits.explain_text import Component, Explanation, Term, VectorPair, fusion_text
+from hyrecall.hits.explain_text import (
+    Component,
+    Explanation,
+    SharedTerm,
+    Term,
+    VectorPair,
+    fusion_text,
+)
 from hyrecall.hits.fused_score import FusedScore, fuse
 from hyrecall.hits.reply import QUERY_ARRAYS, Reply
 from hyrecall.recall.plan import Plan
@@ -224,9 +231,15 @@ def _dense(
     plan, row = recalled.plan, place.row
     column = recalled.state.segments[place.segment].dense[plan.bases[at]]
     if column.begins is not None:
-        met = execution.vector_pairs(at - plan.n_lexical, 0, place.segment, row)
-        pairs = tuple(VectorPair(*one) for one in met)
+        near = execution.vector_pairs(at - plan.n_lexical, 0, place.segment, row)
+        pairs = tuple(VectorPair(*one) for one in near)
         return {"score": _core.arithmetic.max_sim([one.cosine for one in pairs]), "pairs": pairs}
+    if column.dim == 0:
+        met = execution.sparse_pairs(at - plan.n_lexical, 0, place.segment, row)
+        shared = tuple(SharedTerm(str(term, "utf-8"), *weights) for term, *weights in met)
+        weights = [one.query_weight for one in shared], [one.weight for one in shared]
+        has_both = place.scores[at] is not None
+        return {"score": _core.arithmetic.sparse(*weights) if has_both else None, "shared": shared}
     query = plan.request.query_vector(at - plan.n_lexical, place.query)[: column.dim]
     math = _core.arithmetic
     inverse_query_norm = math.inverse_norm(query) if len(query) else 0.0

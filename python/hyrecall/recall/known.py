@@ -19,7 +19,6 @@ from hyrecall.hits.trace import StageTrace, Trace
 from hyrecall.recall.batch import DEVICE_QUERIES, SHAPED_QUERIES, RecallSource, trace_of
 from hyrecall.recall.plan import Plan
 from hyrecall.segments.segments import IndexFacts, State
-from hyrecall.table.schema import MaxSim
 
 if TYPE_CHECKING:
     from hyrecall.hits.around import AroundHits
@@ -305,7 +304,10 @@ def _is_plain(plan: Plan, reply: Reply, recipe: Any) -> bool:
         or reply.query_keys is not None
         or any(alone is not None for alone in plan.notes.values())
         or sum(arm in facts.vector_arms for arm in plan.bases) > 1
-        or any(isinstance(facts.schema.vector_arms.get(arm), MaxSim) for arm in plan.bases)
+        or any(
+            arm in facts.schema.vector_arms and arm not in facts.schema.one_vector_arms
+            for arm in plan.bases
+        )
     ):
         return False
     if recipe is None:

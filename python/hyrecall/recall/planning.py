@@ -20,7 +20,7 @@ from hyrecall.hits.trace import Notes
 from hyrecall.recall.graph_views import BoundGraphs
 from hyrecall.recall.plan import Plan, Ranking, is_shaped, whole_list
 from hyrecall.segments.segments import IndexFacts
-from hyrecall.table.schema import MaxSim
+from hyrecall.table.schema import MaxSim, Sparse
 from hyrecall.table.tensors import check_finite, query_vectors, row_count, take_guest
 from hyrecall.text.bm25 import BM25
 
@@ -33,13 +33,16 @@ if TYPE_CHECKING:
     from hyrecall.stages.session import Session
     from hyrecall.stages.stage import Stage
     from hyrecall.table.bundles import QueryBundles
+    from hyrecall.table.sparse import SparseRows
 
 
 # ---- ``vectors=`` -> the dense arms of a request, their queries on the host or on a device ----
 
 _ALL_VALID = np.zeros(0, np.uint8)
 
-Matrix: TypeAlias = "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None] | QueryBundles"
+Matrix: TypeAlias = (
+    "tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None] | QueryBundles | SparseRows"
+)
 
 
 def check_arms(argument: str, given: Mapping[str, object], arms: Sequence[str]) -> None:
@@ -99,7 +102,7 @@ def check_idle(
     if guests:
         _on_host(facts, given, [arm for arm in guests if arm not in running])
     for arm, read in vectors.items():
-        if arm not in running:
+        if arm not in running and len(read) != 4:
             check_finite(read[0], given[arm][1])
 
 
@@ -118,6 +121,10 @@ def _on_host(
             from hyrecall.table.bundles import query_bundles
 
             out[arm] = query_bundles(value, dim=facts.dims[arm], argument=argument)
+        elif isinstance(facts.schema.vector_arms[arm], Sparse):
+            from hyrecall.table.sparse import query_sparse
+
+            out[arm] = query_sparse(value, argument=argument)
         else:
             out[arm] = query_vectors(
                 value, dim=facts.dims[arm], argument=argument, is_checked_later=are_checked_later
@@ -141,6 +148,12 @@ def add_dense(
             continue
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
+        elif arm in vectors and len(vectors[arm]) == 4:
+            for table in tables:
+                request.add_sparse(
+                    column, arm, *vectors[arm], given[arm][1], floors.get(arm), table,
+                    completes_only=weights[arm] == 0,
+                )  # fmt: skip
         elif arm in vectors:
             read = vectors[arm]
             matrix, valid = read[0], read[1]
@@ -408,9 +421,10 @@ def _check_joined(
     if ranking.min_fused is not None and fusion is None:
         wish = "a fusion to act after (with one arm, min_score)"
         raise error(OptionError, "min_fused", wish, "one arm")
-    many = [arm for arm in arms if isinstance(facts.schema.vector_arms.get(arm), MaxSim)]
+    plain, all_arms = facts.schema.one_vector_arms, facts.schema.vector_arms
+    many = [arm for arm in arms if arm in all_arms and arm not in plain]
     if many and feedback is not None and feedback.dense > 0:
-        wish = f"0 beside {many[0]!r} (whose rows have many vectors)"
+        wish = f"0 beside {many[0]!r} (whose rows have many or sparse vectors)"
         raise error(OptionError, "Feedback.dense", wish, feedback.dense)
 
 
@@ -500,7 +514,7 @@ def _only(
     }
     masked: dict[str, Matrix] = {}
     for arm, read in vectors.items():
-        if len(read) == 3:
+        if len(read) > 2:
             masked[arm] = read.only(selected)
         else:
             matrix, valid = read
@@ -533,7 +547,12 @@ def _check_keys(request: Search, n_queries: int) -> None:
 
 
 def _rows_of_vectors(facts: IndexFacts, arm: str, value: Any, argument: str) -> int:
-    if not isinstance(facts.schema.vector_arms[arm], MaxSim):
+    form = type(facts.schema.vector_arms[arm])
+    if form is Sparse:
+        from hyrecall.table.sparse import sparse_count
+
+        return sparse_count(value, argument)
+    if form is not MaxSim:
         return row_count(value, argument=argument)
     from hyrecall.table.bundles import bundle_count
 
@@ -634,9 +653,9 @@ def _choose_arms(
 
 
 def _reranked(facts: IndexFacts, stages: Sequence[Stage]) -> list[str]:
-    """Return the arms of many vectors by whose scores a stage orders."""
+    """Return the arms of many or sparse vectors by whose scores a stage orders."""
     named = [getattr(stage, "vector", None) for stage in stages if stage.name == "Rerank"]
-    many = [arm for arm, one in facts.schema.vector_arms.items() if isinstance(one, MaxSim)]
+    many = [arm for arm in facts.vector_arms if arm not in facts.schema.one_vector_arms]
     return [arm for arm in many if arm in named or (None in named and len(facts.vector_arms) == 1)]
 
 

@@ -92,7 +92,7 @@ class Manifest:
         if not isinstance(self.folder, dict | None):
             raise TypeError("folder that is not a mapping")
         for arm, dim in self.dims.items():
-            check_int(f"dim of {arm!r}", dim, 1, _MOST_DIM)
+            check_int(f"dim of {arm!r}", dim, 0, _MOST_DIM)  # 0: sparse
         if not self.segments:
             raise ValueError("no segment")
         names = [segment.name for segment in self.segments]

@@ -31,7 +31,7 @@ from hyrecall.segments.segments import (
 )
 from hyrecall.table.arrow_read import damage_of
 from hyrecall.table.attributes import is_read_late
-from hyrecall.table.schema import MaxSim, Schema
+from hyrecall.table.schema import MaxSim, Schema, Sparse
 
 # ---- Converts a segment to Arrow record batches, one per file. Layout: docs/format.md ----
 # Each array of the engine has a natural place in a batch: offsets are offsets of a list, postings
@@ -59,6 +59,25 @@ TERMS = {  # by the number of bytes of a posting
     )
     for width in (3, 4)
 }
+SIZES = pa.schema([_value("size", pa.uint32())])
+_RUN = pa.struct(
+    [_value("page", pa.uint32()), _value("begin", pa.uint64()), _value("greatest", pa.float32())]
+)
+SPARSE = {
+    dtype: pa.schema(
+        [
+            _value("term", pa.large_string()),
+            _value("runs", pa.large_list(_value("item", _RUN))),
+            _value(
+                "postings",
+                pa.large_list(
+                    _value("item", pa.struct([_value("row", pa.uint16()), _value("weight", kind)]))
+                ),
+            ),
+        ]
+    )
+    for dtype, kind in (("float32", pa.float32()), ("float16", pa.float16()))
+}
 DEAD = pa.schema([_value("row", pa.uint32())])
 BUNDLES = pa.schema([_value("begin", pa.uint32())])
 
@@ -79,6 +98,7 @@ def roles(schema: Schema) -> tuple[str, ...]:
         "rows",
         *(f"vectors-{at}" for at in range(len(dense))),
         *(f"bundles-{at}" for at, one in enumerate(dense) if isinstance(one, MaxSim)),
+        *(f"sparse-{at}" for at, one in enumerate(dense) if isinstance(one, Sparse)),
         *(f"{part}-{at}" for at in lexical for part in ("documents", "terms")),
     )
 
@@ -108,6 +128,12 @@ def batches_of(
     yield "rows", pa.record_batch(columns, names=["seq", *names])
     for at, arm in enumerate(schema.vector_arms):
         segment.check_whole(arm)  # damaged rows must not be saved with a new checksum
+        sparse = segment.dense[arm].sparse_parts()
+        if sparse is not None:
+            sizes = _numbers(sparse["sizes"], pa.uint32())
+            yield f"vectors-{at}", pa.record_batch([sizes], schema=SIZES)
+            yield f"sparse-{at}", _sparse(sparse, segment.dense[arm].dtype)
+            continue
         vectors = _vectors(segment.dense[arm])
         if arm in embedded:
             told = {_EMBEDDED: _told(embedded[arm])}
@@ -266,6 +292,30 @@ def _pairs(numbers: Numbers) -> pa.Array:
     return pa.Array.from_buffers(_PAIR, len(numbers) // 2, [None], 0, children=values)
 
 
+def _sparse(parts: Mapping[str, Any], dtype: str) -> pa.RecordBatch:
+    schema = SPARSE[dtype]
+    term, run_lists, posting_lists = schema.types
+    columns = zip(("run_pages", "run_begins", "run_greatest"), run_lists.value_type, strict=True)
+    runs = [_numbers(parts[name], field.type) for name, field in columns]
+    weight = posting_lists.value_type[1].type
+    n_postings, n_runs = len(parts["rows"]), len(parts["run_pages"])
+    weights = pa.Array.from_buffers(weight, n_postings, [None, pa.py_buffer(parts["weights"])])
+    postings = [_numbers(parts["rows"], pa.uint16()), weights]
+    begins = np.append(parts["run_begins"], np.uint64(n_postings))[parts["term_runs"]]
+    items = (
+        pa.Array.from_buffers(run_lists.value_type, n_runs, [None], 0, children=runs),
+        pa.Array.from_buffers(posting_lists.value_type, n_postings, [None], 0, children=postings),
+    )
+    return pa.record_batch(
+        [
+            _array(term, [parts["term_offsets"], parts["term_bytes"]]),
+            _array(run_lists, [parts["term_runs"]], items[0]),
+            _array(posting_lists, [begins], items[1]),
+        ],
+        schema=schema,
+    )
+
+
 def dead_batch(view: _core.SegmentView) -> pa.RecordBatch:
     """Return the deleted rows of a segment in ascending order."""
     return pa.record_batch([_numbers(view.dead_rows(), pa.uint32())], schema=DEAD)
@@ -325,6 +375,11 @@ def segment_of(
     apart: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
+        if isinstance(schema.vector_arms[arm], Sparse):
+            dense[arm], late[arm] = _sparse_of(
+                arm, vectors, take(f"sparse-{at}", *SPARSE.values()), n_rows
+            )
+            continue
         has_many = isinstance(schema.vector_arms[arm], MaxSim)
         begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows) if has_many else None
         dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, begins, take, has_role)
@@ -445,6 +500,31 @@ def _dense(
         column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes, begins)
     column.read_late(_row_checks(file), plane_checks, head_checks)
     return column
+
+
+def _sparse_of(
+    arm: str, sizes: OpenedFile, file: OpenedFile, n_rows: int
+) -> tuple[_core.DenseColumn, Callable[[], None]]:
+    """Return a column of sparse vectors, and what is left to check of it."""
+    if not sizes.batch.schema.equals(SIZES) or sizes.batch.num_rows != n_rows:
+        got = f"{sizes.batch.num_rows} of {sizes.batch.schema}"
+        raise error(CorruptIndexError, str(sizes.path), f"{n_rows} rows of {SIZES}", got)
+    sizes.check()
+    terms, runs, postings = file.batch.columns
+    file.check(0, 1)  # what leads to postings, which are compared when they are first read
+    parts = {
+        "sizes": _values(sizes.batch.column(0)),
+        "term_runs": _offsets(runs, np.uint64),
+        "run_pages": _values(runs.values.field(0)),
+        "run_begins": _values(runs.values.field(1)),
+        "run_greatest": _values(runs.values.field(2)),
+        "rows": _values(postings.values.field(0)),
+        "weights": _values(postings.values.field(1)).view(np.uint8),
+    }
+    dtype = next(dtype for dtype, one in SPARSE.items() if file.batch.schema.equals(one))
+    with damage_of(file.path, "postings of sparse rows"):
+        column = _core.DenseColumn.from_sparse_parts(arm, dtype, terms, parts)
+    return column, disk.LateCheck(partial(file.check, 2)) if file.checks is not None else _nothing
 
 
 def _begins(file: OpenedFile, n_rows: int) -> npt.NDArray[np.uint32]:

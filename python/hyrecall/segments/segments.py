@@ -20,7 +20,7 @@ from hyrecall.table.arrow_read import check_column
 from hyrecall.table.arrow_values import readable
 from hyrecall.table.attributes import attribute_column
 from hyrecall.table.columns import Columns
-from hyrecall.table.schema import RESULT_COLUMNS, MaxSim, Schema
+from hyrecall.table.schema import RESULT_COLUMNS, MaxSim, Schema, Sparse
 from hyrecall.text.analyzer import Analyzer
 from hyrecall.text.bm25 import BM25
 
@@ -319,6 +319,14 @@ def build_segment(
         steps.finish_arm()
     dense = {}
     for arm, given in columns.vectors.items():
+        if given.sparse is not None:
+            rows_of = given.sparse
+            dense[arm] = _core.DenseColumn.build_sparse(
+                arm, given.dtype == "float16", rows_of.terms, rows_of.begins, rows_of.numbers,
+                rows_of.weights.view(np.uint8), order,
+            )  # fmt: skip
+            steps.finish_arm()
+            continue
         valid = np.zeros(0, np.uint8) if given.valid is None else given.valid.view(np.uint8)
         dense[arm] = _core.DenseColumn.build(
             arm, given.dtype, given.dim, list(given.chunks), valid, order, threads, given.begins
@@ -395,6 +403,12 @@ def _gather_column(segments: Sequence[Segment], source: Rows, row: Rows, name: s
     return one_array(gather(segments, source, row, [name]).column(0))
 
 
+def _merged(segments: Sequence[Segment], source: Rows, row: Rows, arm: str) -> _core.DenseColumn:
+    used, place = np.unique(source, return_inverse=True)
+    columns = [segments[int(number)].dense[arm] for number in used]
+    return _core.DenseColumn.merge(columns, place.astype(np.uint32), row)
+
+
 _ARROW = {"float32": pa.float32(), "float16": pa.float16(), "bfloat16": pa.uint16()}
 """What Arrow has for the rows of a vector column; bits for bfloat16, which it does not have."""
 
@@ -405,13 +419,16 @@ def gather_values(
     """Return a row column or the vectors of an arm, for the rows (source[i], row[i])."""
     if name in facts.schema.row_columns:
         return gather_column(segments, source, row, name)
+    form = type(facts.schema.vector_arms[name])
+    if form is Sparse:
+        from hyrecall.table.sparse import MAPS, rows_of
+
+        made = _merged(segments, source, row, name) if len(row) else None
+        return pa.array([], MAPS) if made is None else rows_of(made).to_arrow()
     kind = pa.list_(_ARROW[str(facts.schema.vector_arms[name].dtype)], facts.dims[name])
     if not len(row):
-        has_many = isinstance(facts.schema.vector_arms[name], MaxSim)
-        return pa.array([], pa.large_list(kind) if has_many else kind)
-    used, place = np.unique(source, return_inverse=True)
-    columns = [segments[int(number)].dense[name] for number in used]
-    made = _core.DenseColumn.merge(columns, place.astype(np.uint32), row)
+        return pa.array([], pa.large_list(kind) if form is MaxSim else kind)
+    made = _merged(segments, source, row, name)
     values = np.asarray(made.rows).view(kind.value_type.to_pandas_dtype()).reshape(-1)
     has_none = pa.array(np.asarray(made.inverse_norms) == 0)  # null, or of zeros
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), type=kind, mask=has_none)

@@ -36,7 +36,7 @@ from hyrecall.table.arrow_values import (
 )
 from hyrecall.table.matrices import Mask, VectorInput, describe_row
 from hyrecall.table.python_rows import are_rows, are_texts, table_of_columns, table_of_rows
-from hyrecall.table.schema import MaxSim, Schema
+from hyrecall.table.schema import Schema
 from hyrecall.table.vectors import read_vectors
 
 __all__ = [
@@ -268,7 +268,7 @@ def _read(
             dtype=vector.dtype,
             argument=argument,
             row_name=row_name,
-            has_many=isinstance(vector, MaxSim),
+            form=type(vector),
         )
     return Columns(reader.table.num_rows, pa.table(rows), texts, dense, shown)
 
@@ -344,7 +344,7 @@ def read_given(
             arm: read_vectors(
                 table.column(name), n_rows=table.num_rows, dim=dims[arm],
                 dtype=schema.vector_arms[arm].dtype, argument=name, row_name="row",
-                has_many=isinstance(schema.vector_arms[arm], MaxSim),
+                form=type(schema.vector_arms[arm]),
             )
             for arm, name in of_arms.items()
             if name in needed and name not in columns
