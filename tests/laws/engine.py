@@ -146,7 +146,13 @@ def table(shape: Shape, rows: Sequence[Row]) -> pa.Table:
     for name in shape.text_columns:
         columns[name] = pa.array([row.texts[name] for row in rows], pa.string())
     for name, dim in shape.dense.items():
-        make = bundle_column if name in shape.many else vector_column
+        make = (
+            bundle_column
+            if name in shape.many
+            else weight_column
+            if name in shape.sparse
+            else vector_column
+        )
         columns[name] = make([row.vectors[name] for row in rows], dim)
     types = {
         "kind": pa.string(),
@@ -164,6 +170,17 @@ def bundle_column(bundles: Sequence[np.ndarray | None], dim: int) -> pa.ListArra
     """Many vectors a row as list<fixed_size_list<float32>[dim]>, null where there is none."""
     made = [None if one is None else one.tolist() for one in bundles]
     return pa.array(made, pa.list_(pa.list_(pa.float32(), dim)))
+
+
+def weight_column(rows: Sequence[np.ndarray | None], dim: int) -> pa.MapArray:
+    """Weights of terms as map<string, float32>, null where there is none."""
+    made = [None if one is None else [*said_weights(one).items()] for one in rows]
+    return pa.array(made, pa.map_(pa.string(), pa.float32()))
+
+
+def said_weights(vector: np.ndarray) -> dict[str, float]:
+    """A vector of weights as a mapping, in no order of the terms."""
+    return {str(term): float(vector[term]) for term in np.flatnonzero(vector)[::-1]}
 
 
 def vector_column(vectors: Sequence[np.ndarray | None], dim: int) -> pa.FixedSizeListArray:
@@ -187,7 +204,10 @@ def schema(shape: Shape, cluster: str | None = None, *, threaded: bool = False) 
             arm: hr.Text(*columns, weights=shape.weights.get(arm))
             for arm, columns in shape.lexical.items()
         },
-        vector=tuple(hr.MaxSim(a) if a in shape.many else hr.Vector(a) for a in shape.dense),
+        vector=tuple(
+            (hr.MaxSim if a in shape.many else hr.Sparse if a in shape.sparse else hr.Vector)(a)
+            for a in shape.dense
+        ),
         attributes=("kind", "number", "price", "at", "tags"),
         cluster=cluster,
     )
@@ -205,7 +225,11 @@ def arguments(shape: Shape, call: Call) -> dict[str, Any]:
         }
     if call.vectors:
         said["vectors"] = {
-            arm: list(vectors) if arm in shape.many else query_vectors(vectors)
+            arm: [None if one is None else said_weights(one) for one in vectors]
+            if arm in shape.sparse
+            else list(vectors)
+            if arm in shape.many
+            else query_vectors(vectors)
             for arm, vectors in call.vectors.items()
         }
     for arm in call.more:

@@ -146,6 +146,19 @@ def draw_vector(draw: Draw, mix: Mix, dim: int) -> F32 | None:
     return draw.gaussian(dim)
 
 
+def draw_weights(draw: Draw, mix: Mix, dim: int) -> F32 | None:
+    """Weights of terms, of which most are 0; null, or none at all."""
+    drawn = draw_vector(draw, mix, dim)
+    if drawn is None:
+        return None
+    if draw.chance(0.3) and dim > 2:  # whose sum in float64 goes by their order, and so rounds
+        uneven = np.full(dim, 2.0**-54, np.float32)
+        uneven[draw.sample(range(dim), 2)] = 1.0, 2.0**-24
+        return uneven
+    kept = np.array([draw.chance(0.4) for _ in range(dim)])
+    return np.where(kept, np.abs(drawn), np.float32(0))
+
+
 def draw_bundle(draw: Draw, mix: Mix, dim: int) -> F32 | None:
     """Up to six vectors, some of them zero; null, or none at all."""
     if draw.chance(mix.null):
@@ -193,7 +206,13 @@ def draw_rows(draw: Draw, shape: Shape, mix: Mix, *, taken: Sequence[Row] = ()) 
         identities.add((cell, key))
         twin = draw.choice(pool) if pool and draw.chance(mix.twin) else None
         vectors = {
-            arm: (draw_bundle if arm in shape.many else draw_vector)(draw, mix, dim)
+            arm: (
+                draw_bundle
+                if arm in shape.many
+                else draw_weights
+                if arm in shape.sparse
+                else draw_vector
+            )(draw, mix, dim)
             for arm, dim in shape.dense.items()
         }
         texts = {column: draw_text(draw, mix) for column in shape.text_columns}
@@ -339,6 +358,22 @@ def draw_query_vector(
     return made if made is None or not many else made.reshape(-1, dim)
 
 
+def draw_asked(draw: Draw, shape: Shape, rows: Sequence[Row], arm: str) -> F32 | None:
+    """What a query asks a dense arm."""
+    dim = shape.dense[arm]
+    if arm in shape.many:
+        is_bundle = draw.chance(0.7)
+        return (
+            draw_bundle(draw, Mix(), dim)
+            if is_bundle
+            else draw_query_vector(draw, rows, arm, dim, many=True)
+        )
+    if arm in shape.sparse and draw.chance(0.7):
+        return draw_weights(draw, Mix(), dim)
+    made = draw_query_vector(draw, rows, arm, dim)
+    return made if made is None or arm not in shape.sparse else np.abs(made)
+
+
 def _draw_query_vector(draw: Draw, rows: Sequence[Row], arm: str, dim: int) -> F32 | None:
     kind = draw.random()
     known = [vector for row in rows if (vector := row.vectors[arm]) is not None]
@@ -391,10 +426,7 @@ def draw_call(
     }
     vectors = {
         arm: tuple(
-            draw_bundle(draw, Mix(), shape.dense[arm])
-            if arm in shape.many and draw.chance(0.7)
-            else draw_query_vector(draw, rows, arm, shape.dense[arm], many=arm in shape.many)
-            for _ in range(n_queries)
+            draw_asked(draw, shape, rows, arm) for _ in range(n_queries)
         )
         for arm in dense
     }

@@ -30,6 +30,7 @@ class Shape:
         default_factory=lambda: {"embedding": 4}
     )  # arm (and column) -> dimension
     many: frozenset[str] = frozenset()  # dense arms whose rows and queries have many vectors
+    sparse: frozenset[str] = frozenset()  # likewise of terms: number i has the weight vector[i]
     integer_keys: bool = False
     weights: Mapping[str, Mapping[str, int]] = field(
         default_factory=dict

@@ -208,13 +208,26 @@ class Oracle:
         """Cosine of every document; NaN where it has no vector."""
         key = arm, query.tobytes()
         if key not in self._cosines:
-            if arm in self.shape.many:
+            if arm in self.shape.sparse:
+                self._cosines[key] = self.sparse(self.matrices[arm], query)
+            elif arm in self.shape.many:
                 bundles = [row.vectors[arm] for row in self.rows]
                 scores = [self.max_sim(bundle, query) for bundle in bundles]
                 self._cosines[key] = np.array(scores, np.float32)
             else:
                 self._cosines[key] = cosines(self.matrices[arm], query)
         return self._cosines[key]
+
+    def sparse(self, rows: F32, query: F32) -> F32:
+        """The sum of the products of weights, in the order of the terms' bytes; NaN without any."""
+        total = np.zeros(len(rows))
+        for term in self.terms(query):
+            total = total + float(query[term]) * rows[:, term].astype(np.float64)
+        return np.where(rows.any(axis=1), total.astype(np.float32), np.float32("nan"))
+
+    def terms(self, query: F32) -> list[int]:
+        """The terms of a query in the order in which they are summed."""
+        return sorted(map(int, np.flatnonzero(query)), key=str)
 
     def max_sim(self, vectors: F32 | None, query: F32) -> float:
         """The sum of the greatest cosine of each of the query's vectors; NaN without a vector."""
@@ -324,8 +337,12 @@ class Oracle:
             vector = vectors[query]
             if vector is not None and vector.any():
                 scores = self.dense(arm, vector)
-                found[arm] = scores, ~np.isnan(scores) & visible
+                found[arm] = scores, self.listed(arm, scores) & visible
         return found
+
+    def listed(self, arm: str, scores: F32) -> Mask:
+        """Documents with a vector; of sparse ones those that share a term with the query."""
+        return scores > 0 if arm in self.shape.sparse else ~np.isnan(scores)
 
     def search(self, call: Call, query: int) -> Search:
         """What the arms find for one query, and its fused scores."""

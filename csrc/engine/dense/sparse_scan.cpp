@@ -1,8 +1,9 @@
-// A scan goes page by page. In a page, it adds up the products of one term after another, the term
-// that can add most first, as float32: with what the terms that are left can add, and the error of
-// these sums, that is the most that a row's score can be. It leaves the terms that add little as
-// soon as the few rows that they can still bring among the best are cheaper to score one by one.
-// These are then scored canonically, in the order of their bounds.
+// A scan goes block by block of rows, whose sums stay in the first cache. In a block, it adds up
+// the products of one term after another, the term that can add most first, as float32. The error
+// of these sums is bounded, so each tells the least and the most that the canonical score can be,
+// and the k-th greatest least is a threshold. The scan leaves the terms that add little as soon as
+// the few rows that they can still bring among the best are cheaper to score one by one. The rows
+// whose most reaches the threshold at the end are scored canonically: hardly more than are wanted.
 #include "engine/dense/sparse_scan.hpp"
 
 #include <algorithm>
@@ -21,20 +22,28 @@ namespace hyrecall {
 namespace {
 
 constexpr Row kPageTiles = kPageRows / kTileRows;
+constexpr Row kBlockRows = 8'192;
+constexpr Row kBlockTiles = kBlockRows / kTileRows;
 constexpr Row kGapTiles = 8;                 // that are read with the tiles around them
-constexpr std::size_t kLookUpPostings = 64;  // which take as long to add as a look for one row's
+constexpr std::size_t kLookUpPostings = 32;  // which take as long to add as a look for one row's
 constexpr std::size_t kSweepPostings = 4;    // rows that a sweep compares in the time of a posting
+constexpr std::size_t kSlack = 64;           // of rows that wait
 
 // A term of a query in a page.
 struct PageTerm {
   SparseColumn::Run run;
   float weight;  // of the query
   float most;    // that it adds to a row
+  // Its postings in the block, from number `begin` of the run to `end`.
+  std::size_t begin = 0;
+  std::size_t end = 0;
 };
 
-struct BoundedRow {
+// A row that may be among the best, and what its score can be.
+struct WaitingRow {
+  float least;
   float most;
-  Row row;
+  DocRef doc;
 };
 
 // The weights of a run as float32, from its posting `at`.
@@ -53,32 +62,39 @@ float weight_of(std::uint8_t const* weights, std::size_t at) {
 }
 
 template <bool kIsHalf>
-void add_products(SparseColumn const& column, PageTerm const& term, std::size_t begin,
-                  std::size_t end, float* sums) {
+void add_products(SparseColumn const& column, PageTerm const& term, float* sums) {
   std::uint16_t const* const rows = term.run.rows.data();
   std::uint8_t const* const weights =
       column.weights.data() + term.run.begin * (kIsHalf ? sizeof(std::uint16_t) : sizeof(float));
-  for (std::size_t i = begin; i < end; ++i)
-    sums[rows[i]] += term.weight * weight_of<kIsHalf>(weights, i);
+  for (std::size_t i = term.begin; i < term.end; ++i)
+    sums[rows[i] % kBlockRows] += term.weight * weight_of<kIsHalf>(weights, i);
 }
 
 // A thread's working memory, and one query's scan of some pages.
 class PageScan {
  public:
-  PageScan() : sums_(kPageRows) {}
+  PageScan() : sums_(kBlockRows) {}
 
-  void begin(DenseRequest const& arm, std::size_t depth, SharedThreshold& shared) {
+  void begin(Snapshot const& snapshot, DenseRequest const& arm, std::span<SparseTerm const> query,
+             std::size_t depth, SharedThreshold& shared) {
+    snapshot_ = &snapshot;
     arm_ = &arm;
+    asked_ = query;
     shared_ = &shared;
     best_.emplace(depth);
     depth_ = depth;
+    segment_ = kNone32;
+    threshold_ = arm.floor.set ? arm.floor.value : 0.0f;
+    waiting_.clear();
   }
 
-  // tiles: what the query sees of the page, rising, at least one.
-  void scan(SparseColumn const& column, std::span<HeldTerm const> query, Row page,
-            std::span<SelectedTile const> tiles, Seq const* seqs, std::uint32_t segment) {
+  // tiles: what the query sees of a page, rising, at least one.
+  void scan(std::uint32_t segment, std::span<SelectedTile const> tiles) {
+    hold(segment);
+    SparseColumn const& column = *column_;
+    Row const page = tiles.front().tile / kPageTiles;
     terms_.clear();
-    for (HeldTerm const& one : query) {
+    for (HeldTerm const& one : query_) {
       std::optional<SparseColumn::Run> const run = column.run_of(one.number, page);
       if (run) terms_.push_back({*run, one.weight, one.weight * run->greatest});
     }
@@ -89,21 +105,29 @@ class PageScan {
     growth_ = 1.0 + static_cast<double>(terms_.size() + 2) * 0x1p-22;
     for (std::size_t first = 0; first < tiles.size();) {
       std::size_t end = first + 1;
-      while (end < tiles.size() && tiles[end].tile - tiles[end - 1].tile <= kGapTiles) ++end;
-      scan_stretch(column, query, page, tiles.subspan(first, end - first), seqs, segment);
+      while (end < tiles.size() && tiles[end].tile - tiles[end - 1].tile <= kGapTiles &&
+             tiles[end].tile / kBlockTiles == tiles[first].tile / kBlockTiles)
+        ++end;
+      scan_stretch(tiles.subspan(first, end - first));
       first = end;
     }
   }
 
-  TopK& best() { return *best_; }
+  std::vector<Candidate> finish() {
+    settle();
+    return best_->take();
+  }
 
  private:
-  // The score that a row must reach; below 0: any.
-  float threshold() {
-    float least = std::max(best_->threshold(), shared_->load());
-    if (arm_->floor.set) least = std::max(least, arm_->floor.value);
-    return least;
+  void hold(std::uint32_t segment) {
+    if (segment == segment_) return;
+    segment_ = segment;
+    column_ = snapshot_->segments[segment]->segment().p.dense[arm_->column]->sparse.get();
+    query_ = column_->held(asked_);
   }
+
+  // The score that a row must reach.
+  float threshold() const { return std::max(threshold_, shared_->load()); }
 
   // What a sum has to reach so that the row may reach the threshold, where the terms that are left
   // add no more than `rest`. Of a row that has a term it is above 0.
@@ -113,46 +137,87 @@ class PageScan {
     return least <= 0.0 ? kAny : std::max(kAny, float_down(least));
   }
 
-  void scan_stretch(SparseColumn const& column, std::span<HeldTerm const> query, Row page,
-                    std::span<SelectedTile const> tiles, Seq const* seqs, std::uint32_t segment) {
+  void scan_stretch(std::span<SelectedTile const> tiles) {
     Row const first = tiles.front().tile % kPageTiles * kTileRows;
     Row const last = tiles.back().tile % kPageTiles * kTileRows + kTileRows;
     rest_.assign(terms_.size() + 1, 0.0);
     n_left_.assign(terms_.size() + 1, 0);
-    ranges_.clear();
-    for (PageTerm const& one : terms_) {
-      auto const& rows = one.run.rows;
-      auto const from =
-          first == 0 ? rows.begin() : std::lower_bound(rows.begin(), rows.end(), first);
-      auto const to = last == kPageRows ? rows.end() : std::lower_bound(from, rows.end(), last);
-      ranges_.push_back({static_cast<std::size_t>(from - rows.begin()),
-                         static_cast<std::size_t>(to - rows.begin())});
-    }
     for (std::size_t i = terms_.size(); i-- > 0;) {
-      std::size_t const n = ranges_[i].second - ranges_[i].first;
-      rest_[i] = rest_[i + 1] + (n > 0 ? static_cast<double>(terms_[i].most) : 0.0);
+      PageTerm& one = terms_[i];
+      auto const rows = one.run.rows.begin();
+      auto const place = [&](std::size_t from, Row row) {
+        auto const found =
+            std::lower_bound(rows + static_cast<std::ptrdiff_t>(from), one.run.rows.end(), row);
+        return static_cast<std::size_t>(found - rows);
+      };
+      one.begin = place(one.end, first);
+      one.end = place(one.begin, last);
+      std::size_t const n = one.end - one.begin;
+      rest_[i] = rest_[i + 1] + (n > 0 ? static_cast<double>(one.most) : 0.0);
       n_left_[i] = n_left_[i + 1] + n;
     }
     if (n_left_[0] == 0 || rest_[0] * growth_ < static_cast<double>(threshold())) return;
-    std::fill(sums_.begin() + first, sums_.begin() + last, 0.0f);
+    std::fill(sums_.begin() + first % kBlockRows,
+              sums_.begin() + first % kBlockRows + (last - first), 0.0f);
     std::size_t at = 0;
-    while (at < terms_.size() && !is_enough(at, tiles)) {
-      auto const [begin, end] = ranges_[at];
-      (column.is_half ? add_products<true> : add_products<false>)(column, terms_[at], begin, end,
-                                                                  sums_.data());
-      ++at;
-    }
-    found_.clear();
+    for (; at < terms_.size() && !is_enough(at, tiles); ++at)
+      (column_->is_half ? add_products<true> : add_products<false>)(*column_, terms_[at],
+                                                                    sums_.data());
     float const least = needed(rest_[at]);
     for (SelectedTile const& one : tiles) {
-      Row const tile = one.tile % kPageTiles * kTileRows;
+      Row const tile = one.tile % kBlockTiles * kTileRows;
       if (!has_any(tile, least)) continue;
       for_each_bit(one.mask, [&](Row bit) {
         if (float const sum = sums_[tile + bit]; sum >= least)
-          found_.push_back({sum, page * kPageRows + tile + bit});
+          wait(sum, one.tile * kTileRows + bit, at == terms_.size());
       });
     }
-    score(column, query, seqs, segment, rest_[at]);
+    shared_->raise(threshold_);
+  }
+
+  // is_whole: the sum has all terms.
+  void wait(float sum, Row row, bool is_whole) {
+    WaitingRow one{0.0f, 0.0f, {segment_, row}};
+    if (is_whole) {
+      one.least = float_down(static_cast<double>(sum) / growth_);
+      one.most = float_up(static_cast<double>(sum) * growth_);
+    } else {
+      one.least = one.most = column_->score(query_, row);
+    }
+    if (one.most < threshold_) return;
+    waiting_.push_back(one);
+    if (waiting_.size() < 2 * depth_ + kSlack) return;
+    tighten();
+    if (waiting_.size() > depth_ + depth_ / 2 + kSlack / 2) settle();  // many that are equal, say
+  }
+
+  // Raises the threshold to the k-th greatest least, and drops what does not reach it.
+  void tighten() {
+    auto const last = waiting_.begin() + static_cast<std::ptrdiff_t>(depth_) - 1;
+    std::nth_element(waiting_.begin(), last, waiting_.end(),
+                     [](WaitingRow const& a, WaitingRow const& b) { return a.least > b.least; });
+    threshold_ = std::max(threshold_, last->least);
+    std::erase_if(waiting_, [&](WaitingRow const& one) { return one.most < threshold_; });
+  }
+
+  // Scores what waits.
+  void settle() {
+    if (waiting_.size() > depth_) tighten();
+    std::uint32_t const now = segment_;
+    std::sort(
+        waiting_.begin(), waiting_.end(),
+        [](WaitingRow const& a, WaitingRow const& b) { return a.doc.segment < b.doc.segment; });
+    for (WaitingRow const& one : waiting_) {
+      hold(one.doc.segment);
+      float const score = column_->score(query_, one.doc.row);
+      if (score > 0.0f && arm_->floor.passes(score))
+        best_->offer(
+            {score, snapshot_->segments[one.doc.segment]->segment().p.seqs[one.doc.row], one.doc});
+    }
+    waiting_.clear();
+    if (now != kNone32) hold(now);
+    best_->tighten();
+    threshold_ = std::max(threshold_, best_->threshold());
   }
 
   // Whether scoring rows one by one is cheaper than adding the terms from `at` on.
@@ -164,7 +229,7 @@ class PageScan {
     std::size_t const most = n_left_[at] / (kLookUpPostings * terms_.size());
     std::size_t n = 0;
     for (SelectedTile const& one : tiles) {
-      Row const tile = one.tile % kPageTiles * kTileRows;
+      Row const tile = one.tile % kBlockTiles * kTileRows;
       std::int32_t const bits = std::bit_cast<std::int32_t>(least);
       std::int32_t reached = 0;
       for (Row i = 0; i < kTileRows; ++i)
@@ -184,46 +249,22 @@ class PageScan {
     return any != 0;
   }
 
-  // rest: what the terms that were left add at most.
-  void score(SparseColumn const& column, std::span<HeldTerm const> query, Seq const* seqs,
-             std::uint32_t segment, double rest) {
-    auto const by_most = [](BoundedRow const& a, BoundedRow const& b) { return a.most > b.most; };
-    auto const middle =
-        found_.begin() + static_cast<std::ptrdiff_t>(std::min(depth_, found_.size()));
-    std::nth_element(found_.begin(), middle, found_.end(), by_most);
-    auto const offer = [&](BoundedRow const& one) {
-      float const found = column.score(query, one.row);
-      if (found > 0.0f && arm_->floor.passes(found))
-        best_->offer({found, seqs[one.row], {segment, one.row}});
-    };
-    std::for_each(found_.begin(), middle, offer);
-    best_->tighten();
-    float const least = needed(rest);
-    found_.erase(found_.begin(), middle);
-    std::erase_if(found_, [&](BoundedRow const& one) { return one.most < least; });
-    std::sort(found_.begin(), found_.end(), by_most);
-    for (std::size_t i = 0; i < found_.size(); ++i) {
-      if (i % depth_ == 0) {
-        best_->tighten();
-        if (found_[i].most < needed(rest)) break;
-      }
-      offer(found_[i]);
-    }
-    best_->tighten();
-    shared_->raise(best_->threshold());
-  }
-
+  Snapshot const* snapshot_ = nullptr;
   DenseRequest const* arm_ = nullptr;
+  std::span<SparseTerm const> asked_{};
   SharedThreshold* shared_ = nullptr;
   std::optional<TopK> best_;
   std::size_t depth_ = 0;
+  std::uint32_t segment_ = kNone32;
+  SparseColumn const* column_ = nullptr;  // of the segment
+  std::vector<HeldTerm> query_;           // there
+  float threshold_ = 0.0f;
+  std::vector<WaitingRow> waiting_;
   double growth_ = 1.0;
-  std::vector<float> sums_;  // [kPageRows]
+  std::vector<float> sums_;  // [kBlockRows]
   std::vector<PageTerm> terms_;
-  std::vector<std::pair<std::size_t, std::size_t>> ranges_;  // [terms] of postings
   std::vector<double> rest_;         // [terms + 1] what the terms from here on add at most
   std::vector<std::size_t> n_left_;  // [terms + 1] their postings
-  std::vector<BoundedRow> found_;
 };
 
 // Some pages that a query sees, and what it sees of each.
@@ -268,19 +309,10 @@ QueryLists scan_sparse(Snapshot const& snapshot, BatchRequest const& request,
     if (item % n_shares >= own.size() || (*arm.sparse)[arm.begin + q].empty()) return;
     std::optional<PageScan>& scan = scans[static_cast<std::size_t>(worker)];
     if (!scan) scan.emplace();
-    scan->begin(arm, request.depth, thresholds[q]);
-    std::uint32_t at = kNone32;
-    std::vector<HeldTerm> query;
-    for (std::size_t i = item % n_shares; i < own.size(); i += n_shares) {
-      Page const& page = own[i];
-      Segment const& segment = snapshot.segments[page.segment]->segment();
-      SparseColumn const& column = *segment.p.dense[arm.column]->sparse;
-      if (at != page.segment) query = column.held((*arm.sparse)[arm.begin + q]);
-      at = page.segment;
-      scan->scan(column, query, page.tiles.front().tile / kPageTiles, page.tiles,
-                 segment.p.seqs.data(), page.segment);
-    }
-    found[item] = scan->best().take();
+    scan->begin(snapshot, arm, (*arm.sparse)[arm.begin + q], request.depth, thresholds[q]);
+    for (std::size_t i = item % n_shares; i < own.size(); i += n_shares)
+      scan->scan(own[i].segment, own[i].tiles);
+    found[item] = scan->finish();
   });
   for (std::size_t q = 0; q < request.n_queries; ++q) {
     TopK best(request.depth);

@@ -155,6 +155,8 @@ class _Documents:
 
 def _column_of(vectors: VectorInput, kind: pa.DataType) -> pa.Array:
     """Return vectors as a column; null where there is none."""
+    if vectors.sparse is not None:
+        return vectors.sparse.to_arrow()
     values = np.concatenate([np.asarray(chunk).reshape(-1) for chunk in vectors.chunks])
     none = None if vectors.valid is None else pa.array(~vectors.valid)
     one = kind if vectors.begins is None else kind.value_type
