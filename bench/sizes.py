@@ -24,6 +24,7 @@ class Size:
     reading: tuple[int, int, int]  # documents, dim, documents added
     recipes: tuple[int, int]  # memories of one user, dim
     late: int  # documents of many vectors
+    sparse: int  # of sparse vectors
     growth: tuple[int, int]  # documents, dim from which one axis is varied at a time
 
 
@@ -44,6 +45,7 @@ SIZES = {
         reading=(5_000, 64, 8_192),
         recipes=(2_000, 64),
         late=200,
+        sparse=300,
         growth=(4_000, 64),
     ),
     "small": Size(
@@ -62,6 +64,7 @@ SIZES = {
         reading=(100_000, 384, 65_536),
         recipes=(10_000, 384),
         late=20_000,
+        sparse=100_000,
         growth=(100_000, 384),
     ),
     "full": Size(
@@ -80,6 +83,7 @@ SIZES = {
         reading=(1_000_000, 384, 262_144),
         recipes=(10_000, 384),
         late=100_000,
+        sparse=1_000_000,
         growth=(1_000_000, 384),
     ),
 }

@@ -425,10 +425,7 @@ def draw_call(
         for arm in lexical
     }
     vectors = {
-        arm: tuple(
-            draw_asked(draw, shape, rows, arm) for _ in range(n_queries)
-        )
-        for arm in dense
+        arm: tuple(draw_asked(draw, shape, rows, arm) for _ in range(n_queries)) for arm in dense
     }
     call = Call(
         scopes=tuple(draw_scope(draw, shape, rows) for _ in range(n_queries)),

@@ -251,7 +251,10 @@ std::shared_ptr<SparseColumn const> SparseColumn::merge(
   std::sort(all.begin(), all.end(), [](SourceTerm const& a, SourceTerm const& b) {
     return a.term != b.term ? a.term < b.term : a.source < b.source;
   });
-  Postings postings(sources.front()->is_half, source.size(), most);
+  // Sizes of a forged file may say anything.
+  std::size_t held = 0;
+  for (SparseColumn const* one : sources) held += one->rows.size();
+  Postings postings(sources.front()->is_half, source.size(), std::min(most, held));
   struct Found {
     Row to;
     std::uint8_t const* weight;

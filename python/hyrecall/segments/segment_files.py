@@ -31,7 +31,7 @@ from hyrecall.segments.segments import (
 )
 from hyrecall.table.arrow_read import damage_of
 from hyrecall.table.attributes import is_read_late
-from hyrecall.table.schema import MaxSim, Schema, Sparse
+from hyrecall.table.schema import MaxSim, Schema, Sparse, Vector
 
 # ---- Converts a segment to Arrow record batches, one per file. Layout: docs/format.md ----
 # Each array of the engine has a natural place in a batch: offsets are offsets of a list, postings
@@ -132,7 +132,7 @@ def batches_of(
         if sparse is not None:
             sizes = _numbers(sparse["sizes"], pa.uint32())
             yield f"vectors-{at}", pa.record_batch([sizes], schema=SIZES)
-            yield f"sparse-{at}", _sparse(sparse, segment.dense[arm].dtype)
+            yield f"sparse-{at}", _postings(sparse, segment.dense[arm].dtype)
             continue
         vectors = _vectors(segment.dense[arm])
         if arm in embedded:
@@ -292,7 +292,7 @@ def _pairs(numbers: Numbers) -> pa.Array:
     return pa.Array.from_buffers(_PAIR, len(numbers) // 2, [None], 0, children=values)
 
 
-def _sparse(parts: Mapping[str, Any], dtype: str) -> pa.RecordBatch:
+def _postings(parts: Mapping[str, Any], dtype: str) -> pa.RecordBatch:
     schema = SPARSE[dtype]
     term, run_lists, posting_lists = schema.types
     columns = zip(("run_pages", "run_begins", "run_greatest"), run_lists.value_type, strict=True)
@@ -375,17 +375,11 @@ def segment_of(
     apart: list[Callable[[], None]] = []
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
-        if isinstance(schema.vector_arms[arm], Sparse):
-            dense[arm], late[arm] = _sparse_of(
-                arm, vectors, take(f"sparse-{at}", *SPARSE.values()), n_rows
-            )
-            continue
-        has_many = isinstance(schema.vector_arms[arm], MaxSim)
-        begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows) if has_many else None
-        dense[arm] = _dense(at, arm, vectors, dims[arm], n_rows, begins, take, has_role)
-        late_rows += vectors.late(1)
+        form = type(schema.vector_arms[arm])
+        made = _dense(at, arm, vectors, dims[arm], n_rows, form, take, has_role)
+        dense[arm], late[arm] = made
+        late_rows += vectors.late(vectors.batch.num_columns - 1)  # norms, or sizes
         apart.append(vectors.read_apart)  # of a few rows, vectors and norms
-        late[arm] = dense[arm].check
     lexical = {}
     in_order: list[Callable[[], None]] = [file.read_in_order]
     for at, arm in enumerate(schema.text_arms):
@@ -467,13 +461,17 @@ def _dense(
     file: OpenedFile,
     dim: int,
     n_rows: int,
-    begins: npt.NDArray[np.uint32] | None,
+    form: type[Vector],
     take: Callable[..., OpenedFile],
     has_role: Callable[[str], bool],
-) -> _core.DenseColumn:
+) -> tuple[_core.DenseColumn, Callable[[], None]]:
+    """Return a column of vectors, and what is left to check of it."""
+    if form is Sparse:
+        return _sparse(arm, file, take(f"sparse-{at}", *SPARSE.values()), n_rows)
     wanted = {dtype: vector_schema(dtype, dim) for dtype in VALUE_TYPES}
     vectors = file.batch
     dtype = next((d for d, s in wanted.items() if vectors.schema.equals(s)), None)
+    begins = _begins(take(f"bundles-{at}", BUNDLES), n_rows) if form is MaxSim else None
     n_vectors = n_rows if begins is None else int(begins[-1])
     if dtype is None or vectors.num_rows != n_vectors:
         got = f"{vectors.num_rows} of {vectors.schema}"
@@ -499,13 +497,12 @@ def _dense(
     with damage_of(path, "a part of the segment"):
         column = _core.DenseColumn.from_parts(arm, dtype, dim, rows, norms, planes, begins)
     column.read_late(_row_checks(file), plane_checks, head_checks)
-    return column
+    return column, column.check
 
 
-def _sparse_of(
+def _sparse(
     arm: str, sizes: OpenedFile, file: OpenedFile, n_rows: int
 ) -> tuple[_core.DenseColumn, Callable[[], None]]:
-    """Return a column of sparse vectors, and what is left to check of it."""
     if not sizes.batch.schema.equals(SIZES) or sizes.batch.num_rows != n_rows:
         got = f"{sizes.batch.num_rows} of {sizes.batch.schema}"
         raise error(CorruptIndexError, str(sizes.path), f"{n_rows} rows of {SIZES}", got)

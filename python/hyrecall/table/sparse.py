@@ -201,11 +201,13 @@ def _numbers(part: Any) -> Numbers:
 
 def _matrix(value: Any, argument: str, row_name: str) -> tuple[int, Numbers, Numbers, Numbers]:
     """Return rows, begins, ids and weights of a matrix of SciPy or a sparse tensor of torch."""
-    if hasattr(value, "to_sparse_csr"):  # of torch
-        if len(value.shape) != 2:
-            raise error(ShapeError, argument, "two dimensions", f"shape {tuple(value.shape)}")
-        csr = value.to_sparse_csr()
-        parts = csr.crow_indices(), csr.col_indices(), csr.values()
+    if getattr(value, "is_sparse", False) and len(value.shape) == 2:  # a tensor of torch
+        told = value.coalesce()
+        rows, ids = map(_numbers, told.indices())
+        begins = np.searchsorted(rows, np.arange(int(value.shape[0]) + 1))
+        return len(begins) - 1, begins.astype(np.int64), ids, _numbers(told.values())
+    if str(getattr(value, "layout", "")) == "torch.sparse_csr":
+        parts = value.crow_indices(), value.col_indices(), value.values()
     elif hasattr(value, "tocsr"):
         csr = value.tocsr()
         parts = csr.indptr, csr.indices, csr.data
@@ -224,6 +226,9 @@ def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseR
         return SparseRows(_NO_TERMS, np.zeros(n_rows + 1, np.int64), *_nothing())
     wish = "a column of maps, or of lists of (term or id, weight)"
     entries = getattr(kind, "value_type", None)
+    if pa.types.is_struct(kind):  # what Arrow makes of mappings: a field for each term
+        column = _maps(column, argument, wish)
+        kind = column.type
     if pa.types.is_map(kind):
         parts = kind.key_type, kind.item_type
     elif is_list(kind) and pa.types.is_struct(entries) and entries.num_fields == 2:
@@ -244,6 +249,22 @@ def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseR
         raise error(OptionError, argument, "terms and weights that are not null", "null")
     read = _of_terms(keys, begins) if is_text else _of_ids(keys.to_numpy(), begins, argument)
     return SparseRows(*read, _checked(weights.to_numpy(), argument))
+
+
+def _maps(column: pa.ChunkedArray, argument: str, wish: str) -> pa.ChunkedArray:
+    """Return structs as maps of the names of their fields; a null has no entry."""
+    if any(not (pa.types.is_floating(f.type) or pa.types.is_integer(f.type)) for f in column.type):
+        raise error(DTypeError, argument, wish, column.type)
+    one = column.combine_chunks()
+    names = [field.name for field in one.type]
+    weights = [field.cast(pa.float64()).to_numpy(zero_copy_only=False) for field in one.flatten()]
+    has = [field.is_valid().to_numpy(zero_copy_only=False) for field in one.flatten()]
+    is_there = np.array(has, np.bool_).reshape(len(names), len(one)).T
+    rows, fields = np.nonzero(is_there)
+    values = np.array(weights).reshape(is_there.shape[::-1]).T[rows, fields]
+    offsets = np.searchsorted(rows, np.arange(len(one) + 1)).astype(np.int32)
+    keys = pa.array(names, pa.string()).take(pa.array(fields))
+    return pa.chunked_array([pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(values))])
 
 
 def query_sparse(value: object, *, argument: str) -> SparseRows:
