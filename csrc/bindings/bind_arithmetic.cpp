@@ -130,6 +130,13 @@ double scale_by_distribution(double score, double mean, double deviation) {
   return dbsf_scale(score, {mean, deviation});
 }
 
+float sparse_score(std::vector<float> const& query, std::vector<float> const& row) {
+  require(query.size() == row.size(), "a weight of the row for each of the query");
+  double sum = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i) sum = sparse_sum(sum, query[i], row[i]);
+  return static_cast<float>(sum);
+}
+
 }  // namespace
 
 void bind_arithmetic(py::module_& parent) {
@@ -160,13 +167,7 @@ void bind_arithmetic(py::module_& parent) {
       "The score of a document of many vectors, from the greatest cosine of each query vector.",
       py::arg("greatest"), guarded);
   m.def(
-      "sparse",
-      [](std::vector<float> const& query, std::vector<float> const& row) {
-        require(query.size() == row.size(), "a weight of the row for each of the query");
-        SparseSum sum;
-        for (std::size_t i = 0; i < row.size(); ++i) sum.add(query[i], row[i]);
-        return sum.score();
-      },
+      "sparse", &sparse_score,
       "The score of a sparse vector, from the weights of the terms that it shares with the query.",
       py::arg("query"), py::arg("row"), guarded);
   m.def("idf", &idf_of, "The inverse document frequency of a leaf.", py::arg("variant"),

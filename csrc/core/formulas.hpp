@@ -109,18 +109,11 @@ HYRECALL_HD inline float max_sim(float const* greatest, std::size_t n) {
   return static_cast<float>(sum) + 0.0f;  // -0 + 0 is +0
 }
 
-// The score of a sparse vector: the sum of the products of its weights with those of the query, in
-// the order of the terms' bytes, rounded once. A product of two float32 is exact in float64.
-class SparseSum {
- public:
-  void add(float query, float row) {
-    sum_ = sum_ + static_cast<double>(query) * static_cast<double>(row);
-  }
-  float score() const { return static_cast<float>(sum_); }
-
- private:
-  double sum_ = 0.0;
-};
+// The sum so far of the products of a sparse vector's weights with those of the query, in the order
+// of the terms' bytes; rounded to float32 it is the score. A product of two float32 is exact.
+HYRECALL_HD inline double sparse_sum(double sum, float query, float row) {
+  return sum + static_cast<double>(query) * static_cast<double>(row);
+}
 
 // ---- BM25
 // -----------------------------------------------------------------------------------------------------

@@ -1536,6 +1536,12 @@ ROWS: dict[str, list[Row]] = {
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
         option("column: expected valid Unicode", LONE),
     ],
+    "Sparse": [
+        option("column: expected a column name", "", -1, 3),
+        option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),
+        option("dtype: expected 'float32', 'float16' or None", "bfloat16"),
+        option("column: expected valid Unicode", LONE),
+    ],
     "Vector": [
         option("column: expected a column name", "", -1, 3),
         option("dtype: expected one of 'float32', 'float16', 'bfloat16', or None", "int8", "x", -1),

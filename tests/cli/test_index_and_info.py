@@ -48,6 +48,29 @@ def test_vectors_analyzer_stopwords_and_bm25_reach_the_index(run, table, tmp_pat
         assert part in " ".join(shown.out.split())
 
 
+def test_many_and_sparse_vectors_reach_the_index(run, tmp_path):
+    rows = [
+        {"id": "a", "tokens": [[1.0, 0.0], [0.0, 1.0]], "terms": {"cat": 1.5, "pet": 0.5}},
+        {"id": "b", "tokens": [[1.0, 1.0]], "terms": {"car": 2.0}},
+    ]
+    corpus = tmp_path / "rows.jsonl"
+    corpus.write_text("\n".join(map(json.dumps, rows)))
+    arms = ("--key", "id", "--no-cell", "--vector", "tokens:maxsim", "--vector", "terms:sparse")
+    reply = run("index", corpus, "-o", tmp_path / "index", *arms)
+    assert reply.code == 0, reply.err
+    schema = hr.Index.open(tmp_path / "index").schema
+    assert schema.vector_arms == {
+        "tokens": hr.MaxSim("tokens", dtype="float32"),
+        "terms": hr.Sparse("terms", dtype="float32"),
+    }
+    found = run("recall", tmp_path / "index", "--vector", 'terms={"pet": 2}', "--explain")
+    assert found.code == 0, found.err
+    assert "pet: 2 x 0.5 = 1" in found.out
+    assert "terms, sparse" in " ".join(run("info", tmp_path / "index").out.split())
+    late = run("recall", tmp_path / "index", "--vector", "tokens=[[0, 1]]", "--json")
+    assert [hit["key"] for hit in late.data["hits"]] == ["a", "b"]
+
+
 def test_weights_of_columns_reach_the_index(run, table, tmp_path):
     corpus = tmp_path / "corpus.parquet"
     pq.write_table(table, corpus)

@@ -47,6 +47,7 @@ NATIVE_DOORS = {
         "matches",
         "excludes",
         "leaf_freqs",
+        "sparse_pairs",
         "vector_pairs",
     },
     "Matches": {"counts", "rows", "empty_queries", "refused_queries"},
@@ -196,6 +197,17 @@ def test_vectors_that_met_are_told_of_rows_in_scope_alone() -> None:
     assert execution.vector_pairs(0, 0, 0, 0) == [(0, 0, 1.0), (1, 1, 1.0)]
     with pytest.raises(HyrecallError, match="scope"):
         execution.vector_pairs(0, 0, 0, 1)
+
+
+def test_terms_that_are_shared_are_told_of_rows_in_scope_alone() -> None:
+    table = pa.table({"id": ["k0", "k1"], "user": ["ana", "bob"]})
+    schema = hr.Schema(key="id", cell="user", vector=hr.Sparse("terms"))
+    index = hr.Index.build(table, schema, vectors={"terms": [{"a": 2.0}] * 2}, device="cpu")
+    hits = index.recall(vectors=[{"a": 0.5, "b": 1.0}], scope=["ana"])
+    execution = _core.Execution(index._state.snapshot, reply_of(hits[0]).source.request)
+    assert execution.sparse_pairs(0, 0, 0, 0) == [(b"a", 0.5, 2.0)]
+    with pytest.raises(HyrecallError, match="scope"):
+        execution.sparse_pairs(0, 0, 0, 1)
 
 
 @pytest.mark.parametrize("module", NATIVE_MODULES)

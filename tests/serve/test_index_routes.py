@@ -421,3 +421,21 @@ def test_queries_of_many_vectors_reply_as_in_process(folder: Path) -> None:
     for reply, hits in zip(served(index, work), alone, strict=True):
         found = [(hit["key"], hit["score"]) for hit in reply["hits"]]
         assert found == [(hit.key, hit.score) for hit in hits]
+
+
+def test_sparse_queries_reply_as_in_process(folder: Path) -> None:
+    rows = [{"cat": 1.0 + at, "pet": 0.5} if at % 2 else {"car": 2.0} for at in range(120)]
+    schema = dataclasses.replace(SCHEMA, vector=hr.Sparse("terms"))
+    index = hr.Index.build(table().drop_columns(["embedding"]), schema, vectors={"terms": rows})
+    asked = [{"cat": 1.5}, {"car": 1, "pet": 2.5}]
+
+    async def work(client: Any) -> list[Any]:
+        bodies = [{"vector": {"terms": one}, "scope": "ann", "limit": 4} for one in asked]
+        given = await asyncio.gather(*(client.post("/v1/recall", json=one) for one in bodies))
+        return [reply.json() for reply in given]
+
+    alone = index.recall(vectors=asked, scope=["ann"] * 2, limit=4)
+    for reply, hits in zip(served(index, work), alone, strict=True):
+        found = [(hit["key"], hit["score"]) for hit in reply["hits"]]
+        assert found == [(hit.key, hit.score) for hit in hits]
+        assert len(found) == 4

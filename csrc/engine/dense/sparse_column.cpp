@@ -157,9 +157,9 @@ std::vector<HeldTerm> SparseColumn::held(std::span<SparseTerm const> query) cons
 }
 
 float SparseColumn::score(std::span<HeldTerm const> query, Row row) const {
-  SparseSum sum;
-  for (HeldTerm const& one : query) sum.add(one.weight, weight_of(one.number, row));
-  float const found = sum.score();
+  double sum = 0.0;
+  for (HeldTerm const& one : query) sum = sparse_sum(sum, one.weight, weight_of(one.number, row));
+  auto const found = static_cast<float>(sum);
   // Only weights of a forged file give NaN, which would break the sort order of scores.
   return std::isnan(found) ? 0.0f : found;
 }

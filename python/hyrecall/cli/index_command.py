@@ -31,7 +31,7 @@ from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
-from hyrecall.table.schema import MOST_WEIGHT, Schema, Text, Vector, VectorDtype
+from hyrecall.table.schema import MOST_WEIGHT, MaxSim, Schema, Sparse, Text, Vector, VectorDtype
 from hyrecall.text.analyzer import Analyzer
 
 # ---- ``hyrecall index --memory``: indexes a Parquet file in parts that fit a limit of memory ----
@@ -116,7 +116,8 @@ cell COLUMN: A column whose values are the cells; repeat the option for several.
 no_cell: Without cells: every query may see every document.
 text [ARM=]COLUMN[:WEIGHT][+COLUMN]: Text columns to search by words; repeat the option for another
     arm. A column of weight 3 counts three times.
-vector [ARM=]COLUMN[:DTYPE]: A column of vectors; repeat the option for another arm.
+vector [ARM=]COLUMN[:DTYPE]: A column of vectors; repeat the option for another arm. COLUMN:maxsim
+    has many vectors a row, COLUMN:sparse terms with weights.
 attribute COLUMN: A column to filter by; repeat the option or use commas for several.
 cluster COLUMN: The column that sorts the rows of a cell, so that range filters on it read less.
 thread COLUMN: The column of each row's thread (a session, a document cut into rows).
@@ -251,11 +252,14 @@ def _weighted(option: str, columns: list[str]) -> tuple[list[str], dict[str, int
     return names, weights
 
 
+_FORMS: dict[str, type[Vector]] = {"maxsim": MaxSim, "sparse": Sparse}
+
+
 def _vector(value: str) -> Vector:
     column, colon, dtype = value.rpartition(":")
     if colon and dtype in get_args(VectorDtype):
         return Vector(column, dtype=dtype)  # type: ignore[arg-type]
-    return Vector(value)
+    return _FORMS[dtype](column) if colon and dtype in _FORMS else Vector(value)
 
 
 def wanted_columns(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:

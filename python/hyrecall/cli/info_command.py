@@ -412,7 +412,8 @@ def _lines(index: Index, facts: dict[str, Any]) -> list[tuple[str, str]]:
         how = _words(index._facts.analyzers[arm]), _constants(index._facts.bm25[arm])
         lines.append((f"text arm {arm}", ", ".join((" + ".join(columns), *how))))
     for arm, vector in schema["vector"].items():
-        what = f"{vector['column']}, {facts['dims'][arm]} dimensions"
+        dim = facts["dims"][arm]
+        what = f"{vector['column']}, {f'{dim} dimensions' if dim else 'sparse'}"
         lines.append((f"vector arm {arm}", what))
     if schema["attributes"]:
         lines.append(("attributes", typed(schema["attributes"])))

@@ -149,9 +149,10 @@ def read_vector(option: str, value: str) -> Any:
             except ValueError as fault:
                 raise error(OptionError, option, "a .npy array", fault) from None
         value = path.read_text()
-    made = _json(option, value, "a JSON list of numbers, or @FILE")
-    if not isinstance(made, list):
-        raise error(OptionError, option, "a JSON list of numbers, or @FILE", repr(made))
+    wish = "a JSON list of numbers (of a sparse arm: ARM=, a JSON object), or @FILE"
+    made = _json(option, value, wish)
+    if not isinstance(made, list | dict):
+        raise error(OptionError, option, wish, repr(made))
     return made
 
 

@@ -129,8 +129,10 @@ class IndexQueryBody(Body):
         description='Read the text as a query: `"a phrase"`, `-not`, `+must`, `begi*`, `mosue~`, '
         "`OR`, `( )`. Otherwise it is plain words.",
     )
-    vector: Vectors | dict[str, Vectors] | None = Field(
-        None, description="For all vector arms, or by arm; a list of vectors for an arm of many."
+    vector: Vectors | dict[str, Vectors | dict[str, Number]] | None = Field(
+        None,
+        description="For all vector arms, or by arm; a list of vectors for an arm of many, an "
+        "object of terms and weights, by arm, for a sparse one.",
     )
     scope: JsonValue = Field(
         None,

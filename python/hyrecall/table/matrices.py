@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ import numpy.typing as npt
 from hyrecall import _core
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.table.schema import VectorDtype
-
-if TYPE_CHECKING:
-    from hyrecall.table.sparse import SparseRows
 
 Array: TypeAlias = npt.NDArray[Any]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -38,7 +35,7 @@ class VectorInput:
     valid: Mask | None
     guest: Any = None
     begins: npt.NDArray[np.uint32] | None = None  # of the vectors of rows of many
-    sparse: SparseRows | None = None  # instead of chunks
+    sparse: Any = None  # instead of chunks: table/sparse.py:SparseRows
 
 
 @lru_cache(maxsize=64)  # NumPy composes the name again each time
