@@ -13,33 +13,33 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_895, 7),
+    "": (1_896, 7),
     "adapters": (4_550, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_513, 25),
-    "distributed": (4_735, 10),
+    "cli": (6_519, 25),
+    "distributed": (4_737, 10),
     "embed": (2_324, 9),
     "evaluate": (2_451, 7),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_252, 12),
+    "hits": (3_272, 12),
     "memory": (21_906, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (4_992, 19),
+    "recall": (5_026, 19),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
-    "segments": (3_159, 11),
-    "serve": (6_948, 31),
+    "segments": (3_255, 11),
+    "serve": (6_950, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
-    "table": (3_202, 12),
+    "table": (3_549, 13),
     "text": (804, 3),
 }
-TESTS = (122_479, 596)
-CSRC = (42_373, 364)
+TESTS = (123_146, 598)
+CSRC = (43_442, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

@@ -30,6 +30,7 @@ from laws.engine import (
     facets_of,
     page_of,
     replies,
+    said_weights,
     schema,
     table,
 )
@@ -231,6 +232,11 @@ class OnDevice(Plain):
     name = "cuda:0"
     device = "cuda:0"
 
+    def open(self, world: World, stack: ExitStack) -> None:
+        if world.shape.many or world.shape.sparse:
+            lack("arms of many or sparse vectors", "they are searched on the CPU")
+        super().open(world, stack)
+
 
 class Mapped(Plain):
     """Saved, and opened with its files mapped."""
@@ -368,7 +374,7 @@ def typed_text(query: words.Query) -> str:  # noqa: PLR0911 - a case each
     lack("recall.text with slop, boosts and fuzzy words in a row", "in Python")
 
 
-def _said(call: Call, query: int) -> tuple[dict[str, str], dict[str, list[float]], Row | None]:
+def _said(shape: Shape, call: Call, query: int) -> tuple[dict[str, str], Row, Row | None]:
     """Return texts, vectors and filter of one query as JSON has them."""
     given = {arm: own[query] for arm, own in call.texts.items()}
     texts = {arm: None if one is None else typed_text(one) for arm, one in given.items()}
@@ -376,7 +382,11 @@ def _said(call: Call, query: int) -> tuple[dict[str, str], dict[str, list[float]
     predicate = call.filter(query)
     return (
         {arm: text for arm, text in texts.items() if text is not None},
-        {arm: one.tolist() for arm, one in vectors.items() if one is not None},
+        {
+            arm: said_weights(one) if arm in shape.sparse else one.tolist()
+            for arm, one in vectors.items()
+            if one is not None
+        },
         None if predicate is None else plain_filter(predicate),
     )
 
@@ -492,7 +502,7 @@ class Served(Saved):
     def _batch(self, call: Call, **more: Any) -> list[Any]:
         queries = []
         for query, cells in enumerate(call.scopes):
-            texts, vectors, predicate = _said(call, query)
+            texts, vectors, predicate = _said(self.shape, call, query)
             body: Row = {"limit": call.limit, "offset": call.offset, **more}
             body |= {"parse": True} if _is_typed(call, query) else {}
             told = {"text": texts, "vector": vectors, "filter": predicate, "depth": call.depth}
@@ -579,7 +589,12 @@ class CommandLine(Saved):
             weighted = map("{}:{}".format, columns, world.shape.column_weights(arm))
             given += ["--text", f"{arm}={'+'.join(weighted)}"]
         for arm in world.shape.dense:
-            given += ["--vector", arm]
+            form = [
+                name
+                for name, of in (("maxsim", world.shape.many), ("sparse", world.shape.sparse))
+                if arm in of
+            ]
+            given += ["--vector", ":".join((arm, *form))]
         given += ["--attribute", "kind,number,price,at,tags", "--analyzer", "word"]
         self._run(*given)
 
@@ -587,7 +602,7 @@ class CommandLine(Saved):
         return invoked([str(one) for one in words], self.folder)
 
     def _whole(self, call: Call, query: int, *flags: object) -> Any:
-        texts, vectors, predicate = _said(call, query)
+        texts, vectors, predicate = _said(self.shape, call, query)
         if len(set(texts.values())) > 1 or set(texts) not in (set(), set(self.shape.lexical)):
             lack("recall.text of arms", "one text goes to all text arms")
         given: list[object] = [*dict.fromkeys(texts.values()), *flags]

@@ -14,7 +14,7 @@ from conformance.index_faces import IN_PYTHON, Index, World, reference
 from conformance.index_worlds import DRAWN, ONE_ARM, TEAS, ask, cells, keys, row, same
 from oracle import marks
 from oracle.bm25 import Bm25
-from oracle.corpus import SHAPES, Draw, Mix, draw_rows
+from oracle.corpus import SHAPES, Draw, Mix, draw_rows, draw_weights
 from oracle.documents import Above, Call
 from oracle.words import All, Any, Boost, Fuzzy, Not, Phrase, Prefix, Query, Words
 
@@ -136,6 +136,22 @@ def test_two_text_arms_with_weights_and_two_vector_arms(make_index: Callable[...
     vectors = {"near": (near[0],), "far": (near[1],)}
     both = {"title": text, "body": text}
     same(index, world, Call((scope,), both), Call((scope,), both, vectors, limit=30))
+
+
+def test_an_arm_of_many_vectors_and_one_of_sparse_ones(make_index: Callable[..., Index]) -> None:
+    forms = {"many": frozenset({"far"}), "sparse": frozenset({"near"})}
+    shape = replace(SHAPES[3], dense={"near": 12, "far": 3}, **forms)
+    world = World(shape, tuple(draw_rows(Draw(8), shape, Mix(n_rows=30))))
+    scope, draw = frozenset(one.cell for one in world.rows[:3]), Draw(9)
+    near = draw_weights(draw, Mix(null=0, empty=0), 12)
+    far = np.array([[1, 2, 0], [0, -1, 1]], np.float32)
+    vectors = {"near": (near,), "far": (far,)}
+    same(
+        make_index(world),
+        world,
+        Call((scope,), {}, {"near": (near,)}),
+        Call((scope,), dict.fromkeys(("title", "body"), (Words("grow ash"),)), vectors, limit=30),
+    )
 
 
 def test_a_table_with_one_audience(make_index: Callable[..., Index]) -> None:
