@@ -1,7 +1,8 @@
 """Learnt sparse vectors: rows of 120 terms, queries of 30, against SciPy's products and Seismic.
 
 How frequent the terms are falls as 1 / (rank + 10)^.9, as of the word pieces of a text, and a
-frequent term weighs less, as models that are taught to be sparse make it (SPLADE's FLOPS penalty).
+frequent term weighs less, as models that are taught to be sparse make it (SPLADE's FLOPS penalty). A
+query has half of its terms from a document, with much the same weights: it is about something.
 """
 
 from __future__ import annotations
@@ -77,6 +78,17 @@ def draw(rng: np.random.Generator, n: int, most: int) -> tuple[Any, Any, Any]:
     return weights, terms, np.append(0, keep.sum(axis=1).cumsum())
 
 
+def about(rng: np.random.Generator, rows: Any) -> Query:
+    """Draw a query of half of a document's terms, and as many others."""
+    row = rows[int(rng.integers(rows.shape[0]))]
+    kept = rng.choice(row.nnz, ASKED // 2, replace=False)
+    weights, terms, _ = draw(rng, 1, ASKED // 2)
+    said = dict(zip(terms.tolist(), weights.tolist(), strict=True))
+    moved = row.data[kept] * rng.uniform(0.7, 1.3, len(kept))
+    said |= dict(zip(row.indices[kept].tolist(), moved.tolist(), strict=True))
+    return np.array([*said], np.int32), np.array([*said.values()], np.float32)
+
+
 @pytest.fixture(scope="module")
 def held(size: Size, turns: Turns) -> Held:
     turns.forget()
@@ -88,8 +100,7 @@ def held(size: Size, turns: Turns) -> Held:
         )
     ]
     rows = sp.vstack(parts, format="csr")
-    weights, terms, begins = draw(rng, N_QUERIES, ASKED)
-    queries = [(terms[a:b], weights[a:b]) for a, b in itertools.pairwise(begins)]
+    queries = [about(rng, rows) for _ in range(N_QUERIES)]
     schema = hr.Schema(key="id", cell=None, vector=hr.Sparse("terms"), stored=())
     table = pa.table({"id": np.arange(size.sparse)})
     index = hr.Index.build(table, schema, vectors={"terms": rows}, device="cpu")

@@ -27,16 +27,15 @@ constexpr Row kBlockTiles = kBlockRows / kTileRows;
 constexpr Row kGapTiles = 8;                 // that are read with the tiles around them
 constexpr std::size_t kLookUpPostings = 32;  // which take as long to add as a look for one row's
 constexpr std::size_t kSweepPostings = 4;    // rows that a sweep compares in the time of a posting
+constexpr std::size_t kAtOnce = 8;           // postings
 constexpr std::size_t kSlack = 64;           // of rows that wait
 
 // A term of a query in a page.
 struct PageTerm {
   SparseColumn::Run run;
-  float weight;  // of the query
-  float most;    // that it adds to a row
-  // Its postings in the block, from number `begin` of the run to `end`.
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  float weight;          // of the query
+  float most;            // that it adds to a row
+  std::size_t next = 0;  // posting of the run, behind those of the blocks that were read
 };
 
 // A row that may be among the best, and what its score can be.
@@ -61,13 +60,23 @@ float weight_of(std::uint8_t const* weights, std::size_t at) {
   }
 }
 
+// Adds the products of a term's rows in [first, last) of the page, which lie in one block.
 template <bool kIsHalf>
-void add_products(SparseColumn const& column, PageTerm const& term, float* sums) {
+void add_products(SparseColumn const& column, PageTerm& term, Row first, Row last, float* sums) {
   std::uint16_t const* const rows = term.run.rows.data();
+  std::size_t const n = term.run.rows.size();
   std::uint8_t const* const weights =
       column.weights.data() + term.run.begin * (kIsHalf ? sizeof(std::uint16_t) : sizeof(float));
-  for (std::size_t i = term.begin; i < term.end; ++i)
+  auto const add = [&](std::size_t i) {
     sums[rows[i] % kBlockRows] += term.weight * weight_of<kIsHalf>(weights, i);
+  };
+  std::size_t i = term.next;
+  if (i < n && rows[i] < first)
+    i = static_cast<std::size_t>(std::lower_bound(rows + i, rows + n, first) - rows);
+  for (; i + kAtOnce <= n && rows[i + kAtOnce - 1] < last; i += kAtOnce)
+    for (std::size_t j = 0; j < kAtOnce; ++j) add(i + j);
+  for (; i < n && rows[i] < last; ++i) add(i);
+  term.next = i;
 }
 
 // A thread's working memory, and one query's scan of some pages.
@@ -100,6 +109,12 @@ class PageScan {
     }
     std::sort(terms_.begin(), terms_.end(),
               [](PageTerm const& a, PageTerm const& b) { return a.most > b.most; });
+    rest_.assign(terms_.size() + 1, 0.0);
+    n_left_.assign(terms_.size() + 1, 0);
+    for (std::size_t i = terms_.size(); i-- > 0;) {
+      rest_[i] = rest_[i + 1] + static_cast<double>(terms_[i].most);
+      n_left_[i] = n_left_[i + 1] + terms_[i].run.rows.size();
+    }
     // The sums of n products of positive float32, in any order, err by less than n 2^-23 of
     // themselves; so do the sums of the most.
     growth_ = 1.0 + static_cast<double>(terms_.size() + 2) * 0x1p-22;
@@ -140,29 +155,13 @@ class PageScan {
   void scan_stretch(std::span<SelectedTile const> tiles) {
     Row const first = tiles.front().tile % kPageTiles * kTileRows;
     Row const last = tiles.back().tile % kPageTiles * kTileRows + kTileRows;
-    rest_.assign(terms_.size() + 1, 0.0);
-    n_left_.assign(terms_.size() + 1, 0);
-    for (std::size_t i = terms_.size(); i-- > 0;) {
-      PageTerm& one = terms_[i];
-      auto const rows = one.run.rows.begin();
-      auto const place = [&](std::size_t from, Row row) {
-        auto const found =
-            std::lower_bound(rows + static_cast<std::ptrdiff_t>(from), one.run.rows.end(), row);
-        return static_cast<std::size_t>(found - rows);
-      };
-      one.begin = place(one.end, first);
-      one.end = place(one.begin, last);
-      std::size_t const n = one.end - one.begin;
-      rest_[i] = rest_[i + 1] + (n > 0 ? static_cast<double>(one.most) : 0.0);
-      n_left_[i] = n_left_[i + 1] + n;
-    }
-    if (n_left_[0] == 0 || rest_[0] * growth_ < static_cast<double>(threshold())) return;
+    if (rest_[0] * growth_ < static_cast<double>(threshold())) return;
     std::fill(sums_.begin() + first % kBlockRows,
               sums_.begin() + first % kBlockRows + (last - first), 0.0f);
     std::size_t at = 0;
     for (; at < terms_.size() && !is_enough(at, tiles); ++at)
-      (column_->is_half ? add_products<true> : add_products<false>)(*column_, terms_[at],
-                                                                    sums_.data());
+      (column_->is_half ? add_products<true> : add_products<false>)(*column_, terms_[at], first,
+                                                                    last, sums_.data());
     float const least = needed(rest_[at]);
     for (SelectedTile const& one : tiles) {
       Row const tile = one.tile % kBlockTiles * kTileRows;
@@ -204,9 +203,9 @@ class PageScan {
   void settle() {
     if (waiting_.size() > depth_) tighten();
     std::uint32_t const now = segment_;
-    std::sort(
-        waiting_.begin(), waiting_.end(),
-        [](WaitingRow const& a, WaitingRow const& b) { return a.doc.segment < b.doc.segment; });
+    std::sort(waiting_.begin(), waiting_.end(), [](WaitingRow const& a, WaitingRow const& b) {
+      return a.doc.segment < b.doc.segment;
+    });
     for (WaitingRow const& one : waiting_) {
       hold(one.doc.segment);
       float const score = column_->score(query_, one.doc.row);
@@ -224,9 +223,10 @@ class PageScan {
   bool is_enough(std::size_t at, std::span<SelectedTile const> tiles) {
     if (rest_[at] * growth_ >= static_cast<double>(threshold())) return false;
     std::size_t const n_rows = tiles.size() * kTileRows;
-    if (n_left_[at] * kSweepPostings < n_rows) return false;
+    std::size_t const n_left = n_left_[at] * n_rows / kPageRows;  // about
+    if (n_left * kSweepPostings < n_rows) return false;
     float const least = needed(rest_[at]);
-    std::size_t const most = n_left_[at] / (kLookUpPostings * terms_.size());
+    std::size_t const most = n_left / (kLookUpPostings * terms_.size());
     std::size_t n = 0;
     for (SelectedTile const& one : tiles) {
       Row const tile = one.tile % kBlockTiles * kTileRows;
@@ -299,7 +299,9 @@ QueryLists scan_sparse(Snapshot const& snapshot, BatchRequest const& request,
   // Few queries share their pages out among threads; many do not, so that each learns its
   // threshold sooner.
   auto const threads = static_cast<std::size_t>(std::max(request.threads, 1));
-  std::size_t const n_shares = request.n_queries < threads ? threads : 1;
+  std::size_t most_pages = 1;
+  for (std::vector<Page> const& one : pages) most_pages = std::max(most_pages, one.size());
+  std::size_t const n_shares = request.n_queries < threads ? std::min(threads, most_pages) : 1;
   std::vector<std::optional<PageScan>> scans(threads);
   std::vector<SharedThreshold> thresholds(request.n_queries);
   QueryLists found(request.n_queries * n_shares);
