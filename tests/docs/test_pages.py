@@ -338,9 +338,10 @@ def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("hook", "gemini"), re.findall(r"```sh\n(.*?)```", HOOKS, re.S), strict=True
     ):
         (home / f"{name}.sh").write_text(script)
-    command = tmp_path / "hyrecall"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hyrecall "$@"\n')
-    command.chmod(0o700)
+    for name, words in (("hyrecall", "-m hyrecall"), ("python3", "")):  # what the hooks call
+        command = tmp_path / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        command.chmod(0o700)
     for variable, value in (
         ("PATH", f"{tmp_path}:{os.environ['PATH']}"),
         ("HOME", str(tmp_path)),
