@@ -1,6 +1,6 @@
 # docker build -t hyrecall .     What it serves, and how to run it: docs/service.md, "In a container".
 FROM docker.io/library/python:3.13-slim AS build
-RUN apt-get update && apt-get install --yes --no-install-recommends binutils g++ && rm -rf /var/lib/apt/lists/*
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils g++ patchelf && rm -rf /var/lib/apt/lists/*
 COPY requirements/service.txt /src/requirements/service.txt
 RUN python3 -m venv /opt/hyrecall \
     && /opt/hyrecall/bin/pip install --no-cache-dir --no-compile --require-hashes -r /src/requirements/service.txt
@@ -9,7 +9,8 @@ COPY . /src
 RUN HYRECALL_CUDA=OFF /opt/hyrecall/bin/pip install --no-cache-dir --no-compile --no-deps /src \
     && /src/.ci/slim /opt/hyrecall \
     && /opt/hyrecall/bin/hyrecall demo \
-    && /opt/hyrecall/bin/python -c 'import hyrecall.cli.app, hyrecall.serve, hyrecall.serve.mcp'
+    && /opt/hyrecall/bin/python -c 'import hyrecall.cli.memory_options, hyrecall.serve.app, hyrecall.serve.mcp.server, uvicorn.lifespan.on, \
+    uvicorn.protocols.http.h11_impl'
 
 FROM docker.io/library/python:3.13-slim
 COPY --from=build /opt/hyrecall /opt/hyrecall

@@ -334,13 +334,12 @@ def hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     pytest.importorskip("apsw", reason="the extra [memory] is not installed")
     home = tmp_path / ".config" / "hyrecall"
     home.mkdir(parents=True)
-    for name, script in zip(
-        ("hook", "gemini"), re.findall(r"```sh\n(.*?)```", HOOKS, re.S), strict=True
-    ):
+    scripts = re.findall(r"```sh\n(.*?)```", HOOKS, re.S)
+    for name, script in zip(("hook", "gemini"), scripts, strict=True):
         (home / f"{name}.sh").write_text(script)
-    command = tmp_path / "hyrecall"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m hyrecall "$@"\n')
-    command.chmod(0o700)
+    for name, words in (("hyrecall", "-m hyrecall"), ("python3", "")):  # what the hooks call
+        (tmp_path / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+        (tmp_path / name).chmod(0o700)
     for variable, value in (
         ("PATH", f"{tmp_path}:{os.environ['PATH']}"),
         ("HOME", str(tmp_path)),

@@ -349,7 +349,8 @@ def plainly(value: Any) -> str:
         return f"[{', '.join(map(plainly, value))}]"
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return f"{value.astimezone(dt.UTC).isoformat()} {value.utcoffset()}"
-    return repr(value)
+    is_time = isinstance(value, np.datetime64)  # NumPy 2.5 does not print the least of some units
+    return f"{value.dtype} {value.astype(np.int64)}" if is_time else repr(value)
 
 
 def _of_query(table: pa.Table, query: int) -> bytes:
