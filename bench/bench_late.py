@@ -1,7 +1,8 @@
 """Late interaction: documents of 60 vectors, queries of 32, against torch's products of them all.
 
 A token of a document is drawn near its document's topic and one of 2,000 words; a query is tokens
-of one document, moved a little.
+of one document, moved a little. For the second stage each document has a text of one word, which
+1,000 documents have.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bench.turns import OURS, Turns
 TOKENS, DIM, ASKED, K = 60, 128, 32, 10
 WORDS = 2_000
 N_QUERIES = 8
+CANDIDATES = 1_000  # of the second stage
 RIVALS = ("torch float32", "torch bfloat16")
 ROWS_AT_ONCE = 2_000  # of the rival: one product for all would not fit into memory
 
@@ -33,7 +35,7 @@ class Late:
 
     rows: np.ndarray[Any, np.dtype[np.float16]]  # (documents, tokens, dim)
     queries: list[corpus.Floats]
-    index: hr.Index
+    index: hr.Index = field(init=False)
     turn: int = 0
     best: dict[int, list[float]] = field(default_factory=dict)
 
@@ -43,14 +45,20 @@ class Late:
             self.best[self.turn] = self.right(self.queries[self.turn])
         assert np.allclose(scores, self.best[self.turn], atol=tolerance)
 
-    def right(self, query: corpus.Floats) -> list[float]:
-        """Score every document in float64 where float32 leaves a doubt, and return the best."""
+    def right(self, query: corpus.Floats, step: int = 1, first: int = 0) -> list[float]:
+        """Score each step-th document in float64, and return the best."""
         asked = unit(query.astype(np.float64))
         found = []
-        for begin in range(0, len(self.rows), ROWS_AT_ONCE):
-            part = unit(self.rows[begin : begin + ROWS_AT_ONCE].astype(np.float64))
+        rows = self.rows[first::step]
+        for begin in range(0, len(rows), ROWS_AT_ONCE):
+            part = unit(rows[begin : begin + ROWS_AT_ONCE].astype(np.float64))
             found.append((part @ asked.T).max(axis=1).sum(axis=1))
         return sorted(np.concatenate(found), reverse=True)[:K]
+
+    @property
+    def n_words(self) -> int:
+        """How many words the texts have: document i has the word i modulo this."""
+        return max(len(self.rows) // CANDIDATES, 1)
 
 
 def unit(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -74,10 +82,15 @@ def late(size: Size, turns: Turns) -> Late:
         rows[at, :ASKED] + 0.3 * rng.standard_normal((ASKED, DIM), dtype=np.float32)
         for at in rng.integers(0, size.late, N_QUERIES)
     ]
-    schema = hr.Schema(key="id", cell=None, vector=hr.MaxSim("tokens", dtype="float16"))
-    table = pa.table({"id": np.arange(size.late)})
-    index = hr.Index.build(table, schema, vectors={"tokens": rows}, device="cpu")
-    return Late(rows, queries, index)
+    schema = hr.Schema(
+        key="id", cell=None, text="word", vector=hr.MaxSim("tokens", dtype="float16")
+    )
+    late = Late(rows, queries)
+    table = pa.table(
+        {"id": np.arange(size.late), "word": [f"w{i % late.n_words}" for i in range(size.late)]}
+    )
+    late.index = hr.Index.build(table, schema, vectors={"tokens": rows}, device="cpu")
+    return late
 
 
 def torch_of(who: str, late: Late) -> Callable[[], np.ndarray[Any, Any]]:
@@ -117,6 +130,28 @@ def test_one_query(who: str, late: Late, benchmark: BenchmarkFixture, turns: Tur
 
     found = turns.measure(benchmark, who, ours if who == OURS else torch_of(who, late))
     late.check(found, 0.5 if who.endswith("bfloat16") else 1e-3)
+
+
+def test_second_stage(late: Late, benchmark: BenchmarkFixture, turns: Turns) -> None:
+    n = len(late.rows) // late.n_words
+    benchmark.group = f"late interaction over {n:,} documents that one word found"
+    benchmark.extra_info.update(kind="second stage", docs=len(late.rows), queries=1, k=K, who=OURS)
+
+    def ours() -> np.ndarray[Any, Any]:
+        late.turn = (late.turn + 1) % N_QUERIES
+        hits = late.index.recall(
+            text=[f"w{late.turn % late.n_words}"],
+            vectors=[late.queries[late.turn]],
+            limit=K,
+            depth=CANDIDATES,
+            fusion=hr.RRF(weights={"tokens": 0}),
+            shaping=hr.Rerank(window=CANDIDATES, vector="tokens"),
+        )
+        return np.array([hit.vector_score for hit in hits[0]])
+
+    found = turns.measure(benchmark, OURS, ours)
+    first = late.turn % late.n_words
+    assert np.allclose(found, late.right(late.queries[late.turn], late.n_words, first), atol=1e-3)
 
 
 def test_memory(late: Late, benchmark: BenchmarkFixture, size: Size) -> None:

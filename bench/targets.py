@@ -274,6 +274,7 @@ TARGETS: tuple[Target, ...] = (
         for kind in ("float32", "bfloat16")
     ),
     Target("the same, beside reading its plane", {"kind": "late"}, "reading", 0.6, None, 100_000),
+    quick("the same over 1,000 candidates (second stage)", 3.0, 100_000, "ms", kind="second stage"),
     quick("one call, hybrid, 1,000 rows", 80.0, 1_000, kind="one query", asked="hybrid"),
     *(
         quick(

@@ -157,11 +157,12 @@ void Execution::score_pending_vectors(DenseRequest const& dense, std::size_t que
                                       QueryCandidates& pool, Joining& joining) const {
   if (!dense.has(query)) return;
   if (dense.bundles != nullptr) {
-    MaxSimQuery const q(dense.bundle(query));
+    MaxSimQuery const q(snapshot_, request_, dense, query);
     score_by_segment(arm, pool, joining, [&](std::uint32_t segment) {
       DenseColumn const& column = *snapshot_.segments[segment]->segment().p.dense[dense.column];
-      for (std::size_t i = 0; i < joining.rows.size(); ++i)
-        joining.scores[i] = q.score(column, joining.rows[i]).value_or(kNoScore);
+      std::vector<MaxSimRow> rows;
+      for (Row const row : joining.rows) rows.push_back({&column, row});
+      q.score(rows, joining.row_threads, joining.scores.data());
     });
     return;
   }

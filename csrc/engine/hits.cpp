@@ -89,15 +89,17 @@ ReplyArrays Execution::hits_with_evidence(FoundLists const& found,
   };
   bool const is_single = request_.fusion.kind == FusionKind::kNone && request_.n_arms() == 1;
   require(request_.fusion.weights.size() == request_.n_arms() || is_single, "a fusion of all arms");
-  auto const n_workers = static_cast<std::size_t>(std::max(request_.threads, 1));
+  Shares const shares = shares_of_threads();
+  auto const n_workers = static_cast<std::size_t>(std::max(shares.threads, 1));
   std::vector<Worker> workers;
   workers.reserve(n_workers);
   while (workers.size() < n_workers) workers.emplace_back(request_);
-  std::vector<ReplyArrays> pieces((request_.n_queries + kShortRun - 1) / kShortRun);
-  parallel_for(pieces.size(), request_.threads, [&](int worker, std::size_t piece) {
+  std::vector<ReplyArrays> pieces((request_.n_queries + shares.run - 1) / shares.run);
+  parallel_for(pieces.size(), shares.threads, [&](int worker, std::size_t piece) {
     Worker& own = workers[static_cast<std::size_t>(worker)];
-    std::size_t const end = std::min(request_.n_queries, (piece + 1) * kShortRun);
-    for (std::size_t q = piece * kShortRun; q < end; ++q) {
+    own.joining.row_threads = shares.row_threads;
+    std::size_t const end = std::min(request_.n_queries, (piece + 1) * shares.run);
+    for (std::size_t q = piece * shares.run; q < end; ++q) {
       take_lists(found, q, own.joining);
       own.open.is_open.clear();
       QueryCandidates pool =

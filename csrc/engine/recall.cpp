@@ -333,12 +333,22 @@ std::vector<QueryCandidates> Execution::candidates(Statistics const& statistics)
   return join(found, statistics);
 }
 
+Execution::Shares Execution::shares_of_threads() const {
+  bool const has_many = std::any_of(request_.dense.begin(), request_.dense.end(),
+                                    [](DenseRequest const& arm) { return arm.bundles != nullptr; });
+  if (!has_many) return {kShortRun, request_.threads, 1};
+  bool const are_few = request_.n_queries < static_cast<std::size_t>(std::max(request_.threads, 1));
+  return {1, are_few ? 1 : request_.threads, are_few ? request_.threads : 1};
+}
+
 std::vector<QueryCandidates> Execution::join(FoundLists const& found,
                                              Statistics const& statistics) const {
   std::vector<QueryCandidates> pools(request_.n_queries);
-  std::vector<Joining> joining(static_cast<std::size_t>(std::max(request_.threads, 1)));
-  parallel_runs(request_.n_queries, kShortRun, request_.threads, [&](int worker, std::size_t q) {
+  Shares const shares = shares_of_threads();
+  std::vector<Joining> joining(static_cast<std::size_t>(std::max(shares.threads, 1)));
+  parallel_runs(request_.n_queries, shares.run, shares.threads, [&](int worker, std::size_t q) {
     Joining& own = joining[static_cast<std::size_t>(worker)];
+    own.row_threads = shares.row_threads;
     take_lists(found, q, own);
     pools[q] =
         complete(q, found.scorers, statistics, found.audiences ? &*found.audiences : nullptr, own);

@@ -108,6 +108,13 @@ class Execution {
     std::vector<Row> rows;
     std::vector<float> scores;
     PoolThreads threads;
+    int row_threads = 1;  // that score a query's rows of many vectors
+  };
+  // How threads share the completion of a batch.
+  struct Shares {
+    std::size_t run;  // of queries that a thread takes at a time
+    int threads;      // that take such runs
+    int row_threads;  // of each of them, for rows of many vectors
   };
   // What the arms found, and what the completion of their lists needs.
   struct FoundLists {
@@ -140,6 +147,7 @@ class Execution {
                   ListTaker* taker = nullptr) const;
   bool is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const;
   TimedReply make_hits(Statistics const& statistics, bool may_stay) const;
+  Shares shares_of_threads() const;
   std::vector<QueryCandidates> join(FoundLists const& found, Statistics const& statistics) const;
   void list_documents(FoundLists const& found, std::size_t query, Joining& own) const;
   void take_lists(FoundLists const& found, std::size_t query, Joining& own) const;

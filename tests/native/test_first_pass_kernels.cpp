@@ -101,7 +101,7 @@ void reach_by_definition(FirstPassRows const& rows, std::size_t dim,
 }
 
 // What kernels of many vectors a row do to the most of a document; kNone: the definition.
-enum class MostBug { kNone, kAllRows, kFirstBlock, kForgets, kAddsFloats };
+enum class MostBug { kNone, kAllRows, kFirstBlock, kForgets, kFirstHalf, kStrict, kOneCut };
 
 template <MostBug kBug>
 void raise_by_definition(float const (*reach)[cpu::kReachRows], int n, std::size_t begin,
@@ -116,13 +116,23 @@ void raise_by_definition(float const (*reach)[cpu::kReachRows], int n, std::size
 }
 
 template <MostBug kBug>
-double sum_by_definition(float const (*most)[cpu::kInt8BlockRows], int n) {
-  double sum = 0.0;
+void fold_by_definition(float const (*most)[cpu::kInt8BlockRows], int n, float* greatest) {
+  std::size_t const end = kBug == MostBug::kFirstHalf ? 8 : cpu::kInt8BlockRows;
+  for (int q = 0; q < n; ++q) greatest[q] = *std::max_element(most[q], most[q] + end);
+}
+
+template <MostBug kBug>
+void reaching_by_definition(float const (*reach)[cpu::kReachRows], int n, std::size_t begin,
+                            std::size_t end, float const* cuts, std::uint32_t* rows) {
+  if (kBug == MostBug::kAllRows) begin = 0;
   for (int q = 0; q < n; ++q) {
-    sum += static_cast<double>(*std::max_element(most[q], most[q] + cpu::kInt8BlockRows));
-    if (kBug == MostBug::kAddsFloats) sum = static_cast<double>(static_cast<float>(sum));
+    rows[q] = 0;
+    float const cut = cuts[kBug == MostBug::kOneCut ? 0 : q];
+    for (std::size_t r = begin; r < end; ++r) {
+      bool const is_in = kBug == MostBug::kStrict ? reach[q][r] > cut : reach[q][r] >= cut;
+      rows[q] |= static_cast<std::uint32_t>(is_in) << r;
+    }
   }
-  return sum;
 }
 
 template <Bug kBug, MostBug kMostBug = MostBug::kNone>
@@ -135,7 +145,8 @@ FirstPassKernels definition() {
           find_by_definition<kBug>,
           reach_by_definition<kBug>,
           raise_by_definition<kMostBug>,
-          sum_by_definition<kMostBug>,
+          fold_by_definition<kMostBug>,
+          reaching_by_definition<kMostBug>,
           [] {},
           [] {}};
 }
@@ -260,15 +271,24 @@ bool agree_on_most(FirstPassKernels const& kernels) {
           begin + 1 + static_cast<std::size_t>(rng.below(32 - static_cast<int>(begin)));
       kernels.raise_most(reach, n, begin, end, most[0]);
       right.raise_most(reach, n, begin, end, most[1]);
+      float cuts[cpu::kFirstPassMostQueries];
+      for (int q = 0; q < n; ++q) cuts[q] = reach[q][rng.below(32)];  // as a rule one is equal
+      std::uint32_t rows[2][cpu::kFirstPassMostQueries];
+      kernels.find_reaching(reach, n, begin, end, cuts, rows[0]);
+      right.find_reaching(reach, n, begin, end, cuts, rows[1]);
+      if (!std::equal(rows[0], rows[0] + n, rows[1])) return false;
     }
     if (std::memcmp(most[0], most[1], static_cast<std::size_t>(n) * sizeof most[0][0]) != 0)
       return false;
-    if (kernels.sum_most(most[0], n) != right.sum_most(most[1], n)) return false;
+    float greatest[2][cpu::kFirstPassMostQueries];
+    kernels.fold_most(most[0], n, greatest[0]);
+    right.fold_most(most[1], n, greatest[1]);
+    if (!std::equal(greatest[0], greatest[0] + n, greatest[1])) return false;
   }
   return true;
 }
 
-TEST(the_most_of_a_document_is_that_of_the_definition) {
+TEST(the_most_of_a_document_and_what_reaches_it_are_those_of_the_definition) {
   for (cpu::Kernels const& found : cpu::found_kernels()) {
     for (std::size_t const n_queries : {std::size_t{1}, found.many}) {
       FirstPassKernels const& kernels = found.first_pass_for(n_queries);
@@ -278,7 +298,9 @@ TEST(the_most_of_a_document_is_that_of_the_definition) {
   CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kAllRows>()));
   CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kFirstBlock>()));
   CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kForgets>()));
-  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kAddsFloats>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kFirstHalf>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kStrict>()));
+  CHECK(!agree_on_most(definition<Bug::kNone, MostBug::kOneCut>()));
 }
 
 TEST(first_pass_kernels_of_every_instruction_set_equal_the_definition) {

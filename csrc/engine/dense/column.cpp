@@ -379,24 +379,41 @@ void DenseColumn::score(float const* padded_query, float inverse_query_norm, Row
       dot.bfloat16(padded_query, reinterpret_cast<std::uint16_t const*>(at), n, dim, scores);
       break;
   }
-  for (std::size_t i = 0; i < n; ++i) {
-    float const found = cosine(scores[i], inverse_norms[begin + i], inverse_query_norm);
-    // Only vectors of a forged file give NaN, which would break the sort order of scores.
-    scores[i] = std::isnan(found) ? -1.0f : found;
+  for (std::size_t i = 0; i < n; ++i)
+    scores[i] = cosine_of(scores[i], begin + static_cast<Row>(i), inverse_query_norm);
+}
+
+float DenseColumn::cosine_of(float dot, Row vector, float inverse_query_norm) const {
+  float const found = cosine(dot, inverse_norms[vector], inverse_query_norm);
+  // Only vectors of a forged file give NaN, which would break the sort order of scores.
+  return std::isnan(found) ? -1.0f : found;
+}
+
+void DenseColumn::score(std::span<Pair const> pairs, float* scores) const {
+  constexpr std::size_t kAtOnce = 64;
+  cpu::DotKernels const& dot = cpu::kernels().dot;
+  cpu::DotPairs const of = dtype == DType::kFloat32   ? dot.float32_pairs
+                           : dtype == DType::kFloat16 ? dot.float16_pairs
+                                                      : dot.bfloat16_pairs;
+  for (std::size_t begin = 0; begin < pairs.size(); begin += kAtOnce) {
+    cpu::DotPair some[kAtOnce];
+    std::size_t const n = std::min(kAtOnce, pairs.size() - begin);
+    for (std::size_t i = 0; i < n; ++i)
+      some[i] = {pairs[begin + i].query->padded.data(), row(pairs[begin + i].vector)};
+    of(some, n, dim, scores + begin);
   }
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    scores[i] = cosine_of(scores[i], pairs[i].vector, pairs[i].query->inverse_norm);
 }
 
 void DenseColumn::score(float const* padded_query, float inverse_query_norm,
                         std::span<Row const> some, float* scores) const {
-  constexpr std::size_t kAhead = 4;  // rows; the hardware prefetches their later lines
+  constexpr std::size_t kAhead = 4;  // rows
   for (std::size_t i = 0; i < some.size();) {
     std::size_t end = i + 1;  // consecutive rows are scored together
     while (end < some.size() && end - i < kAhead && some[end] == some[end - 1] + 1) ++end;
-    for (std::size_t next = i + kAhead; next < std::min(some.size(), end + kAhead); ++next) {
-      std::uint8_t const* const first = address(some[next]);
-      for (std::size_t at = 0; at < std::min<std::size_t>(row_bytes(), 512); at += 64)
-        __builtin_prefetch(first + at);
-    }
+    for (std::size_t next = i + kAhead; next < std::min(some.size(), end + kAhead); ++next)
+      ask_for(some[next]);
     score(padded_query, inverse_query_norm, some[i], some[i] + static_cast<Row>(end - i),
           scores + i);
     i = end;

@@ -17,6 +17,7 @@
 #include "engine/dense/code_plane.hpp"
 #include "engine/dense/head.hpp"
 #include "engine/dense/sparse_column.hpp"
+#include "engine/request/dense_query.hpp"
 #include "kernels/settings.hpp"
 
 namespace hyrecall {
@@ -73,6 +74,11 @@ struct DenseColumn {
     if (rows_checks != nullptr) rows_checks->ensure(address(r), row_bytes());
     return address(r);
   }
+  // Prefetches the vector's first lines; the hardware does its later ones.
+  void ask_for(Row r) const {
+    for (std::size_t at = 0; at < (row_bytes() < 512 ? row_bytes() : 512); at += 64)
+      __builtin_prefetch(address(r) + at);
+  }
   // Checks all blocks that have not been read yet.
   void check() const;
   bool has(Row r) const {
@@ -116,8 +122,15 @@ struct DenseColumn {
   // The same for these rows.
   void score(float const* padded_query, float inverse_query_norm, std::span<Row const> some,
              float* scores) const;
+  // scores[i] = cosine of pair i, whose vector is there.
+  struct Pair {
+    DenseQuery const* query;
+    Row vector;
+  };
+  void score(std::span<Pair const> pairs, float* scores) const;
 
  private:
+  float cosine_of(float dot, Row vector, float inverse_query_norm) const;
   std::uint8_t const* address(Row r) const { return rows.data() + r * row_bytes(); }
   // Makes the int8 plane, and, where rows have one vector, heads if they pay; a vector is read once
   // for both.

@@ -6,7 +6,7 @@
 // Contextualized Late Interaction over BERT", SIGIR 2020.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,19 +23,41 @@ struct MaxSimPair {
   float cosine;
 };
 
+// A row of a column.
+struct MaxSimRow {
+  DenseColumn const* column;
+  Row row;
+};
+
+class MaxSimPanels;
+
 class MaxSimQuery {
  public:
   // Without missing vectors; at least one.
   explicit MaxSimQuery(std::vector<DenseQuery> vectors) : vectors_(std::move(vectors)) {}
+  // Of an arm, where the query has a vector. It reads planes, if there are any and the request
+  // allows it.
+  MaxSimQuery(Snapshot const& snapshot, BatchRequest const& request, DenseRequest const& arm,
+              std::size_t query);
 
+  // From now on planes of columns of so many dimensions are read, where there are any.
+  void read_planes(std::uint32_t dim);
   std::span<DenseQuery const> vectors() const { return vectors_; }
-  // Nothing for a row without a vector.
-  std::optional<float> score(DenseColumn const& column, Row row) const;
+  // Null: no plane is read.
+  MaxSimPanels const* panels() const { return panels_.get(); }
+  bool reads(DenseColumn const& column) const {
+    return panels_ != nullptr && !column.plane.empty();
+  }
+  // scores[i] of rows[i]; kNoScore of a row without a vector.
+  void score(std::span<MaxSimRow const> rows, int threads, float* scores) const;
   // A pair for each of the query's vectors; none for a row without a vector.
   std::vector<MaxSimPair> pairs(DenseColumn const& column, Row row) const;
 
  private:
+  void score_run(std::span<MaxSimRow const> rows, float* scores) const;  // by one thread
+
   std::vector<DenseQuery> vectors_;
+  std::shared_ptr<MaxSimPanels const> panels_;
 };
 
 // Each query's best `depth` rows among those of its group that have a vector and pass the floor, by

@@ -99,8 +99,11 @@ struct FirstPassKernels {
   // are of rows [begin, end). For n queries.
   void (*raise_most)(float const (*reach)[kReachRows], int n, std::size_t begin, std::size_t end,
                      float (*most)[kInt8BlockRows]);
-  // The sum over n queries of the greatest of most[q].
-  double (*sum_most)(float const (*most)[kInt8BlockRows], int n);
+  // greatest[q] = the greatest of most[q]. For n queries.
+  void (*fold_most)(float const (*most)[kInt8BlockRows], int n, float* greatest);
+  // rows[q] = bits of those rows [begin, end) with reach[q][row] >= cuts[q]. For n queries.
+  void (*find_reaching)(float const (*reach)[kReachRows], int n, std::size_t begin, std::size_t end,
+                        float const* cuts, std::uint32_t* rows);
   // Around the calls of find_rows() and reach_rows() in one thread: see FirstPassSession.
   void (*enter)();
   void (*leave)();

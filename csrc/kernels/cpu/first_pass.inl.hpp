@@ -160,6 +160,6 @@ inline void pack(std::int8_t const* const* codes, int n, std::size_t dim, std::u
 }
 
 inline FirstPassKernels make_first_pass_kernels(char const* name) {
-  return {name,       kWidth,     -128,     panel_bytes, pack, find_rows,
-          reach_rows, raise_most, sum_most, [] {},       [] {}};
+  return {name,       kWidth,     -128,      panel_bytes,   pack,  find_rows,
+          reach_rows, raise_most, fold_most, find_reaching, [] {}, [] {}};
 }

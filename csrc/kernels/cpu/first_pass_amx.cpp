@@ -170,7 +170,8 @@ FirstPassKernels amx_first_pass_kernels() {
           amx_first_pass::find_rows,
           amx_first_pass::reach_rows,
           amx_first_pass::raise_most,
-          amx_first_pass::sum_most,
+          amx_first_pass::fold_most,
+          amx_first_pass::find_reaching,
           amx_first_pass::enter,
           amx_first_pass::leave};
 }

@@ -1,8 +1,8 @@
-// What:   the greatest reach of a document's rows with each query, and the sum of these: the first
-//         pass of an arm whose documents have several vectors.
+// What:   the greatest reach of a document's rows with each query, and which rows reach a cut: the
+//         first pass of an arm whose documents have several vectors.
 // In/Out: see first_pass.hpp.
 // Cost:   a load, two additions and two maxima for 16 rows of a query; one reduction a query and
-//         document.
+//         document. Rows that reach a cut: four comparisons for 32 rows of a query.
 // Oracle: tests/native/test_first_pass_kernels.cpp.
 //
 // Included once by each first_pass_<isa>.cpp inside its own and an anonymous namespace. Vectors of
@@ -42,8 +42,7 @@ inline void raise_most(float const (*reach)[kReachRows], int n, std::size_t begi
   }
 }
 
-inline double sum_most(float const (*most)[kInt8BlockRows], int n) {
-  double sum = 0.0;
+inline void fold_most(float const (*most)[kInt8BlockRows], int n, float* greatest) {
   for (int q = 0; q < n; ++q) {
     Eight v;
     Eight other;
@@ -52,7 +51,28 @@ inline double sum_most(float const (*most)[kInt8BlockRows], int n) {
     raise(v, other);
     raise(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
     raise(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5));
-    sum += static_cast<double>(v[0] > v[1] ? v[0] : v[1]);
+    greatest[q] = v[0] > v[1] ? v[0] : v[1];
   }
-  return sum;
+}
+
+inline void find_reaching(float const (*reach)[kReachRows], int n, std::size_t begin,
+                          std::size_t end, float const* cuts, std::uint32_t* rows) {
+  typedef std::int32_t Bits __attribute__((vector_size(8 * sizeof(std::int32_t))));
+  std::uint32_t own[kReachRows];  // the bit of a row of the document; 0 of another
+  for (std::size_t i = 0; i < kReachRows; ++i)
+    own[i] = i >= begin && i < end ? std::uint32_t{1} << i : 0;
+  Bits bits[kFirstPassBlocks * kEights];
+  __builtin_memcpy(bits, own, sizeof bits);
+  for (int q = 0; q < n; ++q) {
+    Eight const cut = cuts[q] - Eight{};
+    Bits found = {};
+    for (std::size_t at = 0; at < kFirstPassBlocks * kEights; ++at) {
+      Eight rows_8;
+      load(rows_8, reach[q] + at * 8);
+      found |= (rows_8 >= cut) & bits[at];
+    }
+    found |= __builtin_shufflevector(found, found, 4, 5, 6, 7, 0, 1, 2, 3);
+    found |= __builtin_shufflevector(found, found, 2, 3, 0, 1, 6, 7, 4, 5);
+    rows[q] = static_cast<std::uint32_t>(found[0] | found[1]);
+  }
 }

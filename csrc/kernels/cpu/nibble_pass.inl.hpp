@@ -105,6 +105,7 @@ inline FirstPassKernels make_nibble_pass_kernels(char const* name) {
           nullptr,
           nullptr,
           nullptr,
+          nullptr,
           [] {},
           [] {}};
 }
