@@ -7,7 +7,6 @@ query has half of its terms from a document, with much the same weights: it is a
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

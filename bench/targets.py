@@ -275,6 +275,17 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("the same, beside reading its plane", {"kind": "late"}, "reading", 0.6, None, 100_000),
     quick("the same over 1,000 candidates (second stage)", 3.0, 100_000, "ms", kind="second stage"),
+    *(
+        Target(
+            "sparse vectors, 1M rows of 120 terms, one query of 30",
+            {"kind": "sparse"},
+            "ratio",
+            bound,
+            who,
+            MILLION,
+        )
+        for who, bound in (("scipy rows", 5.0), ("scipy terms", 1.5))
+    ),
     quick("one call, hybrid, 1,000 rows", 80.0, 1_000, kind="one query", asked="hybrid"),
     *(
         quick(
