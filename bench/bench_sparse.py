@@ -1,8 +1,8 @@
 """Learnt sparse vectors: rows of 120 terms, queries of 30, against SciPy's products and Seismic.
 
 How frequent the terms are falls as 1 / (rank + 10)^.9, as of the word pieces of a text, and a
-frequent term weighs less, as models that are taught to be sparse make it (SPLADE's FLOPS penalty). A
-query has half of its terms from a document, with much the same weights: it is about something.
+frequent term weighs less, as models that are taught to be sparse make it (SPLADE's FLOPS penalty).
+A query has half of its terms from a document, with much the same weights: it is about something.
 """
 
 from __future__ import annotations
