@@ -32,6 +32,7 @@ from hyrecall.hits.hits import reply_of
 Floats = npt.NDArray[np.float64]
 ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
 MINILM = "all-MiniLM-L6-v2"
+GOLDEN = "golden"  # has the vectors of the packaged model already
 LIMIT = 10
 SHARES = {"own": 0.5, "foreign": 0.25, "gone": 0.25}
 """What is asked: questions with an answer, questions of others, and questions whose answers are
@@ -358,16 +359,10 @@ def collect(datasets: Sequence[Dataset], model: str, arms: str) -> dict[str, lis
     }
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", nargs="+")
-    parser.add_argument("--learn", action="store_true", help="print the coefficients as well")
-    given = parser.parse_args()
-    loaded = [load(name) for name in given.data]
-    static = [one if name == "golden" else embedded(one)
-              for name, one in zip(given.data, loaded, strict=True)]  # fmt: skip
-    minilm = [one for name, one in zip(given.data, loaded, strict=True) if name != "golden"]
+def report(datasets: Sequence[Dataset], *, learns: bool = False) -> None:
+    """Print the tables of every family, and the coefficients if they are asked for."""
+    static = [one if one.name == GOLDEN else embedded(one) for one in datasets]
+    minilm = [one for one in datasets if one.name != GOLDEN]
     static_model = StaticEmbedder().model
     for family, sets, model, arms in (
         ("words", static, static_model, "words"),
@@ -377,10 +372,20 @@ def main() -> None:
         ("minilm alone", minilm, MINILM, "vectors"),
     ):
         asked = collect(sets, model, arms)
-        print_table(family, arms, asked)
-        if given.learn:
+        if len(asked) > 1:
+            print_table(family, arms, asked)
+        if learns:
             made = learn(list(asked.values()), arms)
             print(json.dumps({family: {"query": made.query, "hit": made.hit}}), "\n")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", nargs="+")
+    parser.add_argument("--learn", action="store_true", help="print the coefficients as well")
+    given = parser.parse_args()
+    report([load(name) for name in given.data], learns=given.learn)
 
 
 if __name__ == "__main__":

@@ -759,7 +759,7 @@ class Index:
         if facets is not None:
             reply = _with_facets(reply, facets)
         if min_confidence is not None:
-            reply = _with_floor(reply, min_confidence)
+            reply = _with_floor(reply, min_confidence, is_sorted=request.sort is not None)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vectors, scope, given, recipe, reply)
         return Hits(reply)
@@ -841,7 +841,7 @@ class Index:
         if facets is not None:
             reply = _with_facets(reply, facets)
         if min_confidence is not None:
-            reply = _with_floor(reply, min_confidence)
+            reply = _with_floor(reply, min_confidence, is_sorted=request.sort is not None)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vector, scope, given, recipe, reply)
         return QueryHits(reply.part_of(0), 0)
@@ -1175,10 +1175,10 @@ def _with_facets(reply: ReplyBase, facets: object) -> ReplyBase:
     return with_facets(reply, facets)
 
 
-def _with_floor(reply: ReplyBase, min_confidence: object) -> ReplyBase:
+def _with_floor(reply: ReplyBase, min_confidence: object, *, is_sorted: bool) -> ReplyBase:
     from hyrecall.recall.confidence import with_floor
 
-    return with_floor(reply, min_confidence)
+    return with_floor(reply, min_confidence, is_sorted=is_sorted)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

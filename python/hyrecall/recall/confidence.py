@@ -16,7 +16,6 @@ from hyrecall.hits.confidence import MODELS, NOTHING_FOUND, Confidence, confiden
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import JUDGED, QUERY_ARRAYS, Reply, only_queries
 from hyrecall.recall.matched import is_asked
-from hyrecall.recall.pages import SortedSource
 from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ class Judged(NamedTuple):
     is_asked: bool = True
 
 
-def with_floor(reply: ReplyBase, given: object) -> ReplyBase:
+def with_floor(reply: ReplyBase, given: object, *, is_sorted: bool) -> ReplyBase:
     """Return a reply whose queries have no hits where the confidence is below a floor."""
     floor = number("min_confidence", given, 0.0, 1.0, "a number in [0, 1]")
-    if isinstance(reply.parts[0].source, SortedSource):
+    if is_sorted:
         wish = "None where columns order the rows (sort=, or no text and no vectors)"
         raise error(OptionError, "min_confidence", wish, repr(given))
     if isinstance(reply, JoinedReply):
