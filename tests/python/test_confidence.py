@@ -88,8 +88,13 @@ def test_names_and_numbers_that_nobody_holds_lower_it(index: hr.Index) -> None:
     def of(text: str) -> hr.Explanation:
         return index.recall_one(text=text)[0].explain()
 
-    for text, share in (("the car of Ann", 0.0), ("the car of Bob", 1.0),
-                        ("is it Bob or Ann, 2023 or 1999", 0.5), ("bob bought a car", 0.0)):  # fmt: skip
+    shares = {
+        "the car of Ann": 0.0,
+        "the car of Bob": 1.0,
+        "is it Bob or Ann, 2023 or 1999": 0.5,
+        "bob bought a car": 0.0,
+    }
+    for text, share in shares.items():
         made = of(text).reply_confidence
         assert made is not None
         assert {one.name: one.value for one in made.signals}["names"] == share

@@ -117,6 +117,21 @@ class Confidence:
         return lines
 
 
+@dataclass(frozen=True)
+class Judged:
+    """The confidence of a reply to a query and of each of its hits; None: nothing to judge by."""
+
+    query: Confidence | None
+    hits: tuple[Confidence | None, ...]
+    is_asked: bool = True
+
+    @property
+    def values(self) -> tuple[float | None, tuple[float | None, ...]]:
+        """The probabilities alone."""
+        query, *hits = (None if one is None else one.value for one in (self.query, *self.hits))
+        return query, tuple(hits)
+
+
 NOTHING_FOUND: Final = 0.0
 """The confidence of a reply whose arms list no document."""
 

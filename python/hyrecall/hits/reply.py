@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -23,6 +23,7 @@ from hyrecall.table.schema import STAGE_COLUMNS
 
 if TYPE_CHECKING:
     from hyrecall.hits.around import AroundHits
+    from hyrecall.hits.confidence import Judged
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.stages.session_signals import Phase
@@ -157,7 +158,9 @@ class ReplySource(Protocol):
         """Count the rows that the queries [begin, end) match."""
         ...
 
-    def judge(self, reply: Reply, begin: int, end: int) -> list[Any]:
+    def judge(
+        self, reply: Reply, begin: int, end: int, models: Mapping[str, str] | None = None
+    ) -> list[Judged]:
         """Return how sure the replies to the queries [begin, end) are."""
         ...
 
@@ -444,14 +447,16 @@ class Reply(ReplyBase):
         """Return the facets of a query."""
         return {} if self.facets is None else self.facets[query]
 
-    def judged(self, query: int) -> Any:
+    def judged(self, query: int, models: Mapping[str, str] | None = None) -> Judged:
         """Return the confidence of the reply to a query and of its hits, computed once."""
+        # ``models`` are those of vector arms, where the index does not know them.
         known = self._values.setdefault(JUDGED, [None] * self.n_queries)
         if known[query] is None:
-            (known[query],) = self.source.judge(self, query, query + 1)
-        return known[query]
+            (known[query],) = self.source.judge(self, query, query + 1, models)
+        found: Judged = known[query]
+        return found
 
-    def all_judged(self) -> list[Any]:
+    def all_judged(self) -> list[Judged]:
         """Return the same of every query, computed as a batch."""
         known = self._values.setdefault(JUDGED, [None] * self.n_queries)
         if any(one is None for one in known):

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
+    from hyrecall.hits.confidence import Judged
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
-    from hyrecall.recall.confidence import Judged
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.reach import Reaches
     from hyrecall.recall.shaper import Shaper
@@ -72,13 +72,15 @@ class RecallSource(NamedTuple):
 
         return totals(self.plan, self.state, begin, end, BATCH_QUERIES)
 
-    def judge(self, reply: Reply, begin: int, end: int) -> list[Judged]:
+    def judge(
+        self, reply: Reply, begin: int, end: int, models: Mapping[str, str] | None = None
+    ) -> list[Judged]:
         """Return how sure the replies to the queries [begin, end) are."""
         from hyrecall.recall.confidence import judge
 
         with self.state.reading():
             self.state.check_texts(self.plan.request)
-            return judge(self.plan, self.state, reply, begin, end)
+            return judge(self.plan, self.state, reply, begin, end, models)
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from hyrecall import _core
 from hyrecall.base.arguments import number
 from hyrecall.errors import OptionError, error
-from hyrecall.hits.confidence import MODELS, NOTHING_FOUND, Confidence, confidence, family_of
+from hyrecall.hits.confidence import (
+    MODELS,
+    NOTHING_FOUND,
+    Confidence,
+    Judged,
+    confidence,
+    family_of,
+)
 from hyrecall.hits.joined_reply import JoinedReply
 from hyrecall.hits.reply import JUDGED, QUERY_ARRAYS, Reply, only_queries
 from hyrecall.recall.matched import is_asked
@@ -36,14 +43,6 @@ HOW: Final = BM25(k1=0.75, b=0.25).numbers
 """Constants of the words' share: those of the default recipe, whatever the call ranks by."""
 
 _WORD = re.compile(r"\w[\w'’-]*")
-
-
-class Judged(NamedTuple):
-    """The confidence of a reply to a query and of each of its hits; None: nothing to judge by."""
-
-    query: Confidence | None
-    hits: tuple[Confidence | None, ...]
-    is_asked: bool = True
 
 
 def with_floor(reply: ReplyBase, given: object, *, is_sorted: bool) -> ReplyBase:
@@ -70,7 +69,7 @@ def _above(reply: Reply, floor: float) -> Reply:
         if name != "offsets" and name in arrays:
             arrays[name] = reply.arrays[name]
     left = [
-        one if stays else one._replace(hits=()) for one, stays in zip(judged, kept, strict=True)
+        one if stays else replace(one, hits=()) for one, stays in zip(judged, kept, strict=True)
     ]
     return replace(
         reply,
@@ -82,13 +81,22 @@ def _above(reply: Reply, floor: float) -> Reply:
     )
 
 
-def judge(plan: Plan, state: State, reply: Reply, begin: int, end: int) -> list[Judged]:
+def judge(
+    plan: Plan,
+    state: State,
+    reply: Reply,
+    begin: int,
+    end: int,
+    models: Mapping[str, str] | None = None,
+) -> list[Judged]:
     """Return how sure the replies to the queries [begin, end) are."""
+    # ``models`` are those of vector arms, where the index does not know them.
+    named = {arm: one.model for arm, one in reply.facts.embedded.items()} | dict(models or {})
     made = []
     with _core.arithmetic.RoundToNearest():
         for first in range(begin, end, PIECE):
             last = min(first + PIECE, end)
-            piece = _Piece(plan, state, reply, first, last)
+            piece = _Piece(plan, state, reply, first, last, named)
             made += [piece.judged(query) for query in range(first, last)]
     return made
 
@@ -141,7 +149,15 @@ class _Words:
 class _Piece:
     """Some queries of a call, searched again for the documents that their arms list."""
 
-    def __init__(self, plan: Plan, state: State, reply: Reply, begin: int, end: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        state: State,
+        reply: Reply,
+        begin: int,
+        end: int,
+        models: Mapping[str, str],
+    ) -> None:
         self.plan, self.reply, self._state, self._begin = plan, reply, state, begin
         self.request = plan.part(begin, end)
         self.execution = _core.Execution(state.snapshot, self.request)
@@ -149,7 +165,7 @@ class _Piece:
         self._found = self.execution.candidates(self.statistics).arrays()
         self._n_arms = self.request.n_arms
         families = [
-            _family(reply, base) if plan.n_lexical <= at and arm not in plan.extra else None
+            _family(models, base) if plan.n_lexical <= at and arm not in plan.extra else None
             for at, (arm, base) in enumerate(zip(plan.arms, plan.bases, strict=True))
         ]
         self._family = next(filter(None, families), None)
@@ -221,9 +237,8 @@ class _Piece:
         return max(0.0, *cosines, 0.0), max(0.0, *shares, 0.0)
 
 
-def _family(reply: Reply, arm: str) -> str | None:
-    one = reply.facts.embedded.get(arm)
-    return None if one is None else family_of(one.model)
+def _family(models: Mapping[str, str], arm: str) -> str | None:
+    return None if arm not in models else family_of(models[arm])
 
 
 def _signals(found: Sequence[tuple[float, float]], *, has_words: bool) -> dict[str, float]:

@@ -79,7 +79,7 @@ class SortedSource(RecallSource):
         """Raise an error: columns order the hits."""
         raise error(OptionError, "hits", "hits by score", "hits in the order of columns")
 
-    def judge(self, reply: Reply, begin: int, end: int) -> NoReturn:
+    def judge(self, reply: Reply, begin: int, end: int, models: object = None) -> NoReturn:
         """Refuse: no arm ranked the rows."""
         self.explain(reply, begin, end)
 

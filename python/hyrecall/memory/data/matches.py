@@ -174,6 +174,10 @@ class RecallReport:
     rows: tuple[int, ...] = ()
 
 
+ANSWERABLE = 0.2
+"""The confidence below which a reply probably holds no answer; at most one in eight such does."""
+
+
 class Matches(list[EpisodeMatch]):
     """Matches, best first: a list that also tells how the recall was answered.
 
@@ -211,6 +215,10 @@ class Matches(list[EpisodeMatch]):
         The same of each partition that was read; ``scope`` is the first.
     faults : tuple of ReadPolicyFault
         Why an agent's policy was not followed but closed.
+    confidence : float or None
+        The probability that an answer is among them.
+    answerable : bool or None
+        Whether that is at least 0.2.
 
     Examples
     --------
@@ -312,6 +320,21 @@ class Matches(list[EpisodeMatch]):
         if self._ranked is None:
             raise error(OptionError, "matches", "matches that an index ranked", "none")
         return self._ranked.explain_dropped(most)
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that an answer is among them, in [0, 1]; docs/confidence.md.
+
+        It is no score and changes no order. Computed when it is read, by a second search. None:
+        nothing to judge by, or no index ranked them.
+        """
+        return None if self._ranked is None else self._ranked.judge().values[0]
+
+    @property
+    def answerable(self) -> bool | None:
+        """Whether :attr:`confidence` is at least 0.2; None where that is None."""
+        sure = self.confidence
+        return None if sure is None else sure >= ANSWERABLE
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.
