@@ -187,16 +187,13 @@ def test_the_text_has_every_number_of_a_sum_and_no_python(index: hr.Index) -> No
         "    cosine 0.822192 = 13 x 0.2 x 0.316228: dot x 1 / |row| x 1 / |query|",
         "  confidence of the hit 0.95859 = 1 / (1 + 2.71828^(-3.14194)), by words",
         "    logit 3.14194 = (-2.171) + 1.81545 + 0 + 3.49749",
-        "    words 1.81545 = 2.743 x 0.661848: share of the greatest BM25 possible",
-        "    behind 0 = (-9.352) x 0: how much more the best document has of cosine +",
-        "      words",
-        "    query 3.49749 = 0.8073 x 4.33233: logit of the reply",
+        "    words: adds 1.81545 = 2.743 x 0.661848, share of the greatest BM25",
+        "    behind: adds 0 = (-9.352) x 0, behind the best document",
+        "    query: adds 3.49749 = 0.8073 x 4.33233, logit of the reply",
         "  confidence of the reply 0.987033 = 1 / (1 + 2.71828^(-4.33233)), by words",
         "    logit 4.33233 = (-1.85) + 6.18233 + 0",
-        "    lead 6.18233 = 9.341 x 0.661848: the best document ahead of the mean of the",
-        "      sixth to twentieth",
-        "    names 0 = (-1.817) x 0: share of the query's names and numbers that no",
-        "      document in scope holds",
+        "    lead: adds 6.18233 = 9.341 x 0.661848, the best ahead of the 6th to 20th",
+        "    names: adds 0 = (-1.817) x 0, names that the scope lacks",
     ]
 
 

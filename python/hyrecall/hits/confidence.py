@@ -17,14 +17,14 @@ from hyrecall.stages.stage import operand, shown
 _LOG2_E: Final = 1.4426950408889634
 
 SIGNALS: Final = {
-    "cosine": "cosine, the greatest of a reply, at least 0",
-    "lead": "the best document ahead of the mean of the sixth to twentieth",
-    "names": "share of the query's names and numbers that no document in scope holds",
-    "words": "share of the greatest BM25 possible",
-    "behind": "how much more the best document has of cosine + words",
+    "cosine": "the cosine, at least 0",
+    "lead": "the best ahead of the 6th to 20th",
+    "names": "names that the scope lacks",
+    "words": "share of the greatest BM25",
+    "behind": "behind the best document",
     "query": "logit of the reply",
 }
-"""What the models weigh. The lead is in ``words``, or in the cosine where no words are asked."""
+"""What the models weigh; docs/confidence.md defines them."""
 
 
 class Model(NamedTuple):
@@ -112,8 +112,8 @@ class Confidence:
         how = f"1 / (1 + 2.71828^({shown(-self.logit)})), by {self.model}"
         lines = [f"{what} {shown(self.value)} = {how}", f"logit {shown(self.logit)} = {parts}"]
         for one in self.signals[1:]:
-            product = f"{operand(one.weight)} x {operand(one.value)}"
-            lines.append(f"{one.name} {shown(one.product)} = {product}: {SIGNALS[one.name]}")
+            how = f"{operand(one.weight)} x {operand(one.value)}"
+            lines.append(f"{one.name}: adds {shown(one.product)} = {how}, {SIGNALS[one.name]}")
         return lines
 
 

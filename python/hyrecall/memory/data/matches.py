@@ -178,6 +178,11 @@ ANSWERABLE = 0.2
 """The confidence below which a reply probably holds no answer; at most one in eight such does."""
 
 
+def is_answerable(confidence: float | None) -> bool | None:
+    """Say whether a reply may hold an answer; None: nothing to judge by."""
+    return None if confidence is None else confidence >= ANSWERABLE
+
+
 class Matches(list[EpisodeMatch]):
     """Matches, best first: a list that also tells how the recall was answered.
 
@@ -333,8 +338,7 @@ class Matches(list[EpisodeMatch]):
     @property
     def answerable(self) -> bool | None:
         """Whether :attr:`confidence` is at least 0.2; None where that is None."""
-        sure = self.confidence
-        return None if sure is None else sure >= ANSWERABLE
+        return is_answerable(self.confidence)
 
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.
@@ -359,6 +363,14 @@ class Matches(list[EpisodeMatch]):
         best = ", ".join(f"{one.episode.id!r}: {one.score:.4f}" for one in self[:5])
         why = f", degraded: {', '.join(map(str, self.reasons))}" if self.degraded else ""
         return f"<Matches: {len(self)}{' of ' if best else ''}{best}{why}>"
+
+
+def known_confidence(matches: Matches) -> float | None:
+    """Return how sure a reply is; None also where its store, in another process, has changed."""
+    try:
+        return matches.confidence
+    except OptionError:
+        return None
 
 
 class Facts(list[Fact]):
