@@ -175,7 +175,7 @@ class RecallReport:
 
 
 ANSWERABLE = 0.2
-"""The confidence below which a reply probably holds no answer; at most one in eight such does."""
+"""The confidence below which a reply probably holds no answer; at most one in seven such does."""
 
 
 def is_answerable(confidence: float | None) -> bool | None:
