@@ -191,13 +191,16 @@ class _Piece:
             return Judged(None, (None,) * (end - begin), has_asked)
         assert model is not None
         coefficients = MODELS[model]
-        found = [self._closeness(words, dense, *one) for one in self._considered(own, words, dense)]
+        found = {
+            (segment, row): self._closeness(words, dense, segment, row, scores)
+            for segment, row, scores in self._considered(own, words, dense)
+        }
         if not found:
             nothing = Confidence(NOTHING_FOUND, model, 0.0, ())
             return Judged(nothing, (nothing,) * (end - begin))
-        signals = _signals(found, has_words=bool(words)) | {"names": _names(words)}
+        signals = _signals([*found.values()], has_words=bool(words)) | {"names": _names(words)}
         of_query = confidence(model, coefficients.query, signals)
-        hits = []
+        hits: list[Confidence | None] = []
         for at in range(begin, end):
             if self.reply.is_fill(at):
                 hits.append(None)
@@ -205,7 +208,8 @@ class _Piece:
             arrays = self.reply.arrays
             scores = arrays["arm_scores"].reshape(-1, len(self.reply.ran))[at]
             place = int(arrays["segment"][at]), int(arrays["row"][at])
-            cosine, share = self._closeness(words, dense, *place, scores)
+            known = found.get(place)
+            cosine, share = known or self._closeness(words, dense, *place, scores)
             behind = max(signals["best"] - cosine - share, 0.0)
             values = {"cosine": cosine, "words": share, "behind": behind, "query": of_query.logit}
             hits.append(confidence(model, coefficients.hit, values))
