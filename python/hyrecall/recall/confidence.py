@@ -36,6 +36,9 @@ CONSIDERED: Final = 20
 LEADING: Final = 5
 """The best documents, which are not among those that the best one is compared with."""
 
+MOST_NAMES: Final = 64
+"""Names and numbers of a query that are looked up, its first ones."""
+
 PIECE: Final = 256
 """Queries that are in the engine at a time."""
 
@@ -137,9 +140,10 @@ class _Words:
         """Say of the query's names and numbers whether the scope lacks them."""
         asked = self._piece.request.text_query(self._at, self._query)
         analyzer = self._piece.reply.facts.analyzers[self._piece.plan.bases[self._at]]
-        found = {}
+        found: dict[str, bool] = {}
         for place, word in enumerate(_WORD.findall("" if asked is None else asked.text)):
-            if (place and word[0].isupper()) or any(map(str.isdigit, word)):
+            is_name = bool(place and word[0].isupper()) or any(map(str.isdigit, word))
+            if is_name and word not in found and len(found) < MOST_NAMES:
                 terms = [one.term for one in analyzer.explain(word, role="query")]
                 if terms and all(term in self.doc_freqs for term in terms):
                     found[word] = not all(self.doc_freqs[term] for term in terms)

@@ -289,7 +289,8 @@ async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
         filter=passes, since=since, until=until,
     )  # fmt: skip
     items = list(map(listed_shape, found, await session.ends(found)))
-    return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
+    listed = Found(items=items, degraded=False, reasons=[], confidence=None, answerable=None)
+    return ToolReply(listed, text_of_matches)
 
 
 def _times(given: _Search) -> tuple[date | None, date | None]:
