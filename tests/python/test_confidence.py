@@ -84,6 +84,13 @@ def test_nothing_found_is_nothing_sure(index: hr.Index) -> None:
     assert empty.recall_one(text=SURE).confidence == 0.0
 
 
+def test_of_a_text_that_was_refused_nothing_is_known(index: hr.Index) -> None:
+    text = " ".join(f"w{at}" for at in range(65_537))
+    hits = index.recall_one(text=text, min_confidence=0.5)
+    assert hits.degraded
+    assert hits.confidence is None
+
+
 def test_names_and_numbers_that_nobody_holds_lower_it(index: hr.Index) -> None:
     def of(text: str) -> hr.Explanation:
         return index.recall_one(text=text)[0].explain()

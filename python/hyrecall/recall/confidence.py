@@ -192,7 +192,10 @@ class _Piece:
             model = f"{self._family} alone"
         has_asked = is_asked(self.plan, query)
         if not has_asked or not (has_text or dense):
-            return Judged(None, (None,) * (end - begin), has_asked)
+            # A text that was refused is told in ``degraded``.
+            texts = (self.request.text_query(at, own) for at in range(self.plan.n_lexical))
+            is_given = has_asked and all(one is None for one in texts)
+            return Judged(None, (None,) * (end - begin), is_given)
         assert model is not None
         coefficients = MODELS[model]
         found = {
