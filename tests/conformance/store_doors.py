@@ -467,8 +467,8 @@ class CommandLine(JsonDoor):
 
     name: ClassVar[str] = "command line"
     commands: ClassVar[Mapping[str, str]] = {
-        "search": "recall", "sure": "recall", "set_policy": "policy", "get_policy": "policy", "import_": "import",
-        "list_feedback": "feedback", "end_fact": "end-fact",
+        "search": "recall", "sure": "recall", "set_policy": "policy", "get_policy": "policy",
+        "import_": "import", "list_feedback": "feedback", "end_fact": "end-fact",
         **{verb: f"browse {verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
     flags: ClassVar[Mapping[str, str]] = {"tags": "tag"}
