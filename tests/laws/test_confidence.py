@@ -166,7 +166,7 @@ def world() -> tuple[Shape, list[Row], Call]:
     return shape, rows, with_names(draw, call)
 
 
-def test_batches_threads_segments_shards_and_history_change_no_bit() -> None:
+def test_batches_threads_devices_segments_shards_and_history_change_no_bit(device: str) -> None:
     shape, rows, call = world()
     asked = arguments(shape, call)
     one = EngineSubject(shape, rows, threads=1)
@@ -180,6 +180,7 @@ def test_batches_threads_segments_shards_and_history_change_no_bit() -> None:
     batch = one.index.recall(**asked)
     assert batch.confidence == [reply for reply, _ in truth]
     assert values_of(EngineSubject(shape, rows, threads=4).index.recall(**asked)) == truth
+    assert values_of(EngineSubject(shape, rows, device=device).index.recall(**asked)) == truth
     grown = EngineSubject(shape, rows[:100])
     grown.add(rows[100:250])
     grown.add(rows[250:])
