@@ -117,7 +117,7 @@ def questions(dataset: Dataset, others: Sequence[Dataset], model: str, arms: str
         if arms != "words":
             given["vectors"] = table[VECTOR].combine_chunks()
         hits = index.recall(**given, scope=scope, limit=LIMIT, **more)
-        reply = reply_of(hits)
+        (reply,) = reply_of(hits).parts
         for at, (one, judged) in enumerate(zip(hits, reply.all_judged(), strict=True)):
             if judged.query is None:
                 continue
