@@ -7,7 +7,7 @@ has columns ``session`` and ``turn`` is also ranked by ``recipes.conversation``,
 each part of its evidence, one with the first is also measured by session, and one whose queries
 have a column ``category_name`` by category. The stars are the p of the paired randomisation test
 against the default recipe (``*`` < .05, ``**`` < .01). Texts are stemmed and without English stop
-words.
+words. Of several sets, the tables of docs/confidence.md follow.
 """
 
 import statistics
@@ -20,6 +20,7 @@ import numpy as np
 
 import hyrecall as hr
 from bench.ablation import asked_sets
+from bench.confidence import report as report_confidence
 from bench.learnt import NAME, run_learnt
 from hyrecall.evaluate import (
     Dataset,
@@ -246,8 +247,12 @@ def report(dataset: Dataset) -> None:
 
 def main() -> None:
     """Print the tables of the named sets."""
-    for dataset in asked_sets(__doc__.splitlines()[0]):
+    datasets = list(asked_sets(__doc__.splitlines()[0]))
+    for dataset in datasets:
         report(dataset)
+    if len(datasets) > 1:
+        print("### Confidence of a reply (bench/confidence.py)\n")
+        report_confidence(datasets)
 
 
 if __name__ == "__main__":

@@ -372,7 +372,8 @@ void bind_queries(py::module_& parent) {
       .def_static("any", &any_query, "Match documents that match at least one of the queries.",
                   py::arg("queries"))
       .def_static("excluded", &excluded_query,
-                  "Match, in a group, no document that matches the query.", py::arg("query"));
+                  "Match, in a group, no document that matches the query.", py::arg("query"))
+      .def_readonly("text", &TextQuery::text, "Its own text as given; of a group, empty.");
   m.def("find_marks", &marks_of,
         "Return (start, end, leaf) of each word of each text that the query asks for, in code "
         "points, in text order; None: the analyzer's function does not tell places.",

@@ -621,6 +621,7 @@ class Index:
         limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
         min_score: Floors = None, min_fused: float | Above | None = None,
+        min_confidence: float | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
         arms: Sequence[ask.Arm] | ask.Arm = (),
@@ -659,6 +660,8 @@ class Index:
             constants neither this call nor the index names. One arm alone is not joined.
         min_score, min_fused : float or Above, or (the first) mapping of str to those, optional
             Least score, inclusive, of an arm in its unit and of the fusion before ``normalize``.
+        min_confidence : float, optional
+            A reply whose ``confidence`` is below it, in [0, 1], has no hits; docs/confidence.md.
         bm25 : BM25 or mapping of str to BM25, optional
             In place of the constants of the index or of the default ``fusion``.
         normalize : bool, default False
@@ -727,6 +730,7 @@ class Index:
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
         is_usual = is_usual and query_keys is None and sort is None and facets is None
+        is_usual = is_usual and min_confidence is None
         if is_usual:
             asked = (text, vectors, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=False)
@@ -754,6 +758,8 @@ class Index:
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
         if facets is not None:
             reply = _with_facets(reply, facets)
+        if min_confidence is not None:
+            reply = _with_floor(reply, min_confidence, is_sorted=request.sort is not None)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vectors, scope, given, recipe, reply)
         return Hits(reply)
@@ -768,6 +774,7 @@ class Index:
         limit: int = 10, offset: int = 0, depth: int = 100,
         fusion: Fusion | None = None,
         min_score: Floors = None, min_fused: float | Above | None = None,
+        min_confidence: float | None = None,
         bm25: BM25 | Mapping[str, BM25] | None = None,
         normalize: bool = False,
         arms: Sequence[ask.Arm] | ask.Arm = (),
@@ -791,7 +798,8 @@ class Index:
             One scope, never a list.
         candidates : mapping of str to object, optional
             What each :class:`hyrecall.arms.Listed` lists for the query.
-        filter, limit, offset, depth, fusion, min_score, min_fused, bm25, normalize, arms, shaping
+        filter, limit, offset, depth, fusion, min_score, min_fused, min_confidence, bm25, normalize,
+        arms, shaping
             As in :meth:`recall`, errors too.
         session, expansion, graphs, recipe, group, per_group, surrounding, sort, facets,
         columns, now
@@ -802,7 +810,7 @@ class Index:
             expansion, recipe, group, per_group, surrounding, columns,
         )  # fmt: skip
         is_usual = candidates is None and session is None and graphs is None
-        is_usual = is_usual and sort is None and facets is None
+        is_usual = is_usual and sort is None and facets is None and min_confidence is None
         if is_usual:
             asked = (text, vector, scope, given, filter, now)
             known = self._known.ask(self._held, *asked, one=True)
@@ -832,6 +840,8 @@ class Index:
             reply = answer(facts, state, self._device, request, options, recipe, graphs, told)
         if facets is not None:
             reply = _with_facets(reply, facets)
+        if min_confidence is not None:
+            reply = _with_floor(reply, min_confidence, is_sorted=request.sort is not None)
         if is_usual and self._embedders is None:
             self._known.learn(self._device, text, vector, scope, given, recipe, reply)
         return QueryHits(reply.part_of(0), 0)
@@ -1163,6 +1173,12 @@ def _with_facets(reply: ReplyBase, facets: object) -> ReplyBase:
     from hyrecall.recall.pages import with_facets
 
     return with_facets(reply, facets)
+
+
+def _with_floor(reply: ReplyBase, min_confidence: object, *, is_sorted: bool) -> ReplyBase:
+    from hyrecall.recall.confidence import with_floor
+
+    return with_floor(reply, min_confidence, is_sorted=is_sorted)
 
 
 def _check(argument: str, value: object, kind: type) -> None:

@@ -1009,6 +1009,8 @@ ROWS: dict[str, list[Row]] = {
         option("sort: expected a column, (column, ", 3, ("kind", "up"), {"x": 1}, [3]),
         option("sort: expected each column once", ["kind", ("kind", "desc")]),
         option("fusion: expected None where columns order the rows", hr.RRF(), sort="kind"),
+        option("min_confidence: expected a number in [0, 1]", -0.1, 1.5, NAN),
+        dtype("min_confidence: expected a number in [0, 1]", "x", [3]),
         option("facets: expected attribute columns of ['kind']", "text", ["kind", "x"], [3]),
         option("facets: expected a column, hr.Buckets, or a list of those", 3, {"x": 1}),
         option("per_group: expected an int in [1, 100], or None", 0, 101, 1.5, group="kind"),

@@ -116,6 +116,12 @@ class JsonDoor(Door):
         ]  # fmt: skip
         return Found(rows, [one["reason"] for one in found["reasons"]])
 
+    def _sure(self, query: str) -> float | None:
+        return self._data("search", text=query, **self.sure_by)["confidence"]
+
+    sure_by: ClassVar[Mapping[str, bool]] = {"confidence": True}
+    """What asks a door for it."""
+
     def _marked(self, query: str) -> Marked:
         found = self._data("search", text=query, highlight=True)["items"]
         return [(one["episode"]["id"], one["highlights"], one["snippet"]) for one in found]
@@ -232,7 +238,7 @@ class Rest(JsonDoor):
 
     @classmethod
     def offers(cls, verb: str, option: str | None = None) -> bool:
-        method, path = ROUTES["search" if verb == "marked" else verb]
+        method, path = ROUTES["search" if verb in ("marked", "sure") else verb]
         route = cls._described()["paths"].get(path, {}).get(method)
         if route is None or option is None:
             return route is not None
@@ -310,8 +316,10 @@ class Mcp(JsonDoor):
     name: ClassVar[str] = "MCP"
     of_one: ClassVar[frozenset[str]] = frozenset(("reason", "if_version"))
     tools: ClassVar[Mapping[str, str]] = {
+        "sure": "search",
         **{verb: f"browse_{verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
+    sure_by: ClassVar[Mapping[str, bool]] = {}  # always
     lacks: ClassVar[Mapping[str, str]] = {
         "recall_scored": "search has all scores of a match",
         "marked": "a model sees the whole text",
@@ -459,11 +467,12 @@ class CommandLine(JsonDoor):
 
     name: ClassVar[str] = "command line"
     commands: ClassVar[Mapping[str, str]] = {
-        "search": "recall", "set_policy": "policy", "get_policy": "policy", "import_": "import",
-        "list_feedback": "feedback", "end_fact": "end-fact",
+        "search": "recall", "sure": "recall", "set_policy": "policy", "get_policy": "policy",
+        "import_": "import", "list_feedback": "feedback", "end_fact": "end-fact",
         **{verb: f"browse {verb}" for verb in ("ls", "cat", "grep", "find")},
     }  # fmt: skip
     flags: ClassVar[Mapping[str, str]] = {"tags": "tag"}
+    sure_by: ClassVar[Mapping[str, bool]] = {"explain": True}
     lacks: ClassVar[Mapping[str, str]] = {
         "update.valid_to": "end-fact ends a fact; REST and Python take an end away",
         "recall_scored": "recall --json has all scores of a match",

@@ -108,6 +108,10 @@ class Store(Face):
         """Search: of each match its id, where the query's words stand, and its snippet."""
         return self._do("marked", query)
 
+    def sure(self, query: str) -> float | None:
+        """Search: how sure the reply is."""
+        return self._do("sure", query)
+
     def recall_scored(self, query: str, **options: Any) -> Found:
         return self._do("recall_scored", query, **options)
 

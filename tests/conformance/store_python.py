@@ -188,7 +188,7 @@ class Python(Housed):
         if verb in BROWSE:
             function = getattr(Browse, verb) if hasattr(cls.shown, "browse") else None
         else:
-            function = getattr(cls.shown, "search" if verb == "marked" else verb, None)
+            function = getattr(cls.shown, "search" if verb in ("marked", "sure") else verb, None)
         names = () if function is None else inspect.signature(function).parameters
         return function is not None and (option is None or option in names)
 
@@ -257,6 +257,9 @@ class Python(Housed):
         around = found.around or [()] * len(found)
         rows = [match_row(one, near) for one, near in zip(found, around, strict=True)]
         return Found(rows, [one.reason.value for one in found.reasons])
+
+    def _sure(self, query: str) -> float | None:
+        return self._ask("search", query, **self.whose).confidence
 
     def _marked(self, query: str) -> Marked:
         return [

@@ -37,6 +37,13 @@ def test_words_of_the_query_are_marked(store: Store) -> None:
     ]
 
 
+def test_every_door_is_as_sure(store: Store) -> None:
+    store.fill(*TEAS)
+    assert store.sure("hot tea at four") == 0.9645539919897181
+    assert store.sure("the coffee of Bob") == 0.05658219807925285
+    assert store.sure("zebra") == 0.0
+
+
 def test_A48_recall_scored_has_the_scores_of_search(make_store: Callable[..., Store]) -> None:
     store = make_store("loom", place=())  # recall_scored takes users without a partition
     store.fill(*TEAS)

@@ -185,6 +185,15 @@ def test_the_text_has_every_number_of_a_sum_and_no_python(index: hr.Index) -> No
         "  v: cosine score 0.822192, rank 2, adds 0.273329 = 0.3 x 0.911096",
         "    scaled 0.911096 = (1 + 0.822192) / 2",
         "    cosine 0.822192 = 13 x 0.2 x 0.316228: dot x 1 / |row| x 1 / |query|",
+        "  confidence of the hit 0.95859 = 1 / (1 + 2.71828^(-3.14194)), by words",
+        "    logit 3.14194 = (-2.171) + 1.81545 + 0 + 3.49749",
+        "    words: adds 1.81545 = 2.743 x 0.661848, share of the greatest BM25",
+        "    behind: adds 0 = (-9.352) x 0, behind the best document",
+        "    query: adds 3.49749 = 0.8073 x 4.33233, logit of the reply",
+        "  confidence of the reply 0.987033 = 1 / (1 + 2.71828^(-4.33233)), by words",
+        "    logit 4.33233 = (-1.85) + 6.18233 + 0",
+        "    lead: adds 6.18233 = 9.341 x 0.661848, the best ahead of the 6th to 20th",
+        "    names: adds 0 = (-1.817) x 0, names that the scope lacks",
     ]
 
 

@@ -438,8 +438,8 @@ def test_no_public_name_of_hits_leads_to_the_snapshot(hits: hr.Hits) -> None:
 # Floors and constants, which a recipe has in its arms.
 IN_ARMS = {"min_score", "bm25"}
 # What a recall takes beside the two: the recipe that stands in the place of options, its graphs,
-# and what is counted of a reply.
-BESIDE = {"recipe", "graphs", "facets"}
+# what is counted of a reply, and how sure it must be.
+BESIDE = {"recipe", "graphs", "facets", "min_confidence"}
 # What a call names otherwise.
 NAMES = {"vector": "vectors", "arms": "more"}
 

@@ -453,7 +453,8 @@ def test_a_stream_that_would_grow_is_refused_before_it_does(
 
 
 def test_the_columns_of_a_store_are_the_fields_of_a_recall(store: Opening) -> None:
-    assert OF_A_STORE.keys() == RecallBody.model_fields.keys() - {"explain", "around", "highlight"}
+    no_columns = {"explain", "around", "highlight", "confidence"}
+    assert OF_A_STORE.keys() == RecallBody.model_fields.keys() - no_columns
     reply = ask(store, of(1, around=pa.array([1])))
     assert reply.status_code == 422
     assert "columns of the table: expected each once" in reply.json()["error"]["message"]

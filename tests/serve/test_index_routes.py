@@ -439,3 +439,27 @@ def test_sparse_queries_reply_as_in_process(folder: Path) -> None:
         found = [(hit["key"], hit["score"]) for hit in reply["hits"]]
         assert found == [(hit.key, hit.score) for hit in hits]
         assert len(found) == 4
+
+
+def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
+    asked = {"text": "oak Nowhere", "scope": "ann", "limit": 3, "confidence": True}
+
+    async def work(client: Any) -> list[Any]:
+        alone = (await client.post("/v1/recall", json=asked)).json()
+        both = {"queries": [asked, asked | {"confidence": False}]}
+        batch = (await client.post("/v1/recall/batch", json=both)).json()["replies"]
+        for more in ({"sort": ["kind"]}, {"text": None}):
+            refused = await client.post("/v1/recall", json=asked | more)
+            assert refused.status_code == 422
+            assert "confidence: expected false where columns order" in refused.text
+        IndexReply.model_validate(alone)
+        return [alone, *batch]
+
+    with hr.Index.build(table(), SCHEMA) as index:
+        alone, first, second = served(index, work)
+        hits = index.recall_one(text="oak Nowhere", scope="ann", limit=3)
+        for reply in (alone, first):
+            answerable = hits.confidence >= 0.2
+            assert (reply["confidence"], reply["answerable"]) == (hits.confidence, answerable)
+            assert [one["confidence"] for one in reply["hits"]] == [one.confidence for one in hits]
+        assert "confidence" not in second

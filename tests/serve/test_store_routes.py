@@ -403,3 +403,21 @@ async def test_users_are_listed_for_who_may_name_any(
         for path in ("/v1/users", "/v1/agents"):
             assert (await client.get(path, headers=ann)).status_code == 403, path
         assert (await client.get("/v1/sessions", headers=ann)).json() == {"items": []}
+
+
+async def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
+    app = create_app(Memory.in_memory(embedder=None))
+    async with calling(app) as client:
+        for text in ("the replica lags by 40 s", "tea at four"):
+            await client.post("/v1/memories", json={"text": text, **USER})
+        asked = {"text": "the tea of Bob", "confidence": True, **USER}
+        one = (await client.post("/v1/recall", json=asked)).json()
+        batch = (await client.post("/v1/recall/batch", json={"queries": [asked]})).json()
+        plain = (await client.post("/v1/recall", json={"text": "tea", **USER})).json()
+        matches = await app.state.memory.search("the tea of Bob", **USER)
+    RecallReply.model_validate(one)
+    for reply in (one, batch["replies"][0]):
+        assert (reply["confidence"], reply["answerable"]) == (matches.confidence, False)
+        assert [m["confidence"] for m in reply["items"]] == [m.confidence for m in matches]
+    assert "confidence" not in plain
+    assert "confidence" not in plain["items"][0]

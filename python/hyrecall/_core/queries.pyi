@@ -33,6 +33,9 @@ class TextQuery:
     @staticmethod
     def excluded(query: str | TextQuery) -> TextQuery:
         """Match, in a group, no document that matches the query."""
+    @property
+    def text(self) -> str:
+        """Its own text as given; of a group, empty."""
 
 def find_marks(
     analyzer: _core.Analyzer, query: str | TextQuery, texts: list[str]

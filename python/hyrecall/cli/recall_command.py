@@ -73,6 +73,7 @@ def recall_from_store(
 ) -> None:
     """Answer a query with options of ``search``, as ``table``, ``json`` or ``context``."""
     from hyrecall.memory import plain
+    from hyrecall.memory.data.matches import is_answerable, known_confidence
 
     if agent is not None and user_id is not None:
         raise error(OptionError, "--agent", "an agent, or --user", "both")
@@ -88,9 +89,11 @@ def recall_from_store(
             matches = ready.search(text, user_id=user_id, **place, **options)
         else:
             matches = ready.agent(agent, **place).search(text, **options)
+        sure = None if form == "context" else known_confidence(matches)
     tell_reasons(matches.reasons)
     if form == "json":
-        print_json(_as_dict(text, matches, explain=explain))
+        how_sure = {"confidence": sure, "answerable": is_answerable(sure)} if explain else {}
+        print_json(_as_dict(text, matches, explain=explain) | how_sure)
     elif form == "context":
         print_context(plain.days(matches), options["token_budget"])
     else:
@@ -102,6 +105,8 @@ def recall_from_store(
                 for (cells, below), near in zip(rows, around, strict=True)
             ]
         )
+        if rows and is_answerable(sure) is False:
+            say(f"note: probably nothing here answers: confidence {sure:.2f}")
         if explain and rows:
             _explain(matches, first)
 

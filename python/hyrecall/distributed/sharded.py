@@ -61,7 +61,7 @@ MOST_TRIES = 5
 
 _REFUSED: Mapping[str, tuple[object, ...]] = {
     "surrounding": (0,), "expansion": ((), []), "graphs": (None, {}), "sort": (None, (), []),
-    "facets": (None, (), []), "per_group": (None,),
+    "facets": (None, (), []), "per_group": (None,), "min_confidence": (None,),
 }  # fmt: skip
 """Options that shards which are asked apart do not support, with the values that ask for nothing,
 the default first."""

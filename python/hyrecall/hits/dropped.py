@@ -78,8 +78,9 @@ class StageDrops:
     ----------
     stage : str
         The stage's class; "min_fused" for the floor of the fusion, which comes first; "group" or
-        "surrounding", as the call asks, for rows that are shown with a hit; "limit" for the page
-        that limit and offset cut, which comes last.
+        "surrounding", as the call asks, for rows that are shown with a hit; "min_confidence" for
+        that floor, which leaves all rows or none; "limit" for the page that limit and offset cut,
+        which comes last.
     n_in, n_out : int
         Entries of the query's list before and after.
     rows : tuple of DroppedRow

@@ -11,6 +11,7 @@ from typing import Any
 
 from hyrecall.ask.scoring import DBSF, RRF, Fusion, Max, WeightedSum
 from hyrecall.base.text_tables import TextLine, clean, wrap
+from hyrecall.hits.confidence import Confidence
 from hyrecall.stages.feedback import SecondLook
 from hyrecall.stages.registry import kind_named
 from hyrecall.stages.stage import Stage, Step
@@ -103,6 +104,8 @@ class Explained:
     fused: float | None = None
     feedback: SecondLook | None = None
     degraded: tuple[str, ...] = ()
+    confidence: Confidence | None = None
+    reply_confidence: Confidence | None = None
 
 
 # ---- An explanation as text: every number of the score, in equations that a calculator can follow
@@ -138,7 +141,12 @@ def wrapped_text(made: Explained, width: int) -> str:
 
 def explanation_lines(made: Explained) -> list[tuple[int, str]]:
     """Return the lines of an explanation, each with its depth."""
-    return _of_score(made) + [(1, f"degraded: {clean(reason)}") for reason in made.degraded]
+    lines = _of_score(made)
+    for what, one in (("hit", made.confidence), ("reply", made.reply_confidence)):
+        if one is not None:
+            first, *more = one.lines(f"confidence of the {what}")
+            lines += [(1, first), *((2, line) for line in more)]
+    return lines + [(1, f"degraded: {clean(reason)}") for reason in made.degraded]
 
 
 def _of_score(made: Explained) -> list[tuple[int, str]]:
@@ -386,6 +394,9 @@ class Explanation(Explained):
         query was moved), ``terms`` (by text arm, with their boosts).
     degraded : tuple of str
         Reasons why an arm or a stage of the query did not run, and so adds nothing to the score.
+    confidence, reply_confidence : Confidence or None
+        How sure it is that the hit is an answer, and that the reply holds one, signal by signal;
+        None: nothing to judge by.
 
     Notes
     -----

@@ -140,6 +140,29 @@ class QueryHits(Sequence["Hit"]):
         return dict(self._reply.facets_of(self.query))
 
     @property
+    def confidence(self) -> float | None:
+        """The probability that the reply holds an answer, in [0, 1]; docs/confidence.md.
+
+        From absolute signals, where the scores compare documents only with each other: it is no
+        score and changes no order. The same whatever ``limit``, ``offset``, stages and floors show
+        of what was found. None: nothing to judge by, as with vectors alone of an unknown embedder.
+        Computed when it is read, by a second search of the query on the snapshot of the call;
+        OptionError: the hits were unpickled, are those of shards apart, or stand in the order of
+        columns.
+
+        Examples
+        --------
+        >>> import hyrecall as hr
+        >>> table = pa.table({"id": [1, 2], "text": ["Ann drinks green tea", "rain in May"]})
+        >>> index = hr.Index.build(table, hr.Schema(key="id", cell=None, text="text"))
+        >>> known, unknown = index.recall(text=["who drinks green tea", "Bob's car"])
+        >>> known.confidence > unknown.confidence == 0
+        True
+        """
+        made = self._reply.judged(self.query).query
+        return None if made is None else float(made.value)
+
+    @property
     def phase(self) -> ask.Phase | None:
         """The weights that ``SessionSignals`` took; None: the stage did not run."""
         phases = self._reply.phases
@@ -362,6 +385,15 @@ class Hit:
     def vector_score(self) -> float | None:
         """The score of the only dense arm (cosine, in [-1, 1])."""
         return self._only(self._reply.facts.vector_arms, "vector_score")
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that the hit is an answer, as :attr:`QueryHits.confidence`.
+
+        None also for a row that fills the list.
+        """
+        made = self._reply.judged(self.query).hits[self._at - self._reply.span(self.query)[0]]
+        return None if made is None else float(made.value)
 
     def explain(self) -> hits.Explanation:
         """Recompute the score from the integers and vectors it was made of.
@@ -615,6 +647,13 @@ class Hits:
             return counts[0]
         of = [parts.index(self._reply.part_of(query)) for query in range(len(self))]
         return [counts[part][query] for query, part in enumerate(of)]
+
+    @property
+    def confidence(self) -> list[float | None]:
+        """The confidence of the reply to each query; see :attr:`QueryHits.confidence`."""
+        parts = {id(one): one.all_judged() for one in self._reply.parts}
+        judged = [parts[id(self._reply.part_of(at))][at].query for at in range(len(self))]
+        return [None if one is None else float(one.value) for one in judged]
 
     @property
     def facets(self) -> list[dict[str, list[tuple[Any, int]]]]:

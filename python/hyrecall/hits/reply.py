@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -23,6 +23,7 @@ from hyrecall.table.schema import STAGE_COLUMNS
 
 if TYPE_CHECKING:
     from hyrecall.hits.around import AroundHits
+    from hyrecall.hits.confidence import Judged
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.stages.session_signals import Phase
@@ -50,6 +51,9 @@ def facets_data(facets: Facets) -> dict[str, list[dict[str, Any]]]:
         for name, counts in facets.items()
     }
 
+
+JUDGED = ("confidence", "")
+"""Under what values of a reply its confidence is kept."""
 
 # What stands for no score and no rank of an arm, and the types of columns of them.
 _MISSING: Final[dict[str, float]] = {"score": -np.inf, "rank": 0}
@@ -152,6 +156,12 @@ class ReplySource(Protocol):
 
     def totals(self, begin: int, end: int) -> list[int]:
         """Count the rows that the queries [begin, end) match."""
+        ...
+
+    def judge(
+        self, reply: Reply, begin: int, end: int, models: Mapping[str, str] | None = None
+    ) -> list[Judged]:
+        """Return how sure the replies to the queries [begin, end) are."""
         ...
 
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
@@ -281,6 +291,7 @@ class Reply(ReplyBase):
     kept_source: ReplySource | None
     _gathered: dict[str, pa.Array]  # by column()
     facets: tuple[Facets, ...] | None = None  # of each query; None: none was asked for
+    min_confidence: float | None = None  # below which a query has no hits
 
     def __init__(
         self,
@@ -300,6 +311,7 @@ class Reply(ReplyBase):
         phases: Sequence[Phase] | None = None,
         around: AroundHits | None = None,
         facets: tuple[Facets, ...] | None = None,
+        min_confidence: float | None = None,
         _values: dict[tuple[str, str], list[Any]] | None = None,
         _gathered: dict[str, pa.Array] | None = None,
     ) -> None:
@@ -307,7 +319,7 @@ class Reply(ReplyBase):
         vars(self).update(
             facts=facts, arms=arms, columns=columns, now=now, trace=trace, query_keys=query_keys,
             arrays=arrays, ran=ran, bases=bases, fusion=fusion, normalize=normalize, phases=phases,
-            around=around, kept_source=kept_source, facets=facets,
+            around=around, kept_source=kept_source, facets=facets, min_confidence=min_confidence,
             _values={} if _values is None else _values,
             _gathered={} if _gathered is None else _gathered,
         )  # fmt: skip
@@ -434,6 +446,22 @@ class Reply(ReplyBase):
     def facets_of(self, query: int) -> Facets:
         """Return the facets of a query."""
         return {} if self.facets is None else self.facets[query]
+
+    def judged(self, query: int, models: Mapping[str, str] | None = None) -> Judged:
+        """Return the confidence of the reply to a query and of its hits, computed once."""
+        # ``models`` are those of vector arms, where the index does not know them.
+        known = self._values.setdefault(JUDGED, [None] * self.n_queries)
+        if known[query] is None:
+            (known[query],) = self.source.judge(self, query, query + 1, models)
+        found: Judged = known[query]
+        return found
+
+    def all_judged(self) -> list[Judged]:
+        """Return the same of every query, computed as a batch."""
+        known = self._values.setdefault(JUDGED, [None] * self.n_queries)
+        if any(one is None for one in known):
+            known[:] = self.source.judge(self, 0, self.n_queries)
+        return known
 
     def n_candidates(self, query: int) -> dict[str, int]:
         """Return how many documents each arm that ran put into its list."""

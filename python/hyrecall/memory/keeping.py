@@ -20,6 +20,7 @@ import apsw
 from hyrecall.base.progress import ProgressFunction
 from hyrecall.embed.guard import Guard
 from hyrecall.errors import CorruptStoreError, HyrecallError, OptionError, error
+from hyrecall.hits.confidence import Judged
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import Explanation
 from hyrecall.memory.changes import Change, SetVectors
@@ -592,6 +593,18 @@ class Owner:
             wish = "matches that are still found with the same scores"
             raise error(OptionError, "matches", wish, "others", SEARCH_AGAIN)
         return found.ranked.explain_dropped(most)
+
+    @task
+    def judge_rows(
+        self, question: IndexQuestion, rows: tuple[int, ...], scores: tuple[float, ...]
+    ) -> Judged:
+        """Ask a question again and say how sure the reply is, if it still finds the same rows."""
+        found = self.search_index(question)
+        is_same = (found.rows, found.scores) == (rows, scores)
+        if found.ranked is None or not is_same:
+            wish = "matches that are still found with the same scores"
+            raise error(OptionError, "matches", wish, "others", SEARCH_AGAIN)
+        return found.ranked.judge()
 
     def close(self) -> None:
         """Save the index and let go of everything. Closing twice is fine."""

@@ -589,4 +589,4 @@ class _PartsSource:
         remedy = "recall from the shard that holds the document"
         raise error(OptionError, "hits", wish, got, remedy)
 
-    evidence = explain = explain_dropped = totals = _refuse
+    evidence = explain = explain_dropped = totals = judge = _refuse

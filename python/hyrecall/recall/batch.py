@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hyrecall.ask.expansion import Expansion
     from hyrecall.ask.recipe import Recipe
     from hyrecall.ask.request import CallOptions
+    from hyrecall.hits.confidence import Judged
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.reply import ReplySource
@@ -71,13 +72,27 @@ class RecallSource(NamedTuple):
 
         return totals(self.plan, self.state, begin, end, BATCH_QUERIES)
 
+    def judge(
+        self, reply: Reply, begin: int, end: int, models: Mapping[str, str] | None = None
+    ) -> list[Judged]:
+        """Return how sure the replies to the queries [begin, end) are."""
+        from hyrecall.recall.confidence import judge
+
+        with self.state.reading():
+            self.state.check_texts(self.plan.request)
+            return judge(self.plan, self.state, reply, begin, end, models)
+
     def explain(self, reply: Reply, query: int, at: int) -> Explanation:
         """Recompute the score of a hit, which is the reply's number ``at``."""
         from hyrecall.recall.explain import CallAndReply, explain
 
         with self.state.reading():
             made = explain(CallAndReply(self.plan, self.state, reply), query, at)
-        return replace(made, feedback=self.looks.get(query))
+        judged, place = reply.judged(query), at - reply.span(query)[0]
+        return replace(
+            made, feedback=self.looks.get(query),
+            confidence=judged.hits[place], reply_confidence=judged.query,
+        )  # fmt: skip
 
     def explain_dropped(self, reply: Reply, query: int, most: int) -> Dropped:
         """Run the stages of a query again and say what each dropped."""

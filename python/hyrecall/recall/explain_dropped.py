@@ -46,7 +46,7 @@ class _Again:
     def __init__(
         self, plan: Plan, state: State, results: CallableResults | None, reply: Reply, query: int
     ) -> None:
-        self._plan, self._state, self._query = plan, state, query
+        self._plan, self._state, self._reply, self._query = plan, state, reply, query
         self._facts: IndexFacts = reply.facts
         request = plan.again(query)
         execution = _core.Execution(state.snapshot, request)
@@ -83,6 +83,9 @@ class _Again:
             pool, why = self._ungrouped(before)
             name = "group" if how.is_grouped else "surrounding"
             add(name, before, pool.arrays["entry"], why)
+        if (floor := self._reply.min_confidence) is not None:
+            add("min_confidence", pool, *self._sure(pool, floor))
+            pool = pool.keep(np.full(len(pool), self._is_sure(floor)))
         add("limit", pool, *self._page(pool))
         return out
 
@@ -115,6 +118,16 @@ class _Again:
         stay = np.flatnonzero(np.array([one in passing for one in rows], np.bool_))
         value, _ = self._plan.joining["min_fused"]
         return whole, stay, lambda entry: Why("floor", float(whole.score[entry]), value)
+
+    def _is_sure(self, floor: float) -> bool:
+        made = self._reply.judged(self._query).query
+        return made is None or made.value >= floor
+
+    def _sure(self, pool: FusedLists, floor: float) -> tuple[npt.NDArray[Any], _WhyOf]:
+        """Return all entries of a reply whose confidence reaches the floor, and none of others."""
+        stay = np.arange(len(pool) if self._is_sure(floor) else 0)
+        made = self._reply.judged(self._query).query
+        return stay, lambda _: Why("floor", 0.0 if made is None else made.value, floor)
 
     def _page(self, pool: FusedLists) -> tuple[npt.NDArray[Any], _WhyOf]:
         """Return what limit and offset leave of a list, and why others are not on the page."""

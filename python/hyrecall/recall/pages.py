@@ -79,6 +79,10 @@ class SortedSource(RecallSource):
         """Raise an error: columns order the hits."""
         raise error(OptionError, "hits", "hits by score", "hits in the order of columns")
 
+    def judge(self, reply: Reply, begin: int, end: int, models: object = None) -> NoReturn:
+        """Refuse: no arm ranked the rows."""
+        self.explain(reply, begin, end)
+
     def explain_dropped(self, reply: Reply, query: int, most: int) -> NoReturn:
         """Raise an error: columns order the hits."""
         self.explain(reply, query, most)

@@ -127,14 +127,18 @@ class Plan(NamedTuple):
     def again(self, query: int, **joining: Any) -> _core.BatchRequest:
         """Return the request of one query for its whole list, with what other arms found for it."""
         # ``joining`` replaces how its arms are joined.
-        n_lists = len(self.joining["weights"])
-        most = whole_list(self.depth, n_lists, self.evidence)
-        request = self.request.slice(query, query + 1, most)
-        if request.n_arms < n_lists:  # the batch ran in parts, which have these arms
-            own = {arm: found.part(query, query + 1) for arm, found in self.listed.items()}
-            self._list(request, own)
+        most = whole_list(self.depth, len(self.joining["weights"]), self.evidence)
+        return self.part(query, query + 1, most, **joining)
+
+    def part(
+        self, begin: int, end: int, limit: int | None = None, **joining: Any
+    ) -> _core.BatchRequest:
+        """Return the request of some queries, with what other arms found for them."""
+        request = self.request.slice(begin, end, limit)
+        if request.n_arms < len(self.joining["weights"]):  # the batch ran in parts, which have them
+            self._list(request, {arm: found.part(begin, end) for arm, found in self.listed.items()})
             if self.exact is not None:
-                self.exact.add_to(request, query)
+                self.exact.add_to(request, begin)
         request.set_fusion(**{**self.joining, **joining})
         if self.evidence is not None:
             self.evidence.tell(request)

@@ -95,6 +95,11 @@ class RecallBody(ScopedBody):
         False,
         description="Add to each match how its score came about, and what each stage dropped.",
     )
+    confidence: StrictBool = Field(
+        False,
+        description="Add how sure it is that the reply holds an answer (`confidence` in [0, 1], "
+        "`answerable`: at least 0.2), and that each match is one.",
+    )
     highlight: StrictBool = Field(
         False,
         description="Add to each match its `snippet`, HTML with `<mark>` around the query's words, "
@@ -167,6 +172,11 @@ class IndexQueryBody(Body):
     total: StrictBool = Field(False, description="Also how many rows match.")
     now: Time | None = None
     explain: StrictBool = False
+    confidence: StrictBool = Field(
+        False,
+        description="Add how sure it is that the reply holds an answer (`confidence` in [0, 1], "
+        "`answerable`: at least 0.2), and that each hit is one.",
+    )
     highlight: StrictBool = Field(
         False,
         description="Add to each hit its `snippet`, HTML with `<mark>` around the query's words, "

@@ -35,6 +35,7 @@ from hyrecall.hits.reply import facets_data
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
 from hyrecall.memory import Edge, Episode, Matches, MatchParts
+from hyrecall.memory.data.matches import is_answerable
 from hyrecall.memory.replies import Reason, reasons_data
 from hyrecall.serve.errors import ErrorBody, check_size, naming_query
 from hyrecall.serve.metrics import index_numbers
@@ -70,6 +71,7 @@ class MatchReply(_Reply):
     is_fill: bool
     is_exact: bool
     valid_to: datetime | None
+    confidence: float | None = None
     explanation: dict[str, Any] | None = None
     highlights: list[tuple[int, int]] | None = None
     snippet: str | None = None
@@ -92,6 +94,8 @@ class RecallReply(_Reply):
     edges: list[Edge]
     context: list[list[Episode]]
     around: list[list[Episode]]
+    confidence: float | None = None
+    answerable: bool | None = None
     now: datetime
     took_ms: float
 
@@ -130,6 +134,7 @@ class HitReply(_Reply):
     columns: dict[str, Any]
     thread_rows: list[ThreadRowReply] | None = None
     surrounding: list[NearRowReply] | None = None
+    confidence: float | None = None
     explanation: dict[str, Any] | None = None
     highlights: dict[str, list[tuple[int, int]]] | None = None
     snippet: str | None = None
@@ -150,6 +155,8 @@ class IndexReply(_Reply):
     hits: list[HitReply]
     total: int | None = None
     facets: dict[str, list[FacetReply]] | None = None
+    confidence: float | None = None
+    answerable: bool | None = None
     degraded: bool
     reasons: list[Reason]
     trace: dict[str, Any]
@@ -208,7 +215,12 @@ def _plain(value: Any) -> Any:
 
 
 def recall_data(
-    matches: Matches, *, explain: bool, began: float, highlight: bool = False
+    matches: Matches,
+    *,
+    explain: bool,
+    began: float,
+    highlight: bool = False,
+    confidence: bool = False,
 ) -> dict[str, Any]:
     """Return the reply to a recall as plain data; `began` is of ``time.perf_counter``."""
     is_explained = explain and matches._ranked is not None
@@ -216,6 +228,8 @@ def recall_data(
     shown = []
     for match in matches:
         one: dict[str, Any] = {name: getattr(match, name) for name in _OF_A_MATCH}
+        if confidence:
+            one["confidence"] = match.confidence if matches._ranked is not None else None
         if is_explained:
             one["explanation"] = _explanation(match)
         if highlight:
@@ -233,9 +247,15 @@ def recall_data(
         "edges": list(matches.edges),
         "context": [list(near) for near in matches.context],
         "around": [list(near) for near in matches.around],
+        **(_sure(matches.confidence) if confidence else {}),
         "now": matches.now,
         "took_ms": (time.perf_counter() - began) * 1e3,
     }
+
+
+def _sure(confidence: float | None) -> dict[str, Any]:
+    """Return how sure a reply is."""
+    return {"confidence": confidence, "answerable": is_answerable(confidence)}
 
 
 def _explanation(one: Any) -> dict[str, Any]:
@@ -263,6 +283,7 @@ def index_data(hits: Hits, query: QueryHits, asked: IndexQuery) -> dict[str, Any
         "hits": (_hit(hit, trace.arms, asked) for hit in query),
         **({"total": query.total} if asked.total else {}),
         **({"facets": facets_data(query.facets)} if query.facets else {}),
+        **(_sure(query.confidence) if asked.confidence else {}),
         "degraded": bool(trace.degraded),
         "reasons": [{"reason": "degraded", "detail": one} for one in trace.degraded],
         "trace": _trace(trace, query.explain_dropped() if asked.explain else None),
@@ -294,6 +315,8 @@ def _hit(hit: Hit, arms: tuple[str, ...], asked: IndexQuery) -> dict[str, Any]:
             }
             for row in hit.surrounding
         ]
+    if asked.confidence:
+        one["confidence"] = hit.confidence
     if asked.explain:
         one["explanation"] = _explanation(hit)
     if asked.highlight:
@@ -324,6 +347,7 @@ class IndexQuery:
     explain: bool = False
     highlight: bool = False
     total: bool = False
+    confidence: bool = False
     began: float = field(default_factory=time.perf_counter)
 
 

@@ -359,3 +359,17 @@ async def test_pinned_memories_are_resources(monkeypatch: pytest.MonkeyPatch) ->
         for cursor in ("0", "-1", "x", "99999999", "１"):
             with pytest.raises(MCPError, match="cursor: expected"):
                 await client.list_resources(cursor=cursor)
+
+
+async def test_a_search_says_where_probably_nothing_answers() -> None:
+    async with asked(ANN) as (client,):
+        for text in ("the replica lags by 40 s", "tea at four"):
+            await client.call_tool("remember", {"text": text})
+        sure = await client.call_tool("search", {"text": "tea at four"})
+        unsure = await client.call_tool("search", {"text": "the tea of Bob"})
+        nothing = await client.call_tool("search", {"text": "zebra"})
+    told = "Probably nothing here answers (confidence 0."
+    assert [data_of(one)["answerable"] for one in (sure, unsure, nothing)] == [True, False, False]
+    assert data_of(sure)["confidence"] > 0.5 > data_of(unsure)["confidence"] > 0
+    assert [told in text_of(one) for one in (sure, unsure, nothing)] == [False, True, False]
+    assert data_of(unsure)["items"], "they are best guesses"

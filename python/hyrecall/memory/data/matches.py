@@ -174,6 +174,15 @@ class RecallReport:
     rows: tuple[int, ...] = ()
 
 
+ANSWERABLE = 0.2
+"""The confidence below which a reply probably holds no answer; at most one in seven such does."""
+
+
+def is_answerable(confidence: float | None) -> bool | None:
+    """Say whether a reply may hold an answer; None: nothing to judge by."""
+    return None if confidence is None else confidence >= ANSWERABLE
+
+
 class Matches(list[EpisodeMatch]):
     """Matches, best first: a list that also tells how the recall was answered.
 
@@ -211,6 +220,10 @@ class Matches(list[EpisodeMatch]):
         The same of each partition that was read; ``scope`` is the first.
     faults : tuple of ReadPolicyFault
         Why an agent's policy was not followed but closed.
+    confidence : float or None
+        The probability that an answer is among them.
+    answerable : bool or None
+        Whether that is at least 0.2.
 
     Examples
     --------
@@ -313,6 +326,20 @@ class Matches(list[EpisodeMatch]):
             raise error(OptionError, "matches", "matches that an index ranked", "none")
         return self._ranked.explain_dropped(most)
 
+    @property
+    def confidence(self) -> float | None:
+        """The probability that an answer is among them, in [0, 1]; docs/confidence.md.
+
+        It is no score and changes no order. Computed when it is read, by a second search. None:
+        nothing to judge by, or no index ranked them.
+        """
+        return None if self._ranked is None else self._ranked.judge().values[0]
+
+    @property
+    def answerable(self) -> bool | None:
+        """Whether :attr:`confidence` is at least 0.2; None where that is None."""
+        return is_answerable(self.confidence)
+
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.
 
@@ -336,6 +363,14 @@ class Matches(list[EpisodeMatch]):
         best = ", ".join(f"{one.episode.id!r}: {one.score:.4f}" for one in self[:5])
         why = f", degraded: {', '.join(map(str, self.reasons))}" if self.degraded else ""
         return f"<Matches: {len(self)}{' of ' if best else ''}{best}{why}>"
+
+
+def known_confidence(matches: Matches) -> float | None:
+    """Return how sure a reply is; None also where its store, in another process, has changed."""
+    try:
+        return matches.confidence
+    except OptionError:
+        return None
 
 
 class Facts(list[Fact]):

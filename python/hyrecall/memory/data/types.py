@@ -31,6 +31,7 @@ from hyrecall.base.arguments import check_keywords, check_objects, set_field, un
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
 if TYPE_CHECKING:
+    from hyrecall.hits.confidence import Judged
     from hyrecall.hits.dropped import Dropped
     from hyrecall.hits.explain_text import Explanation
     from hyrecall.hits.marks import Mark
@@ -189,6 +190,10 @@ class Ranked(Protocol):
         """Say what the stages of the recipe left out."""
         ...
 
+    def judge(self) -> Judged:
+        """Return how sure the reply is, and each row."""
+        ...
+
 
 Asked: TypeAlias = "tuple[Analyzer, str]"
 """The analyzer of a store and the words that its texts were searched for."""
@@ -226,6 +231,13 @@ class Origin:
             wish = "one that an index ranked in this process"
             raise error(OptionError, "match", wish, self.missing)
         return self.ranked.explain(self.place)
+
+    def confidence(self) -> float | None:
+        """Return the probability that the match is an answer."""
+        if self.ranked is None:
+            wish = "one that an index ranked in this process"
+            raise error(OptionError, "match", wish, self.missing)
+        return self.ranked.judge().values[1][self.place]
 
     def marks(self, text: str) -> list[Mark]:
         """Return the words of the query in a text of the match."""
@@ -685,6 +697,25 @@ class EpisodeMatch(BaseModel):
         True
         """
         return self._origin.explain()
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that the match is an answer, in [0, 1]; docs/confidence.md.
+
+        None: nothing to judge by, as for a memory that fills the list. Computed when it is read;
+        OptionError: as :meth:`explain`.
+
+        Examples
+        --------
+        >>> from hyrecall.memory import MemorySync
+        >>> from hyrecall.recipes import loom
+        >>> with MemorySync.in_memory(recipe=loom, embedder=None) as memory:
+        ...     kept = memory.remember("Tea at four", user_id="ann")
+        ...     matches = memory.search("tea at four", user_id="ann")
+        ...     matches[0].confidence > 0.5
+        True
+        """
+        return self._origin.confidence()
 
     def highlights(self) -> list[tuple[int, int]]:
         """Return where the query's words stand in ``episode.full_text``.

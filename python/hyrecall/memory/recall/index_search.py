@@ -13,6 +13,7 @@ from hyrecall.ask.expansion import Context
 from hyrecall.ask.recipe import Recipe, is_joinable
 from hyrecall.ask.scope import scope_of_cells
 from hyrecall.embed.protocol import EmbedFault
+from hyrecall.hits.confidence import Judged
 from hyrecall.hits.dropped import Dropped
 from hyrecall.hits.explain_text import Explanation
 from hyrecall.hits.hits import QueryHits, reply_of
@@ -225,7 +226,10 @@ class IndexSearch:
             reasons.append(Degradation(kind, note))
         expansion = question.recipe.expansion
         shows_edges = bool(expansion) and any(isinstance(one, Context) for one in expansion)
-        return _found(hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges)
+        return _found(
+            hits, trace, tuple(reasons), is_behind=ready.behind, shows_edges=shows_edges,
+            model=ready.model,
+        )  # fmt: skip
 
 
 def _joins(question: IndexQuestion) -> bool:
@@ -253,11 +257,17 @@ def _may_join(one: _ReadyQuestion, other: _ReadyQuestion) -> bool:
 class _LocalHits:
     """Explains hits and what was dropped, by the index state of the search, which it keeps."""
 
-    def __init__(self, hits: QueryHits) -> None:
-        self.hits = hits
+    def __init__(self, hits: QueryHits, model: str | None) -> None:
+        self.hits, self._model = hits, model
+
+    def judge(self) -> Judged:
+        """Return how sure the reply is, and each hit."""
+        models = {} if self._model is None else {"embedding": self._model}
+        return reply_of(self.hits).judged(self.hits.query, models)
 
     def explain(self, place: int) -> Explanation:
         """Recompute the score of a hit."""
+        self.judge()  # by the store's model, which the explanation then tells
         return self.hits[place].explain()
 
     def explain_dropped(self, most: int) -> Dropped:
@@ -280,6 +290,7 @@ def _found(
     *,
     is_behind: bool,
     shows_edges: bool,
+    model: str | None,
 ) -> FoundRows:
     """Return a query's hits, which are alone in their reply, as plain data."""
     reply = one._reply
@@ -311,7 +322,7 @@ def _found(
         else (),
         reasons=reasons,
         is_behind=is_behind,
-        ranked=_LocalHits(one),
+        ranked=_LocalHits(one, model),
     )
 
 

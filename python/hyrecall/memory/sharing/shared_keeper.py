@@ -32,6 +32,7 @@ from hyrecall.ask.scope import Scope
 from hyrecall.base import threads
 from hyrecall.base.threads import caller_of, serving
 from hyrecall.errors import HyrecallError, OptionError, StoreBusyError, StoreMismatchError, error
+from hyrecall.hits.confidence import Confidence, Judged, Signal
 from hyrecall.hits.dropped import Dropped, DroppedRow, Peer, StageDrops
 from hyrecall.hits.explain_text import Component, Explanation, Scaling, Term
 from hyrecall.hits.trace import StageTrace, Trace
@@ -138,6 +139,11 @@ class RemoteRows:
         asked = self._question, self._rows, self._scores
         return self._keeper.run(Owner.explain_dropped, *asked, most)
 
+    def judge(self) -> Judged:
+        """Return how sure the reply is, and each row."""
+        asked = self._question, self._rows, self._scores
+        return self._keeper.run(Owner.judge_rows, *asked)
+
 
 _COMPARED = ("format", "model", "dim")
 _OF_LAYOUTS = ("layout", "analyzer", "recipe")
@@ -155,7 +161,7 @@ def compare(own: About, other: About, pid: int) -> None:
             raise _mismatch(name, mine, theirs, pid)
 
 
-_SEARCHES = ("explain_row", "explain_dropped", "await_index")
+_SEARCHES = ("explain_row", "explain_dropped", "judge_rows", "await_index")
 
 
 def searches(what: object) -> bool:
@@ -261,7 +267,7 @@ OF_STORES: Final[tuple[type | ClassCodec, ...]] = (
     *(Episode, Fact, Edge, Participant, NewVersion, Cell, Selection, SessionName),
     *(ExportLine, VersionLine, AgentLine, FeedbackLine, AskedBy, type(EVERYONE)),
     *(DoctorCheck, Degradation, DegradedReason, Trace, StageTrace),
-    *(Explanation, Component, Scaling, Step, Term, SecondLook),
+    *(Explanation, Component, Scaling, Step, Term, SecondLook, Judged, Confidence, Signal),
     *(Dropped, StageDrops, DroppedRow, Peer),
 )
 """Changes, questions and tasks of a store, their replies, and what they are made of."""

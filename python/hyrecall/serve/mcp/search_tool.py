@@ -16,6 +16,7 @@ from hyrecall.base.times import read_moment
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.marks import Mark, tells_places, window
 from hyrecall.memory import Episode, EpisodeMatch
+from hyrecall.memory.data.matches import is_answerable, known_confidence
 from hyrecall.memory.data.types import Origin
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
@@ -142,6 +143,9 @@ def text_of_matches(found: dict[str, Any]) -> str:
         f"degraded: {one['reason']}" + (f" ({one['detail']})" if one["detail"] else "")
         for one in found["reasons"]
     ]
+    if texts and found["answerable"] is False:
+        sure = f"confidence {found['confidence']:.2f}"
+        told.insert(0, f"Probably nothing here answers ({sure}): these are best guesses.")
     return "\n\n".join([fenced(texts) if texts else "Nothing was found.", *told])
 
 
@@ -243,6 +247,12 @@ class Found(Previews):
     items: list[Match]
     degraded: bool
     reasons: list[Reason]
+    confidence: float | None = Field(
+        None, description="How likely it is that an answer is among them; null: not known."
+    )
+    answerable: bool | None = Field(
+        None, description="False: probably nothing here answers, the items are best guesses."
+    )
 
 
 async def _search(session: CallerSession, given: _Search) -> ToolReply:
@@ -253,9 +263,11 @@ async def _search(session: CallerSession, given: _Search) -> ToolReply:
     options |= {"filter": _read_filter(given.filter), "since": since, "until": until}
     matches = await session.search(**options)
     around = matches.around or [()] * len(matches)
+    sure = await session.run(lambda: known_confidence(matches))
     found = Found(
         items=list(map(match_shape, matches, around)), degraded=matches.degraded,
         reasons=[Reason(**one) for one in reasons_data(matches.reasons)],
+        confidence=sure, answerable=is_answerable(sure),
     )  # fmt: skip
     return ToolReply(found, text_of_matches, excerpts_of(matches))
 
@@ -277,7 +289,8 @@ async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
         filter=passes, since=since, until=until,
     )  # fmt: skip
     items = list(map(listed_shape, found, await session.ends(found)))
-    return ToolReply(Found(items=items, degraded=False, reasons=[]), text_of_matches)
+    listed = Found(items=items, degraded=False, reasons=[], confidence=None, answerable=None)
+    return ToolReply(listed, text_of_matches)
 
 
 def _times(given: _Search) -> tuple[date | None, date | None]:

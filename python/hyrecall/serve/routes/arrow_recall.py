@@ -265,7 +265,7 @@ OF_A_STORE: dict[str, ColumnKind] = {
     "since": TIME, "until": TIME, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
 """Columns of a store's table: the fields of a recall's body but those whose parts are no rows of a
-table: ``explain``, ``highlight`` and ``around``."""
+table: ``explain``, ``highlight``, ``confidence`` and ``around``."""
 
 MATCHES = pa.schema(
     {

@@ -102,9 +102,13 @@ def read_query(
     if body.surrounding or is_apart:  # whose hits have no other columns
         marked = index.schema.first_texts if body.highlight else ()
         shared["columns"] = tuple(dict.fromkeys((*columns, *marked)))
-    if body.explain and is_apart:  # alone, before it joins others
-        wish = "false over shards on a GPU, which keep their postings"
-        raise error(OptionError, "explain", wish, "true")
+    for name in ("explain", "confidence"):
+        if is_apart and getattr(body, name):  # alone, before it joins others
+            wish = "false over shards on a GPU, which keep their postings"
+            raise error(OptionError, name, wish, "true")
+    if body.confidence and (body.sort or (body.text is None and body.vector is None)):
+        wish = "false where columns order the rows (sort, or no text and no vector)"
+        raise error(OptionError, "confidence", wish, "true")
     known = index.schema.row_columns
     for name in columns:
         if name not in known:
@@ -127,6 +131,7 @@ def read_query(
         explain=body.explain,
         highlight=body.highlight,
         total=body.total,
+        confidence=body.confidence,
     )
 
 

@@ -110,7 +110,8 @@ MOST_OF_BATCHES = 8
 """The same of all batches: half of the store's threads are left to single requests."""
 
 _ONLY_HERE = {
-    "user_id", "org", "workspace", "explain", "highlight", "filter", "recipe", "depth",
+    "user_id", "org", "workspace", "explain", "highlight", "confidence", "filter", "recipe",
+    "depth",
 }  # fmt: skip
 
 
@@ -129,8 +130,9 @@ async def recall(request: Request, body: RecallBody, who: Reader) -> Response:
 
     def work() -> bytes:
         found = recall_data(
-            search(store, body), explain=body.explain, began=began, highlight=body.highlight
-        )
+            search(store, body), explain=body.explain, began=began, highlight=body.highlight,
+            confidence=body.confidence,
+        )  # fmt: skip
         return encode_within(found, options_of(request).max_reply)
 
     return JsonResponse(await store.run(work))
@@ -155,8 +157,9 @@ async def recall_batch(request: Request, body: BatchBody, who: Reader) -> Respon
         replies, n_bytes = [], 0
         for query, matches in zip(body.queries, found, strict=True):
             one = recall_data(
-                matches, explain=query.explain, began=began, highlight=query.highlight
-            )
+                matches, explain=query.explain, began=began, highlight=query.highlight,
+                confidence=query.confidence,
+            )  # fmt: skip
             replies.append(encode_within(one, options.max_reply - n_bytes))
             n_bytes += len(replies[-1])
         return b'{"replies":[' + b",".join(replies) + b"]}"

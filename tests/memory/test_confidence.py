@@ -1,0 +1,62 @@
+"""How sure a reply of a store is: the same as of its index, in every process, by its embedder."""
+
+from pathlib import Path
+
+import pytest
+
+import hyrecall as hr
+from hyrecall.embed import HashEmbedder
+from hyrecall.memory import EpisodeMatch, MemorySync
+from seams import CONFIDENCE_MODELS
+
+TEXTS = ("Ann drinks green tea", "rain in May", "Ann bought a car in 2023")
+
+
+class MiniLm(HashEmbedder):
+    """Vectors of hashes under the name of a model whose coefficients are known."""
+
+    def __init__(self) -> None:
+        super().__init__(dim=32)
+        self.model = "all-MiniLM-L6-v2"
+
+
+def filled(memory: MemorySync) -> MemorySync:
+    for text in TEXTS:
+        memory.remember(text, user_id="ann")
+    return memory
+
+
+def test_a_reply_and_its_matches_have_a_confidence() -> None:
+    with filled(MemorySync.in_memory(recipe=hr.recipes.default, embedder=None)) as memory:
+        sure = memory.search("who drinks green tea", user_id="ann")
+        unsure = memory.search("May Bob come", user_id="ann")
+        nothing = memory.search("zebra", user_id="ann")
+        assert sure.confidence > unsure.confidence > nothing.confidence == 0.0
+        assert (sure.answerable, unsure.answerable, nothing.answerable) == (True, False, False)
+        made = sure[0].explain()
+        assert sure[0].confidence == made.confidence.value
+        assert sure.confidence == made.reply_confidence.value
+        by_hand = EpisodeMatch.model_validate(sure[0].model_dump())
+        with pytest.raises(hr.OptionError, match="match: expected one that an index ranked"):
+            _ = by_hand.confidence
+
+
+def test_vectors_count_by_the_stores_embedder() -> None:
+    for embedder, model in ((MiniLm(), "minilm"), (HashEmbedder(dim=32), "words")):
+        with filled(MemorySync.in_memory(recipe=hr.recipes.default, embedder=embedder)) as memory:
+            made = memory.search("green tea", user_id="ann")[0].explain().reply_confidence
+            assert made.model == model
+            assert made.model in CONFIDENCE_MODELS
+
+
+def test_another_process_of_the_store_is_as_sure(tmp_path: Path) -> None:
+    with filled(MemorySync.open(tmp_path / "m", recipe=hr.recipes.default, embedder=None)) as owner:
+        mine = owner.search("who drinks green tea", user_id="ann")
+        with MemorySync.open(tmp_path / "m", recipe=hr.recipes.default, embedder=None) as other:
+            theirs = other.search("who drinks green tea", user_id="ann")
+            assert theirs.confidence == mine.confidence
+            assert [one.confidence for one in theirs] == [one.confidence for one in mine]
+            assert theirs[0].explain() == mine[0].explain()
+            owner.remember("green tea drinks Ann", user_id="ann")
+            with pytest.raises(hr.OptionError, match="matches: expected matches that are still"):
+                _ = theirs.confidence
