@@ -230,8 +230,8 @@ def _component(one: Component) -> list[tuple[int, str]]:
     most = max((term.query_weight * term.weight for term in one.shared), default=1.0)
     for term in sorted(one.shared, key=lambda term: -term.query_weight * term.weight):
         product = term.query_weight * term.weight
-        factors = f"{_n(term.query_weight)} x {_n(term.weight)}"
-        lines.append((3, f"{clean(term.term)}: {factors} = {_n(product)} {_bar(product / most)}"))
+        weights = f"{_n(term.query_weight)} x {_n(term.weight)}"
+        lines.append((3, f"{clean(term.term)}: {weights} = {_n(product)} {_bar(product / most)}"))
     return lines + (_lexical(one) if one.bm25 is not None else [])
 
 

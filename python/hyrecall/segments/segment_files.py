@@ -376,8 +376,8 @@ def segment_of(
     for at, arm in enumerate(schema.vector_arms):
         vectors = open_role(f"vectors-{at}")
         form = type(schema.vector_arms[arm])
-        made = _dense(at, arm, vectors, dims[arm], n_rows, form, take, has_role)
-        dense[arm], late[arm] = made
+        column = _dense(at, arm, vectors, dims[arm], n_rows, form, take, has_role)
+        dense[arm], late[arm] = column
         late_rows += vectors.late(vectors.batch.num_columns - 1)  # norms, or sizes
         apart.append(vectors.read_apart)  # of a few rows, vectors and norms
     lexical = {}

@@ -535,7 +535,8 @@ def _vector_of(**given: Any) -> Vector:
     form = next((form for form, told in _FORMS.items() if told == said), None)
     if form is None or any(type(value) is not bool for value in said.values()):
         raise TypeError(f"form of vectors: expected one of {[*_FORMS.values()]}, got {said!r}")
-    return form(**given)
+    made: Vector = form(**given)
+    return made
 
 
 def _arms(argument: str, value: Any, kind: type[Any]) -> Iterable[tuple[str, Any]]:

@@ -39,7 +39,7 @@ class SparseRows(NamedTuple):
 
     def only(self, selected: npt.NDArray[np.bool_]) -> SparseRows:
         """Leave the other rows without entries."""
-        sizes = np.diff(self.begins)
+        sizes: Numbers = np.diff(self.begins)
         kept = np.repeat(selected, sizes)
         begins = np.append(0, np.cumsum(np.where(selected, sizes, 0)))
         return SparseRows(self.terms, begins, self.numbers[kept], self.weights[kept])
@@ -110,7 +110,8 @@ def _of_ids(ids: Numbers, begins: Numbers, argument: str) -> tuple[pa.Array, Any
         place[distinct] = np.arange(len(distinct), dtype=np.uint32)
         inverse = place[ids]
     else:
-        distinct, inverse = np.unique(ids, return_inverse=True)
+        distinct, places = np.unique(ids, return_inverse=True)
+        inverse = places.astype(np.uint32)
     terms = pa.array([str(one) for one in distinct.tolist()], pa.large_string())
     return (*_sorted(terms, begins, inverse),)
 
@@ -145,13 +146,12 @@ def _of_list(value: Sequence[Any], argument: str, row_name: str) -> SparseRows:
     weights: list[Any] = []
     counts = [0]
     for at, given in enumerate(value):
-        where, one = f"{argument}[{at}]", given
-        if isinstance(one, Mapping):
-            keys, values = one.keys(), one.values()
-        elif one is None:
-            keys = values = ()
-        else:
-            keys, values = _pair(one, where, row_name)
+        keys: Any = ()
+        values: Any = ()
+        if isinstance(given, Mapping):
+            keys, values = given.keys(), given.values()
+        elif given is not None:
+            keys, values = _pair(given, f"{argument}[{at}]", row_name)
         counts.append(len(keys))
         ids.extend(keys)
         weights.extend(values)
@@ -225,7 +225,7 @@ def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseR
     if pa.types.is_null(kind):  # a column of only None
         return SparseRows(_NO_TERMS, np.zeros(n_rows + 1, np.int64), *_nothing())
     wish = "a column of maps, or of lists of (term or id, weight)"
-    entries = getattr(kind, "value_type", None)
+    entries: Any = getattr(kind, "value_type", None)
     if pa.types.is_struct(kind):  # what Arrow makes of mappings: a field for each term
         column = _maps(column, argument, wish)
         kind = column.type
