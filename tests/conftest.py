@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Generator
 from functools import cache
 from itertools import accumulate
+from math import floor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: numpy's and
-# scipy's small products took four times the processor time, and workers fill the cores anyway
+# Threads of OpenBLAS spin while they wait: numpy's and scipy's small products took four times the
+# processor time, and workers fill the cores anyway. `import bench` sets them by the second name.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("HYRECALL_BENCH_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
@@ -41,7 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=1.0,
         metavar="S",
-        help="with --laws=full: the share of the way from few cases (0) to many (1) (default: 1)",
+        help="with --laws=full: the share of the way from few cases (0) to many (1); "
+        "with --laws=slow: the share of each file's slow cases (default: 1)",
     )
     parser.addoption(
         "--subject",
@@ -154,10 +158,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             of_test[item.location[0], name] += 1
             if of_test[item.location[0], name] > mark.args[0]:
                 item.add_marker("slow")
-    if config.getoption("--laws") == "quick":
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    laws = config.getoption("--laws")
+    share = {"quick": 0.0, "slow": config.getoption("--laws-share"), "full": 1.0}[laws]
+    slow_of_file: Counter[Path] = Counter()
+    left_out = []
+    for item in items:
+        if share < 1 and item.get_closest_marker("slow"):
+            n = slow_of_file[item.path]  # spread over the file, the first one among them
+            slow_of_file[item.path] += 1
+            if floor(n * share) == floor((n - 1) * share):
+                left_out.append(item)
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
 
 
 @pytest.hookimpl(wrapper=True)
