@@ -49,13 +49,13 @@ TEXTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_any_text_is_an_id(store: Store, name: str) -> None:
-    store.remember("tea", id=name)
-    assert store.get(name)["text"] == "tea"
-    assert store.update(name, text="coffee") == 2
-    assert store.forget(name) == 1
-    assert [one["status"] for one in store.history(name)] == ["live", "live", "deleted"]
+def test_any_text_is_an_id(store: Store) -> None:
+    for name in NAMES.values():
+        store.remember("tea", id=name)
+        assert store.get(name)["text"] == "tea"
+        assert store.update(name, text="coffee") == 2
+        assert store.forget(name) == 1
+        assert [one["status"] for one in store.history(name)] == ["live", "live", "deleted"]
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
