@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator
 from functools import cache
 from itertools import accumulate
-from math import floor
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=1.0,
         metavar="S",
-        help="with --laws=full: the share of the way from few cases (0) to many (1); "
-        "with --laws=slow: the share of each file's slow cases (default: 1)",
+        help="the share of the way from few cases to many, or of a file's slow cases (default: 1)",
     )
     parser.addoption(
         "--subject",
@@ -158,18 +157,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             of_test[item.location[0], name] += 1
             if of_test[item.location[0], name] > mark.args[0]:
                 item.add_marker("slow")
-    laws = config.getoption("--laws")
-    share = {"quick": 0.0, "slow": config.getoption("--laws-share"), "full": 1.0}[laws]
-    slow_of_file: Counter[Path] = Counter()
-    left_out = []
-    for item in items:
-        if share < 1 and item.get_closest_marker("slow"):
-            n = slow_of_file[item.path]  # spread over the file, the first one among them
-            slow_of_file[item.path] += 1
-            if floor(n * share) == floor((n - 1) * share):
-                left_out.append(item)
-    config.hook.pytest_deselected(items=left_out)
-    gone = set(left_out)
+    laws, share = config.getoption("--laws"), config.getoption("--laws-share")
+    share = {"quick": 0.0, "slow": share, "full": 1.0}[laws]
+    seen: Counter[Path] = Counter()
+    gone = set()
+    for item in filter(lambda one: one.get_closest_marker("slow"), items):
+        seen[item.path] += 1  # the first slow one of a file stays, and others spread over it
+        if ceil(seen[item.path] * share) == ceil((seen[item.path] - 1) * share):
+            gone.add(item)
+    config.hook.pytest_deselected(items=list(gone))
     items[:] = [item for item in items if item not in gone]
 
 

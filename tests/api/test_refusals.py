@@ -1,9 +1,7 @@
 """Every argument of the public API refuses a wrong value by its name, and nothing changes."""
 
 import fnmatch
-import re
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import pytest
@@ -16,18 +14,13 @@ CALLABLES = callables()
 Table = dict[str, list[Row]]
 
 
-@cache
-def pattern(names: str) -> re.Pattern[str]:
-    return re.compile("|".join(map(fnmatch.translate, names.split())))
-
-
 def rows_of(name: str, table: Table = ROWS) -> list[Row]:
     """Return the rows that hold for a callable."""
     asked = next((name.replace(*pair) for pair in SAME if name.startswith(pair[0])), name)
     return [
         row
         for names, rows in table.items()
-        if pattern(names).match(asked)
+        if any(fnmatch.fnmatchcase(asked, one) for one in names.split())
         for row in rows
         if row.argument in CALLABLES[name]
     ]

@@ -24,7 +24,7 @@ from laws.engine import EngineSubject
 from laws.planted import mutant, mutations
 from laws.registry import Entry
 from laws.subject import Make
-from oracle.corpus import Draw, Mix, draw_mix, draw_shape
+from oracle.corpus import Draw, draw_mix, draw_shape
 from oracle.documents import Shape
 from oracle.recall import Oracle
 
@@ -78,12 +78,9 @@ def device() -> str:
 
 
 def test_replies_are_those_of_the_definition(make: Make, effort: Effort) -> None:
-    def mixed(draw: Draw) -> Mix:
-        large = large_mix if effort.full else three_tiles
-        return draw.choice((draw_mix, draw_mix, tied_mix, large))(draw)
-
+    mixes = (draw_mix, draw_mix, tied_mix, large_mix if effort.full else three_tiles)
     tables = effort.cases(quick=8, full=400)
-    seen = compare_with(Oracle, make, range(tables), mixed, ENTRY)
+    seen = compare_with(Oracle, make, range(tables), lambda draw: draw.choice(mixes)(draw), ENTRY)
     assert seen == tables * CALLS_PER_TABLE * QUERIES_PER_CALL
 
 
