@@ -11,13 +11,16 @@ from collections import Counter
 from collections.abc import Generator
 from functools import cache
 from itertools import accumulate
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # its threads spin while they wait: numpy's and
-# scipy's small products took four times the processor time, and workers fill the cores anyway
+# Threads of OpenBLAS spin while they wait: numpy's and scipy's small products took four times the
+# processor time, and workers fill the cores anyway. `import bench` sets them by the second name.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("HYRECALL_BENCH_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))  # for `import oracle` and `import laws`
 sys.path.append(str(Path(__file__).parents[1]))  # for `import bench`
 
@@ -41,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=1.0,
         metavar="S",
-        help="with --laws=full: the share of the way from few cases (0) to many (1) (default: 1)",
+        help="the share of the way from few cases to many, or of a file's slow cases (default: 1)",
     )
     parser.addoption(
         "--subject",
@@ -154,10 +157,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             of_test[item.location[0], name] += 1
             if of_test[item.location[0], name] > mark.args[0]:
                 item.add_marker("slow")
-    if config.getoption("--laws") == "quick":
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    laws, share = config.getoption("--laws"), config.getoption("--laws-share")
+    share = {"quick": 0.0, "slow": share, "full": 1.0}[laws]
+    seen: Counter[Path] = Counter()
+    gone = set()
+    for item in filter(lambda one: one.get_closest_marker("slow"), items):
+        seen[item.path] += 1  # the first slow one of a file stays, and others spread over it
+        if ceil(seen[item.path] * share) == ceil((seen[item.path] - 1) * share):
+            gone.add(item)
+    config.hook.pytest_deselected(items=list(gone))
+    items[:] = [item for item in items if item not in gone]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -39,23 +39,20 @@ def test_ids_are_drawn_where_none_is_given(store: Store) -> None:
     assert sorted(ids(store.search("tea"))) == sorted(kept)
 
 
-NAMES = {
-    "space": "a b", "slash": "a/history", "query": "a?b=c&d", "percent": "100%",
-    "script": "ää 日本", "dots": "..", "line": "a\nb",
-}  # fmt: skip
+NAMES = ("a b", "a/history", "a?b=c&d", "100%", "ää 日本", "..", "a\nb")
 TEXTS = {
     "lines": "a\n\nb\t\r\nc", "NUL": "日本 café 🫖 \u0000x", "option": "-n", "json": '{"a": 1}',
     "long": "x" * 20_000,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_any_text_is_an_id(store: Store, name: str) -> None:
-    store.remember("tea", id=name)
-    assert store.get(name)["text"] == "tea"
-    assert store.update(name, text="coffee") == 2
-    assert store.forget(name) == 1
-    assert [one["status"] for one in store.history(name)] == ["live", "live", "deleted"]
+def test_any_text_is_an_id(store: Store) -> None:
+    for name in NAMES:
+        store.remember("tea", id=name)
+        assert store.get(name)["text"] == "tea"
+        assert store.update(name, text="coffee") == 2
+        assert store.forget(name) == 1
+        assert [one["status"] for one in store.history(name)] == ["live", "live", "deleted"]
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)

@@ -132,8 +132,9 @@ def one_twice(states: Sequence[Any]) -> Any:
 joined = shards_module.joined_state
 
 
-@pytest.mark.parametrize("name", ["plain", "surrounding", "feedback", "edges"])
+@pytest.mark.plain_cases(6)  # each bug twice
 @pytest.mark.parametrize("bug", [of_the_first, without_the_last, one_twice])
+@pytest.mark.parametrize("name", ["plain", "surrounding", "feedback", "edges"])
 def test_planted_states_are_seen(
     bug: Callable[[Sequence[Any]], Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

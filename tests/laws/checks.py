@@ -48,6 +48,11 @@ def large_mix(draw: Draw) -> Mix:
     )
 
 
+def three_tiles(draw: Draw) -> Mix:
+    """A large table of three tiles, the last of which is not full."""
+    return replace(large_mix(draw), n_rows=300)
+
+
 def compare_with(
     oracle: type[Oracle],
     make: Make,

@@ -45,7 +45,7 @@ def digests_of(effort: Effort, shared_folder: Path) -> Callable[[str], dict[str,
 
     The first worker that asks for a set makes them; the others wait and read.
     """
-    seeds = effort.cases(quick=2, full=60)
+    seeds = effort.cases(quick=1, full=60)
     path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
 
     def digests(isa: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from laws.checks import (
     no_history,
     non_interference,
     same_in_every_batch,
+    three_tiles,
     tied_mix,
 )
 from laws.digest import table_of
@@ -42,7 +43,6 @@ from oracle.recipe import RecipeOracle
 
 Engine = Callable[..., EngineSubject]
 LARGE = ("Feedback", "Around", "Prior", "Dedup", "MMR")  # also on tables of several tiles
-OF_PAIRS = ("Dedup", "MMR")  # the oracle compares every two rows of a list
 
 # ---- what a page says beside its hits ----
 
@@ -197,16 +197,11 @@ def mixed(draw: Draw) -> Mix:
     return draw.choice((draw_mix, draw_mix, tied_mix))(draw)
 
 
-def three_tiles(draw: Draw) -> Mix:
-    """A large table of three tiles, the last of which is not full."""
-    return replace(large_mix(draw), n_rows=300)
-
-
 @of_each
 def test_replies_are_those_of_the_definition(entry: Entry, make: Make, effort: Effort) -> None:
     tables, large = effort.cases(quick=3, full=200), effort.cases(quick=entry.name in LARGE, full=8)
     seen = compare_with(RecipeOracle, make, range(tables), mixed, entry)
-    large_of = three_tiles if entry.name in OF_PAIRS and not effort.full else large_mix
+    large_of = large_mix if effort.full else three_tiles
     seen += compare_with(RecipeOracle, make, range(large), large_of, entry)
     assert seen == (tables + large) * CALLS_PER_TABLE * QUERIES_PER_CALL
 

@@ -148,12 +148,12 @@ def add_dense(
             continue
         if arm in guests:
             request.add_guest(column, arm, guests[arm], given[arm][1], floors.get(arm))
-        elif arm in vectors and len(sparse := vectors[arm]) == 4:
-            terms, begins, numbers, found = sparse
+        elif arm in vectors and isinstance(facts.schema.vector_arms[arm], Sparse):
+            rows: Any = vectors[arm]
             for table in tables:
                 request.add_sparse(
-                    column, arm, terms, begins, numbers, found, given[arm][1], floors.get(arm),
-                    table, completes_only=weights[arm] == 0,
+                    column, arm, rows.terms, rows.begins, rows.numbers, rows.weights,
+                    given[arm][1], floors.get(arm), table, completes_only=weights[arm] == 0,
                 )  # fmt: skip
         elif arm in vectors:
             read = vectors[arm]

@@ -63,9 +63,9 @@ def rows_of(column: _core.DenseColumn) -> SparseRows:
     parts = column.sparse_parts()
     assert parts is not None
     ends = np.append(parts["run_begins"][1:], len(parts["rows"])).astype(np.int64)
-    sizes = ends - parts["run_begins"].astype(np.int64)
+    sizes: Numbers = ends - parts["run_begins"].astype(np.int64)
     places = np.repeat(parts["run_pages"].astype(np.int64) << 16, sizes) + parts["rows"]
-    n_runs = np.diff(parts["term_runs"].astype(np.int64))
+    n_runs: Numbers = np.diff(parts["term_runs"].astype(np.int64))
     numbers = np.repeat(np.repeat(np.arange(len(n_runs), dtype=np.uint32), n_runs), sizes)
     order = np.argsort(places, kind="stable")
     texts = [None, pa.py_buffer(parts["term_offsets"]), pa.py_buffer(parts["term_bytes"])]

@@ -69,17 +69,10 @@ def test_killed_at_a_point(kill: Kill, tmp_path: Path, point: str, effort: Effor
 
 def test_a_child_that_tells_too_early_is_found_out(kill: Kill, tmp_path: Path) -> None:
     """The control: what it told of is not there."""
-    found_out = 0
-    for run in range(4):
-        folder = tmp_path / str(run)
-        folder.mkdir()
-        ended = kill(folder / "store", early=True, point="at a commit", nth=4)
-        assert ended["ended"] == -9
-        try:
-            survivors(folder / "store", Expected(folder, 0), [], ended["told"], 0)
-        except AssertionError:
-            found_out += 1
-    assert found_out == 4
+    ended = kill(tmp_path / "store", early=True, point="at a commit", nth=4)
+    assert ended["ended"] == -9
+    with pytest.raises(AssertionError):
+        survivors(tmp_path / "store", Expected(tmp_path, 0), [], ended["told"], 0)
 
 
 @pytest.mark.slow
