@@ -13,33 +13,33 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_896, 7),
+    "": (1_912, 7),
     "adapters": (4_550, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_519, 25),
+    "cli": (6_524, 25),
     "distributed": (4_737, 10),
     "embed": (2_324, 9),
     "evaluate": (2_451, 7),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_272, 12),
-    "memory": (21_906, 56),
+    "hits": (3_506, 13),
+    "memory": (22_002, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_026, 19),
+    "recall": (5_335, 20),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
     "segments": (3_255, 11),
-    "serve": (6_950, 31),
+    "serve": (7_005, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
-    "table": (3_549, 13),
+    "table": (3_550, 13),
     "text": (804, 3),
 }
-TESTS = (123_146, 598)
-CSRC = (43_442, 370)
+TESTS = (123_868, 602)
+CSRC = (43_827, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 
