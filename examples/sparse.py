@@ -80,8 +80,7 @@ class Splade(Bert):
         logits = linear(states, words, self.weights["cls.predictions.bias"])
         weights = logits.amax(dim=0).relu().log1p()
         ids = weights.nonzero()[:, 0].tolist()
-        terms = map(self.tokenizer.id_to_token, ids)
-        return dict(zip(terms, weights[ids].tolist(), strict=True))
+        return {str(self.tokenizer.id_to_token(id_)): weights[id_].item() for id_ in ids}
 
 
 def main() -> None:
