@@ -315,6 +315,27 @@ def test_tensors_of_bfloat16_are_read_as_rows_and_queries() -> None:
     assert found.equals(same.recall(vectors=[one.float() for one in asked], limit=20).to_arrow())
 
 
+def test_tensors_of_an_encoder_are_read_as_they_are() -> None:
+    """``MultiVectorEncoder.encode`` gives the rows of a padded batch that a mask leaves."""
+    torch = pytest.importorskip("torch")
+    counts = torch.tensor([5, 1, 3])
+    with torch.inference_mode():
+        batch = torch.from_numpy(np.random.default_rng(5).normal(size=(3, 5, DIM))).float()
+        masks = torch.arange(5) < counts[:, None]
+        given = [one[mask] for one, mask in zip(batch, masks, strict=True)]
+        views = [one[:n] for one, n in zip(batch, counts.tolist(), strict=True)]
+    schema = hr.Schema(key="id", cell=None, vector=hr.MaxSim("tokens"))
+    rows = table(3).select(["id"])
+    arrays = [one.numpy() for one in given]  # convert_to_numpy=True
+    index = hr.Index.build(rows, schema, vectors={"tokens": arrays}, device="cpu")
+    wanted = index.recall(vectors=arrays).to_arrow()
+    for form in (given, views):
+        made = hr.Index.build(rows, schema, vectors={"tokens": form}, device="cpu")
+        assert made.recall(vectors=form).to_arrow().equals(wanted)
+    one = index.recall_one(vector=given[1])  # of one text
+    assert one.keys == index.recall(vectors=arrays[1:2])[0].keys
+
+
 def test_rows_and_queries_without_vectors_in_every_form(index: hr.Index) -> None:
     made = hr.Index.build(table(3), SCHEMA, vectors={"tokens": ROWS[:3]}, device="cpu")
     made.update([{"id": "k0", "user": "ann", "tokens": None}])

@@ -59,6 +59,14 @@ def tensor(rows: list[Sparse | None]) -> Any:
     return torch.sparse_coo_tensor(places, values, found.shape, check_invariants=True)
 
 
+def encoded(rows: list[Sparse | None]) -> Any:
+    """A tensor as ``SparseEncoder.encode`` of sentence-transformers makes it: not coalesced."""
+    torch = pytest.importorskip("torch")
+    with torch.inference_mode():
+        made = torch.from_numpy(matrix(rows).toarray())
+    return torch.stack([*made.to_sparse()])
+
+
 def pairs(rows: list[Sparse | None]) -> list[Any]:
     return [None if one is None else (np.array([*one], int), [*one.values()]) for one in rows]
 
@@ -99,6 +107,8 @@ FORMS: dict[str, Callable[[list[Sparse | None]], Any]] = {
     "a tensor": tensor,
     "a tensor by rows": lambda rows: tensor(rows).to_sparse_csr(),
     "tensors": lambda rows: [*tensor(rows)],
+    "a tensor of an encoder": encoded,
+    "tensors of an encoder": lambda rows: [*encoded(rows)],
 }
 
 SCHEMA = hr.Schema(
@@ -129,6 +139,15 @@ def test_one_query_by_the_name_of_its_arm(index: hr.Index) -> None:
     wanted = index.recall(vectors=QUERIES[:1], scope=SCOPE)[0].keys
     assert index.recall_one(vector={"terms": QUERIES[0]}, scope=SCOPE).keys == wanted
     assert index.recall_one(vector=pairs([QUERIES[0]])[0], scope=SCOPE).keys == wanted
+
+
+def test_one_tensor_of_an_encoder_is_a_query_and_a_dense_one_is_refused(index: hr.Index) -> None:
+    one = encoded(QUERIES[:1])[0]
+    wanted = index.recall(vectors=QUERIES[:1], scope=SCOPE)[0].keys
+    assert index.recall_one(vector=one, scope=SCOPE).keys == wanted
+    for dense in ([one.to_dense()], one.to_dense()[None]):  # convert_to_sparse_tensor=False
+        with pytest.raises(hr.DTypeError, match=r"vectors.*: expected .*, got Tensor"):
+            index.recall(vectors=dense, scope=SCOPE)
 
 
 def test_weights_of_half_precision_score_as_their_values() -> None:

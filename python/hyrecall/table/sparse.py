@@ -176,7 +176,7 @@ def _term(one: object, argument: str) -> str:
 def _pair(one: Any, argument: str, row_name: str) -> tuple[list[Any], list[Any]]:
     """Read (ids, weights), or a sparse tensor of one dimension."""
     wish = f"a mapping {{term or id: weight}}, a pair (ids, weights) or None as {row_name}"
-    if hasattr(one, "coalesce"):
+    if getattr(one, "is_sparse", False):
         told = one.coalesce()
         if len(told.shape) != 1:
             raise error(ShapeError, argument, wish, f"shape {tuple(told.shape)}")
