@@ -28,7 +28,7 @@ PYTHON = {
     "memory": (22_002, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_335, 20),
+    "recall": (5_340, 20),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
     "segments": (3_255, 11),
@@ -38,7 +38,7 @@ PYTHON = {
     "table": (3_550, 13),
     "text": (804, 3),
 }
-TESTS = (123_868, 602)
+TESTS = (123_911, 602)
 CSRC = (43_827, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

@@ -58,6 +58,11 @@ def name_vectors(facts: IndexFacts, vectors: object) -> dict[str, tuple[Any, str
         return {}
     names = facts.vector_arms
     if not isinstance(vectors, list) and isinstance(vectors, Mapping):
+        sparse = [arm for arm, one in facts.schema.vector_arms.items() if isinstance(one, Sparse)]
+        if sparse and vectors and not set(names) & set(vectors):  # terms of a query, say
+            remedy = f"{{{sparse[0]!r}: ...}} names the arm of a sparse vector"
+            got = repr(next(iter(vectors)))
+            raise error(OptionError, "vectors", f"arms of {[*names]}", got, remedy)
         check_arms("vectors", vectors, names)
         return {arm: (vectors[arm], f"vectors[{arm!r}]") for arm in names if arm in vectors}
     if len(names) != 1:
