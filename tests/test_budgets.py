@@ -18,7 +18,7 @@ PYTHON = {
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_524, 25),
+    "cli": (6_525, 25),
     "distributed": (4_737, 10),
     "embed": (2_324, 9),
     "evaluate": (2_451, 7),
@@ -28,18 +28,18 @@ PYTHON = {
     "memory": (22_002, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_340, 20),
+    "recall": (5_342, 20),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
     "segments": (3_255, 11),
-    "serve": (7_005, 31),
+    "serve": (7_007, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
-    "table": (3_550, 13),
+    "table": (3_585, 13),
     "text": (804, 3),
 }
-TESTS = (123_911, 602)
-CSRC = (43_827, 370)
+TESTS = (123_968, 602)
+CSRC = (43_828, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

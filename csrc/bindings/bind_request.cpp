@@ -462,6 +462,7 @@ void bind_request(py::module_& m) {
            py::arg("snapshot"))
       .def("release_guests", &BatchRequest::release_guests,
            "Release the tensors whose queries have been read.")
+      .def_readwrite("depth", &BatchRequest::depth, "How many candidates an arm hands on.")
       .def_readonly("n_queries", &BatchRequest::n_queries, "The number of queries.")
       .def_property_readonly("n_arms", &BatchRequest::n_arms, "The number of arms so far.");
 }

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,9 @@ class Confidence:
             return Judged(None, [None] * len(page))
         model = self.family if dense else "words"
         of_query, of_hit = self.models[f"{model} alone" if dense and not shares else model]
-        lists = [search.ranks.get(arm, {}) for arm in (*texts, *dense)]
+        deep = replace(call, depth=max(oracle.depth(call), CONSIDERED))
+        ranks = oracle.search(deep, query).ranks
+        lists = [ranks.get(arm, {}) for arm in (*texts, *dense)]
         docs = {doc for ranks in lists for doc in list(ranks)[:CONSIDERED]}
         if not docs:
             return Judged(0.0, [0.0] * len(page))

@@ -170,3 +170,11 @@ def test_the_terms_add_up(index: hr.Index) -> None:
         assert one is not None
         assert sum(signal.product for signal in one.signals) == pytest.approx(one.logit)
         assert one.value == pytest.approx(1 / (1 + np.exp(-one.logit)))
+
+
+def test_neither_limit_nor_depth_changes_how_sure_a_reply_is() -> None:
+    table = pa.table({"id": range(30), "text": ["tea cup"] * 29 + ["green tea"]})
+    with hr.Index.build(table, hr.Schema(key="id", cell=None, text="text")) as index:
+        asked = [(1, 5), (1, 30), (10, 10), (10, 30), (100, 30)]
+        found = [index.recall_one(text="tea", depth=a, limit=b) for a, b in asked]
+        assert len({one.confidence for one in found}) == 1

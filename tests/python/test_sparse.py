@@ -79,6 +79,7 @@ def column(rows: list[Sparse | None], kind: pa.DataType, key: Any = int) -> pa.A
     return pa.array(made, kind)
 
 
+CODES = pa.dictionary(pa.int32(), pa.string())
 ENTRY = pa.struct([("token", pa.int32()), ("value", pa.float32())])
 FORMS: dict[str, Callable[[list[Sparse | None]], Any]] = {
     "mappings of terms": lambda rows: [
@@ -104,6 +105,12 @@ FORMS: dict[str, Callable[[list[Sparse | None]], Any]] = {
     ),
     "a matrix of SciPy": matrix,
     "a matrix by columns": lambda rows: matrix(rows).tocsc(),
+    "lists of structs of views and whole numbers": lambda rows: column(
+        rows, pa.list_(pa.struct([("t", pa.string_view()), ("w", pa.float32())])), str
+    ),
+    "lists of structs of codes": lambda rows: column(
+        rows, pa.list_(pa.struct([("t", CODES), ("w", pa.float64())])), str
+    ),
     "a tensor": tensor,
     "a tensor by rows": lambda rows: tensor(rows).to_sparse_csr(),
     "tensors": lambda rows: [*tensor(rows)],
@@ -268,6 +275,12 @@ def test_an_explanation_names_the_terms_that_both_have(index: hr.Index) -> None:
     assert f"the sum of {len(both)} products of weights" in str(hit.explain())
 
 
+def broken() -> sp.csr_matrix:
+    made = sp.csr_matrix(np.eye(3))
+    made.indptr[1] = 9
+    return made
+
+
 WRONG: dict[str, tuple[Any, type[hr.HyrecallError], str]] = {
     "one query": ({"a": 1.0}, hr.OptionError, r"vectors: expected arms of \['terms'\], got 'a'"),
     "an array": (
@@ -283,7 +296,7 @@ WRONG: dict[str, tuple[Any, type[hr.HyrecallError], str]] = {
     ),
     "a weight that is no number": ([{"a": np.nan}], hr.OptionError, "got nan of 'a' in query 0"),
     "a weight without end": ([{}, {"a": 1e300}], hr.OptionError, "got inf of 'a' in query 1"),
-    "a word as weight": ([{"a": "b"}], hr.DTypeError, "vectors: expected terms of valid Unicode"),
+    "a word as weight": ([{"a": "1.5"}], hr.DTypeError, "expected numbers as weights, got '1.5'"),
     "a term twice": (
         [{7: 1.0, "7": 2.0}], hr.OptionError, "expected each term once, got '7' twice in query 0",
     ),
@@ -291,6 +304,14 @@ WRONG: dict[str, tuple[Any, type[hr.HyrecallError], str]] = {
     "ids below 0": ([{-1: 1.0}], hr.DTypeError, "expected a str or a whole number"),
     "a truth value as id": ([{True: 1.0}], hr.DTypeError, "expected a str or a whole number"),
     "half a character": ([{"\ud800": 1.0}], hr.DTypeError, "terms of valid Unicode"),
+    "numbers as a weight": (
+        [{"a": [1.0, 2.0]}], hr.DTypeError, r"vectors\[0\]: expected numbers as weights, got \[1",
+    ),
+    "no weight": ([{"a": None}], hr.DTypeError, "expected numbers as weights, got None"),
+    "a truth value as weight": ([{"a": True}], hr.DTypeError, "numbers as weights, got True"),
+    "a matrix of parts that do not fit": (
+        broken(), hr.ShapeError, "vectors: expected a matrix whose parts fit together",
+    ),
     "a column of vectors": (
         pa.array([[1.0]], pa.list_(pa.float32())), hr.DTypeError,
         "vectors: expected a column of maps",
@@ -317,6 +338,10 @@ def test_wrong_rows_are_refused_by_name(index: hr.Index) -> None:
     rows[7] = {3: 2.0, "3": 1.0}
     with pytest.raises(hr.OptionError, match=r"each term once, got '3' twice in row 7"):
         hr.Index.build(table(600), SCHEMA, vectors={"terms": rows})
+    half = hr.Schema(key="id", cell=None, vector=hr.Sparse("terms", dtype="float16"))
+    for weight in (1e6, float("nan"), -1e-8):
+        with pytest.raises(hr.OptionError, match=r"weights in \[0, 65504\].* of 'a' in row 1"):
+            hr.Index.build(table(2).select(["id"]), half, vectors={"terms": [{}, {"a": weight}]})
     with pytest.raises(hr.ShapeError, match="600 rows, got 3"):
         index.add(table(600), vectors={"terms": ROWS[:3]})
     with pytest.raises(hr.OptionError, match="dtype: expected 'float32', 'float16' or None"):
@@ -335,6 +360,28 @@ def test_a_stage_that_compares_vectors_is_refused(stage: str, index: hr.Index) -
     made, words = STAGES[stage]
     with pytest.raises(hr.OptionError, match=words):
         index.recall(vectors=QUERIES[:1], scope=SCOPE, shaping=made)
+
+
+def test_rows_of_python_have_every_form_of_mapping() -> None:
+    schema = hr.Schema(key="id", cell=None, vector=hr.Sparse("terms"))
+    said: list[Any] = [{5: 1.0}, {"5": 2.0}, ([5, 6], [3.0, 1.0]), None]
+    made = hr.Index.build([{"id": at, "terms": one} for at, one in enumerate(said)], schema)
+    made.update([{"id": 3, "terms": {5: 4.0}}])
+    assert made.recall_one(vector={"terms": {5: 1.0}}).keys == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("memory", ["ram", "mmap"])
+def test_damaged_postings_are_refused_where_blocks_are_read_late(
+    index: hr.Index, tmp_path: Path, memory: Any
+) -> None:
+    index.save(tmp_path / "saved")
+    (file,) = (tmp_path / "saved").glob("*sparse-0*")
+    content = bytearray(file.read_bytes())
+    weights = index._state.segments[0].dense["terms"].sparse_parts()["weights"]  # type: ignore[index]
+    content[content.index(weights.tobytes()) + len(weights) - 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(hr.CorruptIndexError, match="sparse-0"):
+        hr.Index.open(tmp_path / "saved", memory=memory, verify="structure")
 
 
 def test_weights_that_are_nothing_are_no_vector() -> None:

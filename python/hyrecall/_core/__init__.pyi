@@ -408,6 +408,7 @@ class BatchRequest:
         self, *, neighbours: Sequence[float], thread: float, length: float, prior: _Prior = None
     ) -> None: ...
     def release_guests(self) -> None: ...
+    depth: int
     def reached(self, snapshot: Snapshot) -> list[bool]:
         """Return whether each segment has a cell of some scope of the request."""
     @property

@@ -292,7 +292,8 @@ def recall(
     path, user_id, org, workspace, tags
     Options of an index
     by_thread: Show one hit a thread, with its best other rows.
-    vector [ARM=]JSON|@FILE: The vector to look for: [0.1, ...], @file.json or @file.npy.
+    vector [ARM=]JSON|@FILE: The vector to look for: [0.1, ...], @file.json or @file.npy; of a
+        sparse arm ARM={"term": 0.5, ...}.
     parsed --parse: Read TEXT as a query: "a phrase", -not, +must, begi*, mosue~, OR, ( ). Behind --
         it may begin with -.
     columns COLUMN: Columns that --json adds; repeat the option or use commas for several. [default:

@@ -508,7 +508,7 @@ def _sparse(
         raise error(CorruptIndexError, str(sizes.path), f"{n_rows} rows of {SIZES}", got)
     sizes.check()
     terms, runs, postings = file.batch.columns
-    file.check(0, 1)  # what leads to postings, which are compared when they are first read
+    file.check()  # whole: a scan reads parts of it that nobody else would compare
     parts = {
         "sizes": _values(sizes.batch.column(0)),
         "term_runs": _offsets(runs, np.uint64),
@@ -521,7 +521,7 @@ def _sparse(
     dtype = next(dtype for dtype, one in SPARSE.items() if file.batch.schema.equals(one))
     with damage_of(file.path, "postings of sparse rows"):
         column = _core.DenseColumn.from_sparse_parts(arm, dtype, terms, parts)
-    return column, disk.LateCheck(partial(file.check, 2)) if file.checks is not None else _nothing
+    return column, _nothing
 
 
 def _begins(file: OpenedFile, n_rows: int) -> npt.NDArray[np.uint32]:

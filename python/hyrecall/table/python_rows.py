@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hyrecall.errors import DTypeError, KeyConflictError, OptionError, ScopeError, ShapeError, error
 from hyrecall.table.arrow_values import is_list
-from hyrecall.table.schema import Schema
+from hyrecall.table.schema import Schema, Sparse
 
 
 def table_of_rows(rows: Sequence[Any], schema: Schema, optional: Iterable[str]) -> pa.Table:
@@ -93,6 +93,10 @@ def _column(name: Any, values: Any, schema: Schema) -> pa.Array | pa.ChunkedArra
     else:
         if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
             raise error(DTypeError, name, "a list or array of values", type(values).__name__)
+        if any(type(one) is Sparse and one.column == name for one in schema.vector_arms.values()):
+            from hyrecall.table.sparse import read_sparse
+
+            return read_sparse([*values], argument=name, row_name="row").to_arrow()
         column = _inferred(name, values)
     is_fixed = pa.types.is_fixed_size_list(column.type)
     if name in _vector_columns(schema) and (is_fixed or is_list(column.type)):

@@ -131,9 +131,21 @@ def _of_terms(terms: pa.Array, begins: Numbers) -> tuple[pa.Array, Any, Any]:
     return _sorted(coded.dictionary, begins, coded.indices.to_numpy())
 
 
+def narrowed(read: SparseRows, dtype: str, argument: str, row_name: str) -> SparseRows:
+    """Return rows with weights of a type, which must hold them; NaN is refused later."""
+    most, weights = np.finfo(dtype).max, read.weights
+    if dtype == "float16" and (wrong := ~((weights >= 0) & (weights <= most))).any():
+        at = int(np.argmax(wrong))
+        row = int(np.searchsorted(read.begins, at, side="right")) - 1
+        term = read.terms[int(read.numbers[at])].as_py()
+        got = f"{weights[at]:g} of {term!r} {describe_row(row_name, row)}"
+        raise error(OptionError, argument, f"weights in [0, {most:g}], as float16 has", got)
+    return read._replace(weights=weights.astype(dtype, copy=False))
+
+
 def _checked(weights: Numbers, argument: str) -> Numbers:
     """Return weights as float32, or float16 if they are that; infinite where they are too large."""
-    if weights.dtype.kind not in "fiu":
+    if weights.dtype.kind not in "fiu" or weights.ndim != 1:
         raise error(DTypeError, argument, "numbers as weights", weights.dtype)
     if weights.dtype == np.float16:
         return np.ascontiguousarray(weights)
@@ -155,6 +167,10 @@ def _of_list(value: Sequence[Any], argument: str, row_name: str) -> SparseRows:
         counts.append(len(keys))
         ids.extend(keys)
         weights.extend(values)
+        for weight in values:
+            if not isinstance(weight, int | float | np.number) or isinstance(weight, bool):
+                where = f"{argument}[{at}]"
+                raise error(DTypeError, where, "numbers as weights", repr(weight))
     begins = np.cumsum(counts, dtype=np.int64)
     try:
         numbers = np.array(weights, np.float64) if weights else np.zeros(0)
@@ -178,7 +194,7 @@ def _pair(one: Any, argument: str, row_name: str) -> tuple[list[Any], list[Any]]
     wish = f"a mapping {{term or id: weight}}, a pair (ids, weights) or None as {row_name}"
     if getattr(one, "is_sparse", False):
         told = one.coalesce()
-        if len(told.shape) != 1:
+        if len(told.shape) != 1 or told.sparse_dim() != 1:
             raise error(ShapeError, argument, wish, f"shape {tuple(told.shape)}")
         one = told.indices()[0], told.values()
     if not (isinstance(one, tuple | list) and len(one) == 2):
@@ -201,7 +217,8 @@ def _numbers(part: Any) -> Numbers:
 
 def _matrix(value: Any, argument: str, row_name: str) -> tuple[int, Numbers, Numbers, Numbers]:
     """Return rows, begins, ids and weights of a matrix of SciPy or a sparse tensor of torch."""
-    if getattr(value, "is_sparse", False) and len(value.shape) == 2:  # a tensor of torch
+    # A tensor of torch, both of whose dimensions are sparse.
+    if getattr(value, "is_sparse", False) and len(value.shape) == value.sparse_dim() == 2:
         told = value.coalesce()
         rows, ids = map(_numbers, told.indices())
         begins = np.searchsorted(rows, np.arange(int(value.shape[0]) + 1))
@@ -214,7 +231,11 @@ def _matrix(value: Any, argument: str, row_name: str) -> tuple[int, Numbers, Num
     else:
         raise error(DTypeError, argument, _WISH.format(row_name), type(value).__name__)
     begins, ids, weights = map(_numbers, parts)
-    return int(value.shape[0]), begins.astype(np.int64), ids, weights
+    begins, n_rows = begins.astype(np.int64), int(value.shape[0])
+    fits = len(begins) == n_rows + 1 and begins[0] == 0 and bool((np.diff(begins) >= 0).all())
+    if not (fits and begins[-1] == len(ids) == len(weights)):
+        raise error(ShapeError, argument, "a matrix whose parts fit together", "others")
+    return n_rows, begins, ids, weights
 
 
 def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseRows:
@@ -222,7 +243,7 @@ def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseR
 
     check_column(column, argument, lambda row: describe_row(row_name, row))
     kind, n_rows = column.type, len(column)
-    if pa.types.is_null(kind):  # a column of only None
+    if pa.types.is_null(kind) or not n_rows:  # a column of only None
         return SparseRows(_NO_TERMS, np.zeros(n_rows + 1, np.int64), *_nothing())
     wish = "a column of maps, or of lists of (term or id, weight)"
     entries: Any = getattr(kind, "value_type", None)
@@ -231,46 +252,57 @@ def _of_column(column: pa.ChunkedArray, argument: str, row_name: str) -> SparseR
         kind = column.type
     if pa.types.is_map(kind):
         parts = kind.key_type, kind.item_type
-    elif is_list(kind) and pa.types.is_struct(entries) and entries.num_fields == 2:
+    elif (is_list(kind) or pa.types.is_fixed_size_list(kind)) and pa.types.is_null(entries):
+        return SparseRows(_NO_TERMS, np.zeros(n_rows + 1, np.int64), *_nothing())  # all empty
+    elif pa.types.is_struct(entries) and entries.num_fields == 2:
         parts = entries.field(0).type, entries.field(1).type
     else:
         raise error(DTypeError, argument, wish, kind)
-    is_text = pa.types.is_string(parts[0]) or pa.types.is_large_string(parts[0])
-    if not (is_text or pa.types.is_integer(parts[0])) or not pa.types.is_floating(parts[1]):
+    term = parts[0].value_type if pa.types.is_dictionary(parts[0]) else parts[0]
+    is_text = any(of(term) for of in (pa.types.is_string, pa.types.is_large_string, _is_view))
+    is_number = pa.types.is_floating(parts[1]) or pa.types.is_integer(parts[1])
+    if not (is_text or pa.types.is_integer(term)) or not is_number:
         raise error(DTypeError, argument, wish, kind)
     flat = column.combine_chunks()
     if pa.types.is_map(kind):
         flat = flat.cast(pa.list_(pa.struct([("key", parts[0]), ("value", parts[1])])))
     lengths = pc.fill_null(pc.list_value_length(flat), 0).to_numpy(zero_copy_only=False)
     begins = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    entries = flat.flatten()
-    keys, weights = entries.flatten()
+    keys, weights = flat.flatten().flatten()
     if keys.null_count or weights.null_count:
         raise error(OptionError, argument, "terms and weights that are not null", "null")
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
     read = _of_terms(keys, begins) if is_text else _of_ids(keys.to_numpy(), begins, argument)
     return SparseRows(*read, _checked(weights.to_numpy(), argument))
 
 
+def _is_view(kind: pa.DataType) -> bool:
+    return str(kind) == "string_view"
+
+
 def _maps(column: pa.ChunkedArray, argument: str, wish: str) -> pa.ChunkedArray:
     """Return structs as maps of the names of their fields; a null has no entry."""
-    if any(not (pa.types.is_floating(f.type) or pa.types.is_integer(f.type)) for f in column.type):
+    known = pa.types.is_floating, pa.types.is_integer, pa.types.is_null
+    if any(not any(of(field.type) for of in known) for field in column.type):
         raise error(DTypeError, argument, wish, column.type)
     one = column.combine_chunks()
     names = [field.name for field in one.type]
-    weights = [field.cast(pa.float64()).to_numpy(zero_copy_only=False) for field in one.flatten()]
-    has = [field.is_valid().to_numpy(zero_copy_only=False) for field in one.flatten()]
+    fields = [field.cast(pa.float64(), safe=False) for field in one.flatten()]
+    weights = [field.to_numpy(zero_copy_only=False) for field in fields]
+    has = [field.is_valid().to_numpy(zero_copy_only=False) for field in fields]
     is_there = np.array(has, np.bool_).reshape(len(names), len(one)).T
-    rows, fields = np.nonzero(is_there)
-    values = np.array(weights).reshape(is_there.shape[::-1]).T[rows, fields]
+    rows, at = np.nonzero(is_there)
+    values = np.array(weights).reshape(is_there.shape[::-1]).T[rows, at]
     offsets = np.searchsorted(rows, np.arange(len(one) + 1)).astype(np.int32)
-    keys = pa.array(names, pa.string()).take(pa.array(fields))
+    keys = pa.array(names, pa.string()).take(pa.array(at))
     return pa.chunked_array([pa.MapArray.from_arrays(pa.array(offsets), keys, pa.array(values))])
 
 
 def query_sparse(value: object, *, argument: str) -> SparseRows:
     """Read a batch of queries."""
     read = read_sparse(value, argument=argument, row_name="query")
-    return read._replace(weights=read.weights.astype(np.float32))
+    return narrowed(read, "float32", argument, "query")
 
 
 def _nothing() -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hyrecall.errors import ShapeError, error
 from hyrecall.table.arrow_lists import arrow_column, is_arrow, read_lists
-from hyrecall.table.matrices import VectorInput, check_rows, convert, native
+from hyrecall.table.matrices import VectorInput, check_rows, native
 from hyrecall.table.schema import MaxSim, Sparse, Vector, VectorDtype
 from hyrecall.table.tensors import host_array, is_on_cuda
 
@@ -30,14 +30,13 @@ def read_vectors(
 ) -> VectorInput:
     """Read the rows of a dense arm; each value is checked and converted at most once."""
     if form is Sparse:
-        from hyrecall.table.sparse import read_sparse
+        from hyrecall.table.sparse import narrowed, read_sparse
 
         read = read_sparse(value, argument=argument, row_name=row_name)
         if len(read.begins) != n_rows + 1:
             raise error(ShapeError, argument, f"{n_rows} rows", len(read.begins) - 1)
         kept: VectorDtype = dtype or ("float16" if read.weights.dtype == np.float16 else "float32")
-        weights = convert(read.weights, str(read.weights.dtype), kept)  # type: ignore[arg-type]
-        return VectorInput(kept, 0, (), None, sparse=read._replace(weights=weights))
+        return VectorInput(kept, 0, (), None, sparse=narrowed(read, kept, argument, row_name))
     if form is MaxSim:
         from hyrecall.table.bundles import read_bundles
 

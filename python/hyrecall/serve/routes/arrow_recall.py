@@ -107,8 +107,10 @@ def _is_list_of(fits: _Fits) -> _Fits:
 
 
 def _is_vector(kind: pa.DataType) -> bool:
-    tensor = isinstance(kind, pa.FixedShapeTensorType)
-    return _is_list_of(_is_number)(kind.storage_type if tensor else kind)
+    """Return whether it may hold vectors, many to a row, or terms with weights."""
+    held = kind.storage_type if isinstance(kind, pa.FixedShapeTensorType) else kind
+    is_list = _is_list_of(_is_number)
+    return is_list(held) or _is_list_of(is_list)(held) or pa.types.is_map(held)
 
 
 TEXT = ColumnKind("strings", _is_text)
@@ -121,7 +123,7 @@ FLAG = ColumnKind("booleans", pa.types.is_boolean)
 TIME = ColumnKind("timestamps or strings", _is_time)
 PLAIN = ColumnKind("strings, numbers, booleans or times", _is_plain)
 TEXTS = ColumnKind("lists of strings", _is_list_of(_is_text))
-NUMBERS = ColumnKind("lists of numbers", _is_vector)
+NUMBERS = ColumnKind("lists of numbers, or maps of terms to weights", _is_vector)
 CELLS = ColumnKind(
     "cells (plain values, or structs of them), or lists of cells",
     lambda kind: _is_cell(kind) or _is_list_of(_is_cell)(kind),
