@@ -76,6 +76,7 @@ WORDS = {
     },
     ("REST", "search"): {
         "depth": "recipe.replace(depth=) in Python", "explain": "match.explain() in Python",
+        "confidence": "match.confidence in Python",
         "highlight": "match.highlights() and match.snippet() in Python",
     },
     **{
