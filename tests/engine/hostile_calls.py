@@ -299,6 +299,7 @@ def collect(pool: Pool, index: hr.Index, table: pa.Table, dim: int) -> None:
         if is_fused:
             bm25 = ("lucene", 1.2, 0.75, 0.0, 0.75)
             words = ["tea w1", None, _core.queries.TextQuery.phrase("w1 w1", 3)]
+            add(words[2])
             request.add_lexical(0, "text", bm25, analyzer, words, same, None)
             queries = np.ones((3, dim), np.float32)
             request.add_dense(0, "v", queries, np.zeros(0, np.uint8), None)
