@@ -32,13 +32,13 @@ PYTHON = {
     "replicas": (1_976, 6),
     "rerank": (436, 2),
     "segments": (3_255, 11),
-    "serve": (7_007, 31),
+    "serve": (7_023, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
     "table": (3_585, 13),
     "text": (804, 3),
 }
-TESTS = (123_970, 602)
+TESTS = (123_986, 602)
 CSRC = (43_828, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

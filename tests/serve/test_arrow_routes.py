@@ -95,6 +95,22 @@ def test_a_stream_gets_the_table_that_the_library_returns(index: hr.Index) -> No
     assert reply.equals(hits.to_arrow())
 
 
+def test_sparse_vectors_are_maps_in_a_stream() -> None:
+    rows = [{"id": at, "terms": {"tea": 1.0 + at, "oak": 0.5}} for at in range(9)]
+    schema = hr.Schema(key="id", cell=None, vector=hr.Sparse("terms"))
+    weights = pa.map_(pa.string(), pa.float32())
+    asked = pa.table({"vector.terms": pa.array([[("tea", 2.0)], None, [("oak", 1.0)]], weights)})
+    with hr.Index.build(rows, schema) as index:
+        reply = table_in(ask(index, asked, limit=4))
+        assert reply.equals(index.recall(vectors=asked["vector.terms"], limit=4).to_arrow())
+        assert reply.num_rows == 8
+        long = pa.array([[(str(at), 1.0) for at in range(IDS + 1)]], weights)
+        for wrong in (pa.table({"vector.terms": long}), pa.table({"vector.terms": [[1.0]]})):
+            refused = ask(index, wrong)
+            assert refused.status_code == 422
+            assert "vector.terms: expected" in refused.text
+
+
 def test_threads_are_hits_in_a_stream_too() -> None:
     sessions = pa.array([f"s{at // 60}" for at in range(120)])
     rows = table().append_column("session", sessions)

@@ -43,6 +43,7 @@ from hyrecall.serve.routes.index_recall import authorised, served_by
 from hyrecall.serve.routes.recall import answer_all, check_all, check_recall
 from hyrecall.serve.routing import Router
 from hyrecall.serve.scoped_store import Reader
+from hyrecall.table.schema import Sparse
 
 # ---- Reads Arrow IPC streams of queries, so that few bytes never become many values ----
 # A column has one of a few plain types, and its values lie in the stream itself: no compression,
@@ -107,10 +108,18 @@ def _is_list_of(fits: _Fits) -> _Fits:
 
 
 def _is_vector(kind: pa.DataType) -> bool:
-    """Return whether it may hold vectors, many to a row, or terms with weights."""
-    held = kind.storage_type if isinstance(kind, pa.FixedShapeTensorType) else kind
-    is_list = _is_list_of(_is_number)
-    return is_list(held) or _is_list_of(is_list)(held) or pa.types.is_map(held)
+    tensor = isinstance(kind, pa.FixedShapeTensorType)
+    return _is_list_of(_is_number)(kind.storage_type if tensor else kind)
+
+
+def _is_weights(kind: pa.DataType) -> bool:
+    """Return whether it is a map of terms or ids to weights."""
+    is_map = pa.types.is_map(kind)
+    return (
+        is_map
+        and _is_number(kind.item_type)
+        and (_is_text(kind.key_type) or _is_number(kind.key_type))
+    )
 
 
 TEXT = ColumnKind("strings", _is_text)
@@ -123,7 +132,8 @@ FLAG = ColumnKind("booleans", pa.types.is_boolean)
 TIME = ColumnKind("timestamps or strings", _is_time)
 PLAIN = ColumnKind("strings, numbers, booleans or times", _is_plain)
 TEXTS = ColumnKind("lists of strings", _is_list_of(_is_text))
-NUMBERS = ColumnKind("lists of numbers, or maps of terms to weights", _is_vector)
+NUMBERS = ColumnKind("lists of numbers", _is_vector)
+WEIGHTS = ColumnKind("maps of terms or ids to weights", _is_weights)
 CELLS = ColumnKind(
     "cells (plain values, or structs of them), or lists of cells",
     lambda kind: _is_cell(kind) or _is_list_of(_is_cell)(kind),
@@ -226,6 +236,9 @@ def _list_lengths(column: pa.ChunkedArray) -> tuple[int, int]:
     if isinstance(kind, pa.FixedShapeTensorType):
         size = kind.storage_type.list_size
         return size, size * len(column)
+    if pa.types.is_map(kind):
+        sizes = np.concatenate([np.diff(one.offsets.to_numpy()) for one in column.chunks] or [[0]])
+        return int(sizes.max(initial=0)), int(sizes.sum())
     if not _is_list(kind) or not len(column):
         return 0, 0
     lengths = pc.list_value_length(column)
@@ -383,9 +396,12 @@ def _index_arguments(
 
 def _of_an_index(index: AnyIndex) -> dict[str, ColumnKind]:
     """Return the columns that an index's table may have."""
-    kinds = {"text": TEXT, "vector": NUMBERS}
-    own = {f"{kind}.{arm}": kinds[kind] for kind, arms in _arms(index).items() for arm in arms}
-    return {"scope": CELLS, "filter": JSON, "key": PLAIN, **kinds, **own}
+    sparse = {arm for arm, one in index.schema.vector_arms.items() if isinstance(one, Sparse)}
+    vectors = {arm: WEIGHTS if arm in sparse else NUMBERS for arm in index.schema.vector_arms}
+    every = WEIGHTS if len(sparse) == len(vectors) else NUMBERS
+    own = {f"text.{arm}": TEXT for arm in index.schema.text_arms}
+    own |= {f"vector.{arm}": kind for arm, kind in vectors.items()}
+    return {"scope": CELLS, "filter": JSON, "key": PLAIN, "text": TEXT, "vector": every, **own}
 
 
 def _arms(index: AnyIndex) -> dict[str, tuple[str, ...]]:
