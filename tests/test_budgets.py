@@ -28,7 +28,7 @@ PYTHON = {
     "memory": (22_002, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_342, 20),
+    "recall": (5_346, 20),
     "replicas": (1_976, 6),
     "rerank": (436, 2),
     "segments": (3_255, 11),
@@ -38,7 +38,7 @@ PYTHON = {
     "table": (3_585, 13),
     "text": (804, 3),
 }
-TESTS = (123_986, 602)
+TESTS = (123_987, 602)
 CSRC = (43_828, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oracle.bm25 import Bm25, idf, length_norms
+from oracle.bm25 import Bm25, impacts, length_norms, weight
 from oracle.documents import Call
 from oracle.recall import DEFAULT_BM25, Oracle, Search
 from oracle.words import Mask, Words, word_tokens
@@ -68,7 +68,7 @@ class Confidence:
         ranked = sorted((one[bool(shares)] for one in found), reverse=True)
         signals = {
             "cosine": max(cosine for cosine, _ in found),
-            "lead": ranked[0] - sum(ranked[BEST:CONSIDERED]) / (CONSIDERED - BEST),
+            "lead": ranked[0] - math.fsum(ranked[BEST:CONSIDERED]) / (CONSIDERED - BEST),
             "names": self.names(search, texts),
         }
         best = max(map(sum, found))
@@ -97,19 +97,20 @@ class Confidence:
         oracle, counted = self.oracle, self.counted(search, arm)
         leaves = oracle.multiplicities(text)
         mean = oracle.mean_doc_length(arm, counted)
-        norms = length_norms(self.how, oracle.lengths[arm], mean).astype(np.float64)
-        whole, parts, held = 0.0, np.zeros(len(oracle.rows)), {}
+        norms = length_norms(self.how, oracle.lengths[arm], mean)
+        worths, parts, held = [], [], {}
         for leaf, multiplicity in leaves:
             freqs = oracle.occurrences(arm, leaf)
             doc_freq = int(((freqs > 0) & counted).sum())
-            worth = idf(self.how, int(counted.sum()), doc_freq) * multiplicity
-            whole += worth
-            parts += worth * freqs / (freqs + norms)
+            worths.append(weight(self.how, int(counted.sum()), doc_freq, multiplicity))
+            parts.append(impacts(self.how, worths[-1], np.float32(0), freqs, norms))
             held[leaf] = freqs > 0
+        whole = math.fsum(worths)
         if whole <= 0:
             return None
-        matched = oracle.matched(text, held, excludes=True)
-        return [float(one) for one in np.where(matched, parts / whole, 0.0)]
+        matched = oracle.matched(text, held, excludes=True) & np.ones(len(oracle.rows), bool)
+        found = zip(matched, *parts, strict=True)
+        return [math.fsum(own) / whole if ok else 0.0 for ok, *own in found]
 
     def names(self, search: Search, texts: Mapping[str, Any]) -> float:
         """The share of names and numbers that no authorised document holds in any arm."""

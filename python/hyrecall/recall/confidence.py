@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import fsum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -116,14 +117,14 @@ class _Words:
         counted = piece.statistics.of(at, query) if leaves else (0, 0, 0, [])
         n_docs, total_length, _, doc_freqs = counted
         self._mean = self._math.mean_doc_length(n_docs, total_length)
-        self.idfs = [
-            multiplicity * self._math.idf(HOW[0], n_docs, doc_freq)
+        self.weights = [
+            self._math.weight(HOW, self._math.idf(HOW[0], n_docs, doc_freq), multiplicity)
             for (_, multiplicity), doc_freq in zip(leaves, doc_freqs, strict=True)
         ]
         self.doc_freqs = {
             label: doc_freq for (label, _), doc_freq in zip(leaves, doc_freqs, strict=True)
         }
-        self.whole = sum(self.idfs)
+        self.whole = fsum(self.weights)
 
     def share(self, segment: int, row: int) -> float:
         """Return the share of the greatest BM25 possible that a document has."""
@@ -133,8 +134,11 @@ class _Words:
             return 0.0
         norm = self._math.length_norm(HOW, length, self._mean)
         freqs = piece.execution.leaf_freqs(at, self._query, segment, row)
-        pairs = zip(self.idfs, freqs, strict=True)
-        return sum(idf * freq / (freq + norm) for idf, freq in pairs if freq) / self.whole
+        pairs = zip(self.weights, freqs, strict=True)
+        impact = self._math.impact
+        return (
+            fsum(impact(HOW, w, 0.0, float(freq), norm) for w, freq in pairs if freq) / self.whole
+        )
 
     def missing(self) -> dict[str, bool]:
         """Say of the query's names and numbers whether the scope lacks them."""
@@ -257,7 +261,7 @@ def _family(models: Mapping[str, str], arm: str) -> str | None:
 def _signals(found: Sequence[tuple[float, float]], *, has_words: bool) -> dict[str, float]:
     """Return the signals of a query from cosine and words' share of each document considered."""
     ranked = sorted((one[1] if has_words else one[0] for one in found), reverse=True)
-    others = sum(ranked[LEADING:CONSIDERED]) / (CONSIDERED - LEADING)
+    others = fsum(ranked[LEADING:CONSIDERED]) / (CONSIDERED - LEADING)
     return {
         "best": max(cosine + share for cosine, share in found),
         "cosine": max(cosine for cosine, _ in found),
