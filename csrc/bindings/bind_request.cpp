@@ -352,6 +352,10 @@ py::array_t<float> query_vector(BatchRequest const& request, std::size_t arm, st
   return py::array_t<float>(static_cast<py::ssize_t>(held.padded.size()), held.padded.data());
 }
 
+void deepen(BatchRequest& request, std::size_t depth) {
+  request.depth = std::max(request.depth, depth);
+}
+
 void bind_queries(py::module_& parent) {
   py::module_ m = parent.def_submodule("queries", "Text queries, as the engine reads them.");
   py::class_<TextQuery>(m, "TextQuery", "A typed text query. A str among queries is plain text.")
@@ -462,7 +466,7 @@ void bind_request(py::module_& m) {
            py::arg("snapshot"))
       .def("release_guests", &BatchRequest::release_guests,
            "Release the tensors whose queries have been read.")
-      .def_readwrite("depth", &BatchRequest::depth, "How many candidates an arm hands on.")
+      .def("deepen", &deepen, "Let each arm hand on so many candidates, or more.", py::arg("depth"))
       .def_readonly("n_queries", &BatchRequest::n_queries, "The number of queries.")
       .def_property_readonly("n_arms", &BatchRequest::n_arms, "The number of arms so far.");
 }

@@ -169,7 +169,7 @@ class _Piece:
         self.plan, self.reply, self._state, self._begin = plan, reply, state, begin
         self.request = plan.part(begin, end)
         # Neither ``limit`` nor ``depth`` says how many are considered.
-        self.request.depth = max(self.request.depth, CONSIDERED)
+        self.request.deepen(CONSIDERED)
         self.execution = _core.Execution(state.snapshot, self.request)
         self.statistics = self.execution.statistics()
         self._found = self.execution.candidates(self.statistics).arrays()
