@@ -18,13 +18,13 @@ PYTHON = {
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_525, 25),
+    "cli": (6_523, 25),
     "distributed": (4_737, 10),
     "embed": (2_324, 9),
     "evaluate": (2_451, 7),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_506, 13),
+    "hits": (3_503, 13),
     "memory": (22_002, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
@@ -35,11 +35,11 @@ PYTHON = {
     "serve": (7_023, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
-    "table": (3_585, 13),
+    "table": (3_583, 13),
     "text": (804, 3),
 }
-TESTS = (123_999, 602)
-CSRC = (43_832, 370)
+TESTS = (123_948, 601)
+CSRC = (43_833, 370)
 DEVICE_HALF = 9_611  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 
 

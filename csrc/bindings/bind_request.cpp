@@ -183,17 +183,25 @@ void choose_terms(BatchRequest& request, py::list const& chosen) {
   }
 }
 
+// A vector arm without its queries.
+DenseRequest dense_arm(std::size_t column, std::string name, OptionalFloor const& floor,
+                       std::optional<std::uint32_t> const& table, bool completes_only) {
+  FpEnvGuard const fp;  // the floor is rounded to float32 here
+  DenseRequest arm;
+  arm.column = column;
+  arm.name = std::move(name);
+  arm.floor = take_floor<float>(floor);
+  arm.table = table.value_or(kAllTables);
+  arm.completes_only = completes_only;
+  return arm;
+}
+
 void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
                    Array<float> const& vectors, Array<std::uint8_t> const& valid,
                    OptionalFloor const& floor, std::optional<std::uint32_t> const& table,
                    std::optional<std::vector<std::size_t>> bundles, bool completes_only) {
   require(vectors.ndim() == 2, "vectors as rows");
-  DenseRequest arm;
-  arm.table = table.value_or(kAllTables);
-  FpEnvGuard const fp;  // the floor is rounded to float32 here
-  arm.column = column;
-  arm.name = std::move(name);
-  arm.floor = take_floor<float>(floor);
+  DenseRequest arm = dense_arm(column, std::move(name), floor, table, completes_only);
   auto const dim = static_cast<std::uint32_t>(vectors.shape(1));
   float const* const values = vectors.data();
   std::span<std::uint8_t const> const present = span_of(valid);
@@ -201,7 +209,6 @@ void add_dense_arm(BatchRequest& request, std::size_t column, std::string name,
   NativeRun const run;
   arm.queries = prepare_queries(values, n_vectors, dim, present, "vectors", request.threads);
   if (bundles) arm.bundles = std::make_shared<std::vector<std::size_t> const>(*std::move(bundles));
-  arm.completes_only = completes_only;
   request.add(std::move(arm));
 }
 
@@ -210,13 +217,7 @@ void add_sparse_arm(BatchRequest& request, std::size_t column, std::string name,
                     Array<float> const& weights, std::string const& argument,
                     OptionalFloor const& floor, std::optional<std::uint32_t> const& table,
                     bool completes_only) {
-  DenseRequest arm;
-  arm.table = table.value_or(kAllTables);
-  FpEnvGuard const fp;  // the floor is rounded to float32 here
-  arm.column = column;
-  arm.name = std::move(name);
-  arm.floor = take_floor<float>(floor);
-  arm.completes_only = completes_only;
+  DenseRequest arm = dense_arm(column, std::move(name), floor, table, completes_only);
   Strings taken = take_strings(take_arrow(terms, "terms"), "terms").values;
   NativeRun const run;
   arm.sparse = std::make_shared<SparseQueries const>(std::move(taken), span_of(begins),

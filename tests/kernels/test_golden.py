@@ -31,8 +31,8 @@ WITHOUT_A_SCALAR_LINE = {
     "fold_lanes": "the lines of dot and inverse_norm are folded by it",
     "row_norm": "the lines of inverse_norm go through it: it takes a row",
     "inverse_norm": "has lines of its own: they hold rows",
-    "max_sim": "a sum of any number of cosines: tests/laws/test_max_sim.py",
-    "sparse_sum": "a sum of any number of products: tests/laws/test_sparse.py",
+    "max_sim": "a sum of any number of cosines: tests/laws/test_vector_forms.py",
+    "sparse_sum": "a sum of any number of products: tests/laws/test_vector_forms.py",
     "counts": "the lines of fused_score go through it",
     "share_weights": "the lines of balanced_weight go through it",
 }

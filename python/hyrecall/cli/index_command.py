@@ -31,7 +31,7 @@ from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
-from hyrecall.table.schema import MOST_WEIGHT, MaxSim, Schema, Sparse, Text, Vector, VectorDtype
+from hyrecall.table.schema import FORMS, MOST_WEIGHT, Schema, Text, Vector, VectorDtype
 from hyrecall.text.analyzer import Analyzer
 
 # ---- ``hyrecall index --memory``: indexes a Parquet file in parts that fit a limit of memory ----
@@ -252,14 +252,12 @@ def _weighted(option: str, columns: list[str]) -> tuple[list[str], dict[str, int
     return names, weights
 
 
-_FORMS: dict[str, type[Vector]] = {"maxsim": MaxSim, "sparse": Sparse}
-
-
 def _vector(value: str) -> Vector:
     column, colon, dtype = value.rpartition(":")
     if colon and dtype in get_args(VectorDtype):
         return Vector(column, dtype=dtype)  # type: ignore[arg-type]
-    return _FORMS[dtype](column) if colon and dtype in _FORMS else Vector(value)
+    form = next((form for name, form in FORMS.items() if colon and name.lower() == dtype), None)
+    return Vector(value) if form is None else form(column)
 
 
 def wanted_columns(schema: Schema, embedded: dict[str, list[str]]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from hyrecall.base.text_tables import Column, Row, Style, TextLine, clean, cut, 
 from hyrecall.hits.marks import find_marks, spans_of, window
 from hyrecall.hits.reply import Reply, ReplyBase
 from hyrecall.hits.trace import Trace
-from hyrecall.table.schema import MaxSim, Schema, Sparse, Vector
+from hyrecall.table.schema import Schema, form_of
 from hyrecall.text.analyzer import Analyzer
 
 if TYPE_CHECKING:
@@ -241,14 +241,11 @@ def _laid_out(
     return columns, rows
 
 
-_KINDS: dict[type, str] = {Vector: "cosine", MaxSim: "MaxSim", Sparse: "sparse"}
-
-
 def _headings(schema: Schema, arms: Sequence[str]) -> list[str]:
     """Name the arms: by their kind where only one is of it."""
     kinds = dict.fromkeys(schema.text_arms, "BM25")
     for name, one in schema.vector_arms.items():
-        kinds[name] = _KINDS[type(one)]
+        kinds[name] = form_of(one)
     given = [kinds.get(arm.rpartition(".")[2], "") for arm in arms]
     return [
         kind if kind and given.count(kind) == 1 else f"{kind} ({arm})" if kind else arm

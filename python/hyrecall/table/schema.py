@@ -395,7 +395,8 @@ class Schema:
                 for arm, text in self.text_arms.items()
             },
             "vector": {
-                arm: {"column": vector.column, "dtype": vector.dtype} | _FORMS[type(vector)]
+                arm: {"column": vector.column, "dtype": vector.dtype}
+                | ({} if type(vector) is Vector else {"form": form_of(vector)})
                 for arm, vector in self.vector_arms.items()
             },
             "attributes": list(self.attributes),
@@ -521,21 +522,18 @@ def _text_of(given: Any) -> Text:
     return Text(*given["columns"], weights=given["weights"])
 
 
-_FORMS: dict[type, dict[str, bool]] = {
-    Vector: {},
-    MaxSim: {"has_many": True},
-    Sparse: {"is_sparse": True},
-}
-"""What the plain data of an arm says of its form."""
+FORMS: dict[str, type[Vector]] = {"cosine": Vector, "MaxSim": MaxSim, "sparse": Sparse}
+"""The kinds of vector arms, by what tables of hits call them."""
 
 
-def _vector_of(**given: Any) -> Vector:
+def form_of(vector: Vector) -> str:
+    """Return the name of an arm's kind."""
+    return next(name for name, form in FORMS.items() if form is type(vector))
+
+
+def _vector_of(*, form: str = "cosine", **options: Any) -> Vector:
     """Make an arm from its plain data."""
-    said = {name: given.pop(name) for name in ("has_many", "is_sparse") if name in given}
-    form = next((form for form, told in _FORMS.items() if told == said), None)
-    if form is None or any(type(value) is not bool for value in said.values()):
-        raise TypeError(f"form of vectors: expected one of {[*_FORMS.values()]}, got {said!r}")
-    made: Vector = form(**given)
+    made: Vector = FORMS[form](**options)
     return made
 
 

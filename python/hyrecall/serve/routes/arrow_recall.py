@@ -398,7 +398,7 @@ def _of_an_index(index: AnyIndex) -> dict[str, ColumnKind]:
     """Return the columns that an index's table may have."""
     sparse = {arm for arm, one in index.schema.vector_arms.items() if isinstance(one, Sparse)}
     vectors = {arm: WEIGHTS if arm in sparse else NUMBERS for arm in index.schema.vector_arms}
-    every = WEIGHTS if len(sparse) == len(vectors) else NUMBERS
+    every = WEIGHTS if sparse and len(sparse) == len(vectors) else NUMBERS
     own = {f"text.{arm}": TEXT for arm in index.schema.text_arms}
     own |= {f"vector.{arm}": kind for arm, kind in vectors.items()}
     return {"scope": CELLS, "filter": JSON, "key": PLAIN, "text": TEXT, "vector": every, **own}
