@@ -87,17 +87,6 @@ class Postings {
   std::size_t n_term_ = 0;
 };
 
-float value_at(bool is_half, std::uint8_t const* at) {
-  std::uint16_t bits;
-  float value;
-  if (!is_half) {
-    std::memcpy(&value, at, sizeof value);
-    return value;
-  }
-  std::memcpy(&bits, at, sizeof bits);
-  return float16_value(bits);
-}
-
 }  // namespace
 
 std::size_t SparseColumn::bytes() const {
@@ -183,7 +172,7 @@ std::shared_ptr<SparseColumn const> SparseColumn::build(std::string const& name,
     for (auto i = static_cast<std::size_t>(begins[r]); i < static_cast<std::size_t>(begins[r + 1]);
          ++i) {
       require(numbers[i] < terms.size(), "known terms");
-      float const value = value_at(is_half, weights.data() + i * width);
+      float const value = weight_at(is_half, weights.data() + i * width);
       if (value >= kLeastSparseWeight && value <= kMostSparseWeight) {
         counts[i] = 1;
         ++next[numbers[i] + 1];

@@ -58,16 +58,18 @@ struct SparseColumn {
   // Throws kCorrupt, for `name`, if the parts do not fit together.
   void check_parts(std::string const& name) const;
 
-  float weight(std::size_t posting) const {
-    std::uint8_t const* const at = weights.data() + posting * item_bytes();
-    if (!is_half) {
-      float value;
-      std::memcpy(&value, at, sizeof value);
-      return value;
-    }
+  static float weight_at(bool is_half, std::uint8_t const* at) {
     std::uint16_t bits;
-    std::memcpy(&bits, at, sizeof bits);
-    return float16_value(bits);
+    float value;
+    if (is_half) {
+      std::memcpy(&bits, at, sizeof bits);
+      return float16_value(bits);
+    }
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+  float weight(std::size_t posting) const {
+    return weight_at(is_half, weights.data() + posting * item_bytes());
   }
   Run run(std::size_t number) const {
     std::size_t const begin = run_begins[number];
