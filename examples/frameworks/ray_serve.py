@@ -38,6 +38,7 @@ def main(folder: Path) -> None:
     )
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
+        serve.start(proxy_location="Disabled")  # no HTTP: the callers here have the handle
         handle = serve.run(app)
         users = ["ann", "bob"] * 20
         # They are sent before the first reply is awaited, so most of them become one batch.
