@@ -1,7 +1,6 @@
 # Emulated libraries with one bug each, which tests/native/test_planted.cpp must notice: a file of csrc with
 # `right` replaced by `wrong`, before the include path of the true one, and the wrappers of the .cu files that
 # include it built anew. The text must be there, once.
-set(HYRECALL_BROKEN_FOLDER ${CMAKE_BINARY_DIR}/broken)
 # Read once for all of them, though a compiler cache stores none of them then: no other build has them.
 set(HYRECALL_BROKEN_HEADERS
   <algorithm> <array> <atomic> <bit> <cmath> <cstddef> <cstdint> <cstring> <functional> <limits> <memory> <mutex> <optional>
@@ -15,6 +14,12 @@ function(hyrecall_plant name file sources right wrong)
   if(first EQUAL -1 OR NOT first EQUAL last)
     message(FATAL_ERROR "planted bug ${name}: '${right}' stands not once in ${file}")
   endif()
+  get_property(planted DIRECTORY PROPERTY HYRECALL_PLANTED_FILES)
+  if(HYRECALL_PLANTED STREQUAL "FIRST" AND file IN_LIST planted)
+    return()
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY HYRECALL_PLANTED_FILES ${file})
+  set_property(DIRECTORY APPEND PROPERTY HYRECALL_PLANTED_NAMES ${name})
   string(REPLACE "${right}" "${wrong}" text "${text}")
   set(folder ${HYRECALL_BROKEN_FOLDER}/${name})
   # Written only when it changes.

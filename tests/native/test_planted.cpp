@@ -68,8 +68,8 @@ struct Shows {
   bool is_wide = false;
 };
 
-bool is_caught(std::string const& folder, Shows const& first = {}) {
-  for (int i = 0; i < kPlantRounds; ++i) {
+bool is_caught(std::string const& folder, Shows const& first = {}, int n_rounds = kPlantRounds) {
+  for (int i = 0; i < n_rounds; ++i) {
     int const round = (first.round + i) % kPlantRounds;
     try {
       Rng rng(first.seed * kPlantRounds + static_cast<std::uint64_t>(round));
@@ -108,6 +108,7 @@ class ComputeOf {
 };
 
 bool is_caught_bug(char const* name, int round = 0) {
+  if (is_left_out(name)) return true;
   ComputeOf const kernels("8.0");
   return is_caught(broken_folder(name), {round});
 }
@@ -124,6 +125,7 @@ bool is_caught_or_dies(std::string const& folder, char const* compute, Shows con
 constexpr std::uint64_t kSeeds = 4;
 
 bool is_caught_or_dies(char const* name, Shows const& first = {}) {
+  if (is_left_out(name)) return true;
   for (std::uint64_t i = 0; i < kSeeds; ++i) {
     std::uint64_t const seed = (first.seed - 1 + i) % kSeeds + 1;
     if (is_caught_or_dies(broken_folder(name), "8.0", {first.round, seed})) return true;
@@ -132,6 +134,7 @@ bool is_caught_or_dies(char const* name, Shows const& first = {}) {
 }
 
 bool is_caught_or_dies_on_hopper(char const* name, Shows const& first) {
+  if (is_left_out(name)) return true;
   std::string const folder = broken_folder(name);
   for (std::uint64_t i = 0; i < kSeeds; ++i) {
     std::uint64_t const seed = (first.seed - 1 + i) % kSeeds + 1;
@@ -143,6 +146,7 @@ bool is_caught_or_dies_on_hopper(char const* name, Shows const& first) {
 }
 
 bool is_fatal_on_hopper(char const* name, Shows const& first = {}) {
+  if (is_left_out(name)) return true;
   std::string const folder = broken_folder(name);
   return is_fatal_in_a_child([&] {
     ComputeOf const kernels("9.0");
@@ -152,7 +156,7 @@ bool is_fatal_on_hopper(char const* name, Shows const& first = {}) {
 
 TEST(device_planted_bugs_in_bounds_are_caught) {
   once_for_both_kernels();
-  CHECK(!is_caught(HYRECALL_EMULATED_FOLDER));
+  CHECK(!is_caught(HYRECALL_EMULATED_FOLDER, {}, cases(kPlantRounds)));
   CHECK(is_caught_bug("threshold_above_its_bound", 32));
   CHECK(is_caught_bug("cut_not_lowered", 5));
   CHECK(is_caught_bug("residual_of_the_tile", 6));
@@ -203,6 +207,7 @@ bool is_caught_on_dead_tiles(std::string const& folder) {
 TEST(device_planted_bugs_in_tiles_that_nobody_reads_are_caught) {
   once_for_both_kernels();
   CHECK(!is_caught_on_dead_tiles(HYRECALL_EMULATED_FOLDER));
+  if (is_left_out("scores_not_cleared")) return;
   std::string const broken = broken_folder("scores_not_cleared");
   CHECK(status_of_child([&] { return is_caught_on_dead_tiles(broken); }) != 0);
 }

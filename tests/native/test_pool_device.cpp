@@ -239,6 +239,7 @@ bool are_hits_caught(std::string const& folder, std::size_t first = 0) {
 
 // By another reply, or by the machine, which stops the process, as writing to a wrong place may.
 bool are_hits_caught_in(char const* name, std::size_t first = 0) {
+  if (is_left_out(name)) return true;
   std::string const folder = broken_folder(name);
   return status_of_child([&] { return are_hits_caught(folder, first); }) != 0;
 }

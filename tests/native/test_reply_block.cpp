@@ -60,8 +60,9 @@ TEST(device_reply_block_is_read_on_a_stream_that_waits_for_it) {
 }
 
 TEST(device_planted_bugs_in_reply_blocks_are_caught) {
-  CHECK(!reads_what_was_given(broken_folder("block_not_waited_for")));
-  CHECK(!reads_what_was_given(broken_folder("block_event_of_another_stream")));
+  for (char const* const name : {"block_not_waited_for", "block_event_of_another_stream"}) {
+    CHECK(is_left_out(name) || !reads_what_was_given(broken_folder(name)));
+  }
 }
 
 // What it was made of may go, and the memory from which it is copied is not taken twice.
@@ -119,8 +120,8 @@ bool leaves_the_first_device_alone(std::string const& folder, char const* name) 
 
 TEST(device_calls_make_no_context_on_another_device) {
   CHECK(leaves_the_first_device_alone(HYRECALL_EMULATED_FOLDER, "whole"));
-  std::string const broken = broken_folder("device_set_again");
-  CHECK(!leaves_the_first_device_alone(broken, "broken"));
+  char const* const planted = "device_set_again";
+  CHECK(is_left_out(planted) || !leaves_the_first_device_alone(broken_folder(planted), "broken"));
 }
 
 TEST(device_call_of_a_forked_process_says_so) {

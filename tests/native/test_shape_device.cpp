@@ -243,6 +243,7 @@ bool is_shaping_caught(std::string const& folder) {
 }
 
 bool is_shaping_caught_in(char const* name) {
+  if (is_left_out(name)) return true;
   std::string const folder = broken_folder(name);
   return status_of_child([&] { return is_shaping_caught(folder); }) != 0;
 }
