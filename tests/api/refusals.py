@@ -559,7 +559,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("judgements: expected a Mapping", -1, "x", None, NAN),
     ],
     "Dataset.count_by": [
-        option("count_by: expected one of ['id', ", -1, "x", None, NAN, of="column"),
+        option("column: expected one of ['id', ", -1, "x", None, NAN),
     ],
     "Dataset.split": [option("split: expected 'even' or 'odd'", -1, "x", None, NAN, of="part")],
     "DBSF": [

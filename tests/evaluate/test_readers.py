@@ -174,12 +174,61 @@ def test_topics_of_the_web_tracks_are_read_and_those_without_a_title_have_their_
     assert load_dataset(folder).queries["text"].to_pylist() == ["obama tea", "milk"]
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no tab here", "docs.tsv line 2: expected an id and a text, got 'no tab here'"),
+        ('{"id": 1}', "docs.tsv line 2: expected an id and a text"),
+        ("{", "docs.tsv line 2: expected a JSON object"),
+    ],
+)
+def test_a_line_that_is_no_document_is_named(tmp_path: Path, line: str, message: str) -> None:
+    folder = trec_lines(tmp_path)
+    (folder / "docs.jsonl").unlink()
+    write(folder / "docs.tsv", f"d1\thot tea\n{line}\n")
+    (folder / "plot.png").write_bytes(b"\x89PNG\t\0")  # of use to nobody, and refused by nobody
+    with pytest.raises(DTypeError) as caught:
+        load_dataset(folder)
+    assert message in str(caught.value)
+
+
+def test_documents_in_lines_may_have_a_title_and_judgements_may_have_tabs(tmp_path: Path) -> None:
+    folder = trec_lines(tmp_path)
+    (folder / "docs.jsonl").unlink()
+    write(folder / "msmarco-docs.tsv", "d1\thttp://x\tTea\thot tea\nd2\tcold milk\n")
+    write(folder / "qrels.txt", "q1\tQ0\td1\t-1\nq2\t0\td2\t2\n")
+    dataset = load_dataset(folder)
+    assert dataset.corpus.to_pylist() == [
+        {"id": "d1", "title": "Tea", "text": "hot tea"},
+        {"id": "d2", "title": None, "text": "cold milk"},
+    ]
+    assert dataset.judgements == {"q1": {"d1": -1}, "q2": {"d2": 2}}
+
+
 def test_two_files_of_judgements_must_be_told_apart(tmp_path: Path) -> None:
     folder = trec(tmp_path)
     write(folder / "qrels.2.txt", "51 0 d2 1\n")
     with pytest.raises(OptionError, match=r"^qrels: expected one of the files of judgements, got "):
         load_dataset(folder)
     assert load_dataset(folder, qrels="qrels.2.txt").judgements == {"51": {"d2": 1}}
+
+
+def test_a_set_with_one_split_and_no_grades_is_read_and_one_with_two_wants_a_choice(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "NanoDrinks"
+    parquet(folder / "corpus" / "train-0.parquet", _id=[*DOCUMENTS], text=[*DOCUMENTS.values()])
+    parquet(folder / "queries" / "train-0.parquet", _id=[*QUERIES], text=[*QUERIES.values()])
+    pairs = {"query-id": ["q1", "q2"], "corpus-id": ["d1", "d2"]}
+    parquet(folder / "qrels" / "train-0.parquet", **pairs)
+    assert load_dataset(folder).judgements == {"q1": {"d1": 1}, "q2": {"d2": 1}}
+    parquet(folder / "qrels" / "dev-0.parquet", **pairs)
+    with pytest.raises(OptionError, match=r"^qrels: expected one of the splits, got \['dev-0"):
+        load_dataset(folder)
+    assert load_dataset(folder, qrels="qrels/dev-0.parquet").judgements["q2"] == {"d2": 1}
+    parquet(folder / "qrels" / "dev-0.parquet", query=["q1"], document=["d1"])
+    with pytest.raises(OptionError, match="row 1: expected 'query-id' and 'corpus-id'"):
+        load_dataset(folder, qrels="qrels/dev-0.parquet")
 
 
 # ---- LMEB ----
@@ -329,11 +378,11 @@ def test_turns_counted_by_session_find_a_session_at_its_best_turn(chats: Path) -
     assert dataset.name == "longmemeval_s_cleaned, turns, by session"
     assert dataset.classes is not None
     assert dataset.classes["answer_a_2"] == dataset.classes["answer_a_1"] == "answer_a"
-    with pytest.raises(OptionError, match=r"count_by: expected one of .*, got classes"):
+    with pytest.raises(OptionError, match=r"column: expected one of .*, got classes"):
         dataset.count_by("session")
-    with pytest.raises(OptionError, match=r"count_by: expected one of .*, got 'week'"):
+    with pytest.raises(OptionError, match=r"column: expected one of .*, got 'week'"):
         load_dataset(chats).count_by("week")
-    with pytest.raises(OptionError, match="count_by: expected one value for each id"):
+    with pytest.raises(OptionError, match="column: expected one value for each id"):
         load_dataset(chats).count_by("tenant")
 
 

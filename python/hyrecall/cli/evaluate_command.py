@@ -169,11 +169,8 @@ def evaluate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
     )  # fmt: skip
-    checks = [
-        (one.name, measure)
-        for one in study.scores
-        for measure in (() if baseline is None else check(one, baseline))
-    ]
+    checked = () if baseline is None else study.scores
+    checks = [(one.name, found) for one in checked for found in check(one, baseline or {})]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
     best = study.best(asked[0])
     code = setting_code(best, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells)
@@ -444,10 +441,7 @@ def tune(
     code = setting_code(
         tuned.winner, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells
     )
-    if as_json:
-        print_json({**tuned_to_dict(tuned), "python": code})
-        return
     width = screen_width()
-    print(tuned_text(tuned, width=width))
-    by = f"{tuned.measure} on the even queries"
-    print(f"\n{winner_text(tuned.winner, by, code, width=width)}")
+    shown = winner_text(tuned.winner, f"{tuned.measure} on the even queries", code, width=width)
+    data_of = {**tuned_to_dict(tuned), "python": code}
+    show(as_json, data_of, f"{tuned_text(tuned, width=width)}\n\n{shown}")

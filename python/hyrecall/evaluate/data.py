@@ -141,14 +141,14 @@ class Dataset:
         """
         if column not in self.corpus.column_names or self.classes is not None:
             got = repr(column) if self.classes is None else "classes of duplicates"
-            raise error(OptionError, "count_by", f"one of {self.corpus.column_names}", got)
+            raise error(OptionError, "column", f"one of {self.corpus.column_names}", got)
         pairs = (
             self.corpus.select(["id", column]).drop_null().group_by(["id", column]).aggregate([])
         )
         ids = pairs["id"].to_pylist()
         classes = dict(zip(ids, map(str, pairs[column].to_pylist()), strict=True))
         if len(classes) < len(ids):
-            raise error(OptionError, "count_by", "one value for each id", f"several of {column!r}")
+            raise error(OptionError, "column", "one value for each id", f"several of {column!r}")
         return replace(self, name=f"{self.name}, by {column}", classes=classes)
 
 

@@ -118,11 +118,7 @@ def _content(place: Place) -> str:
     if not place.is_dir():
         return "another file" if place.is_file() else "no such file or folder"
     names = sorted(one.name for one in place.iterdir())
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"a folder with {', '.join(names[:_SHOWN]) or 'nothing'}{more}"
-
-
-_SHOWN = 8  # names in a message
+    return f"a folder with {', '.join(names[:8]) or 'nothing'}{', ...' * (len(names) > 8)}"
 
 
 # ---- Rows of files: JSON lines, Parquet, pairs in lines ----
@@ -131,6 +127,7 @@ _TEXTS = ("id", "title", "text")
 _IDS = {"id", "_id"}
 _KINDS = (".parquet", ".jsonl", ".jsonl.gz")
 _AT_ONCE = 8192  # rows as Python objects
+_NUMBER = r"[+-]?\d+(\.\d*)?"
 
 
 def _files(folder: Place, name: str, *, above: bool = False) -> list[Place]:
@@ -162,25 +159,20 @@ def _open(path: Place) -> IO[bytes]:
 
 def _table(rows: Iterable[Row], where: str) -> pa.Table:
     """Return rows as a table, batch by batch; what a row lacks is null there."""
-    tables, left = [], iter(rows)
-    name = ""
+    tables, left, name = [], iter(rows), ""
+    kinds: dict[str, Any] = dict.fromkeys(_TEXTS, pa.string())
     try:
         while batch := list(islice(left, _AT_ONCE)):
             columns: dict[str, pa.Array] = {}
             for name in {name: None for row in batch for name in row}:
                 values = [row.get(name) for row in batch]
-                columns[name] = pa.array(values, _type_of(name, values))
+                if name == VECTOR and (dim := next((len(one) for one in values if one), 0)):
+                    kinds[VECTOR] = pa.list_(pa.float32(), dim)
+                columns[name] = pa.array(values, kinds.get(name))
             tables.append(pa.table(columns))
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
     except pa.ArrowException as fault:
         raise error(DTypeError, f"{where}: {name}", "values of one type", fault) from None
-
-
-def _type_of(name: str, values: list[Any]) -> pa.DataType | None:
-    if name in _TEXTS:
-        return pa.string()
-    dim = next((len(one) for one in values if one), 0) if name == VECTOR else 0
-    return pa.list_(pa.float32(), dim) if dim else None
 
 
 def _read_part(folder: Place, name: str, *, above: bool = False) -> pa.Table:
@@ -195,13 +187,11 @@ def _read_part(folder: Place, name: str, *, above: bool = False) -> pa.Table:
     if "_id" in table.column_names and "id" not in table.column_names:
         names = ["id" if column == "_id" else column for column in table.column_names]
         table = table.rename_columns(names)
-    for column in ("id", "text"):
+    for column in ("id", "text", *({"title"} & set(table.column_names))):
         if column not in table.column_names:
             raise error(OptionError, str(path), f"a column {column!r}", table.column_names)
-    for column in _TEXTS:
-        if column in table.column_names:
-            at = table.column_names.index(column)
-            table = table.set_column(at, column, _as_text(path, column, table[column]))
+        at = table.column_names.index(column)
+        table = table.set_column(at, column, _as_text(path, column, table[column]))
     if table["id"].null_count:
         row = table["id"].is_null().to_pylist().index(True) + 1
         raise error(DTypeError, f"{path} row {row}", "an id", "null")
@@ -210,9 +200,7 @@ def _read_part(folder: Place, name: str, *, above: bool = False) -> pa.Table:
 
 def _as_text(path: Place, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a column to strings; only ids may be integers."""
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     fits = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
     if not fits and not (column == "id" and pa.types.is_integer(kind)):
         raise error(DTypeError, str(path), f"text in column {column!r}", kind)
@@ -273,16 +261,15 @@ def _fields(path: Place, n_fields: int, ids: set[str]) -> Iterator[tuple[str, li
                 text = line.decode().rstrip("\r\n")
             except UnicodeDecodeError as fault:
                 raise error(DTypeError, where, "UTF-8", fault) from None
-            fields = [field.strip() for field in text.split("\t")]
+            fields = [one.strip() for one in (text.split("\t") if "\t" in text else text.split())]
             if not any(fields):
                 continue
-            if len(fields) == 1:  # of TREC: query, iteration, document, grade
-                fields = text.split()
-                fields = [_number(fields[0]), *fields[2:]]
+            if len(fields) == 4:  # of TREC: query, iteration, document, grade
+                fields = [fields[0] if fields[0] in ids else _number(fields[0]), *fields[2:]]
             if len(fields) != n_fields or not all(fields):
                 raise error(DTypeError, where, f"{n_fields} fields separated by tabs", repr(text))
             # A first line is a header unless it begins with an id or ends in a number.
-            if number > 1 or fields[0] in ids or re.fullmatch(r"[+-]?\d+(\.\d*)?", fields[-1]):
+            if number > 1 or fields[0] in ids or re.fullmatch(_NUMBER, fields[-1]):
                 yield where, fields
 
 
@@ -334,14 +321,10 @@ def _check_known(where: str, wish: str, name: str, known: set[str]) -> None:
 
 
 def _grade(where: str, given: str) -> int:
-    try:
-        number = float(given)
-        if number not in _GRADES:
-            raise ValueError
-    except ValueError:
+    if re.fullmatch(_NUMBER, given) is None or float(given) not in _GRADES:
         wish = f"a whole grade in [{_GRADES[0]}, {_GRADES[-1]}]"
-        raise error(DTypeError, where, wish, repr(given)) from None
-    return int(number)
+        raise error(DTypeError, where, wish, repr(given))
+    return int(float(given))
 
 
 # ---- Corpus, queries and judgements as tables: BEIR, MTEB, LMEB ----
@@ -453,8 +436,10 @@ def _kind_of(path: Path) -> str:
     try:
         with _open(path) as file:
             head = file.read(_HEAD).decode("latin-1")
-    except (OSError, EOFError):
-        return "unreadable"
+    except (OSError, EOFError):  # no gzip, or not for us
+        head = "\0"
+    if "\0" in head:
+        return "other"
     if _DOCNO.search(head):
         return "documents"
     if re.search(r"<top>|<topic\b", head, re.IGNORECASE):
@@ -485,17 +470,21 @@ def _read_trec(folder: Path, *, qrels: str | Path | None) -> Dataset:
 
 
 def _documents(path: Path) -> Iterator[Row]:
-    """Yield the documents of a file: in SGML, or one per line."""
+    """Yield the documents of a file: one per line, or in SGML if it begins with a tag."""
+    held: list[bytes] = []
+    is_sgml: bool | None = None
     with _open(path) as lines:
-        held: list[bytes] = []
         for number, line in enumerate(lines, start=1):
-            if not held and line[:1] != b"<" and line.strip():
-                yield _document_of_line(f"{path} line {number}", line)
+            if not line.strip():
                 continue
+            is_sgml = line.lstrip()[:1] == b"<" if is_sgml is None else is_sgml
+            where = f"{path} line {number}"
             held.append(line)
-            if b"</doc>" in line.lower():
-                yield _document(f"{path} line {number}", _text(b"".join(held)))
-                held = []
+            if not is_sgml:
+                yield _document_of_line(where, held.pop())
+            elif b"</doc>" in line.lower():
+                yield _document(where, _text(b"".join(held)))
+                held.clear()
 
 
 def _document(where: str, text: str) -> Row:
@@ -520,9 +509,9 @@ def _document_of_line(where: str, line: bytes) -> Row:
         ]
     else:  # id, text; MS MARCO: id, URL, title, text
         fields = _text(line).rstrip("\r\n").split("\t")
-        made = [fields[0], fields[-2] if len(fields) > 2 else None, fields[-1]]
+        made = [fields[0], fields[-2] if len(fields) > 2 else None, *fields[1:][-1:], None][:3]
     if None in (made[0], made[2]):
-        raise error(DTypeError, where, "an id and a text", repr(_text(line[:80])))
+        raise error(DTypeError, where, "an id and a text", repr(_text(line[:80]).rstrip()))
     return dict(zip(_TEXTS, made, strict=True))
 
 
