@@ -150,6 +150,19 @@ def test_a_set_is_read_in_the_form_in_which_it_is_distributed(tmp_path: Path, fo
     assert dataset.name == ("go" if form == "MTEB part" else "drinks")
 
 
+def test_one_of_several_sets_in_a_zip_is_named_by_its_path_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "cqa.zip"
+    with zipfile.ZipFile(path, "w") as out:
+        for name in ("android", "english"):
+            made = beir(tmp_path / name)
+            for one in made.rglob("*"):
+                out.write(one, f"cqa/{one.relative_to(tmp_path)}")
+    with pytest.raises(OptionError, match=r"cqa.zip/cqa/: expected .* with android, english$"):
+        load_dataset(path)
+    dataset = load_dataset(path / "cqa" / "english")
+    assert (dataset.name, dataset.judgements) == ("english", GRADES)
+
+
 def test_trec_documents_topics_and_judgements_are_found_by_their_contents(tmp_path: Path) -> None:
     dataset = load_dataset(trec(tmp_path / "disks"))
     assert dataset.corpus["text"].to_pylist() == [*DOCUMENTS.values()]
