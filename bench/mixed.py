@@ -28,7 +28,7 @@ AROUND = 3
 BS = (0.1, 0.25, 0.5, 0.75, 0.9, (0.25, 0.9))
 PRIORS = (0.0, -0.05, -0.1, -0.2, -0.3, -0.5)
 ROLE = "role"
-MEASURES = ("Success@10", "R@10", "RR", "nDCG@10")
+MEASURES = ("any@10", "R@10", "RR", "nDCG@10")
 
 
 def with_messages(dataset: Dataset, seed: int = 1) -> Dataset:

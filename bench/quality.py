@@ -35,9 +35,9 @@ from hyrecall.evaluate import (
 )
 from hyrecall.evaluate.data import CELL
 
-MEASURES = ("Success@5", "Success@10", "R@10", "RR", "nDCG@10")
-BY_SESSION = ("Success@5", "Success@10", "RR")
-TITLES = {"Success@5": "any@5", "Success@10": "any@10", "RR": "MRR"}
+MEASURES = ("any@5", "any@10", "R@10", "RR", "nDCG@10")
+BY_SESSION = ("any@5", "any@10", "RR")
+TITLES = {"RR": "MRR"}
 ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
 SETTINGS = {"BM25": "bm25", "vectors": "dense", "RRF 60": "rrf", "default": "default"}
 THREAD, PLACE = "session", "turn"
@@ -241,7 +241,7 @@ def report(dataset: Dataset) -> None:
             BY_SESSION,
         )
     if "category_name" in dataset.queries.column_names:
-        print_categories(dataset, scores, "Success@10")
+        print_categories(dataset, scores, "any@10")
     print_published(dataset.name.partition(",")[0])
 
 

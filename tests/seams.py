@@ -41,6 +41,8 @@ MODULES = {
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
     "minilm": "hyrecall.embed.transformer",
+    "evaluate_compare": "hyrecall.evaluate.compare",
+    "evaluate_readers": "hyrecall.evaluate.readers",
     "following": "hyrecall.folders.following",
     "lines": "hyrecall.memory.changes",
     "vectors": "hyrecall.memory.changes",
@@ -182,6 +184,7 @@ NAMES = {
     ),
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
     "hyrecall.evaluate.learn": "_Pools _cross_entropy fit_weights",
+    "hyrecall.evaluate.readers": "form_of",
     "hyrecall.evaluate.report": (
         "learnt_text learnt_to_dict study_to_dict tuned_text tuned_to_dict"
     ),

@@ -306,7 +306,7 @@ ROWS: dict[str, list[Row]] = {
         option("settings: expected one or more settings with different names", [], [PLAIN, PLAIN]),
     ],
     "ablate score_run": [
-        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x", LONE),
+        option("measures: expected nDCG@k, R@k, any@k, all@k, RR@k, AP or P@k", "x", LONE),
     ],
     "Above": [
         option("Above: expected a finite number", INF, of="value"),
@@ -557,6 +557,9 @@ ROWS: dict[str, list[Row]] = {
     "Dataset score_run": [
         dtype("classes: expected a mapping to str", -1, "x", NAN, [3]),
         dtype("judgements: expected a Mapping", -1, "x", None, NAN),
+    ],
+    "Dataset.count_by": [
+        option("column: expected one of ['id', ", -1, "x", None, NAN),
     ],
     "Dataset.split": [option("split: expected 'even' or 'odd'", -1, "x", None, NAN, of="part")],
     "DBSF": [
@@ -1031,7 +1034,14 @@ ROWS: dict[str, list[Row]] = {
     "learn": [
         option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
         dtype("base: expected a Setting", -1, "x", NAN, [3]),
-        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP or P@k", "x"),
+        option("measures: expected nDCG@k, R@k, any@k, all@k, RR@k, AP or P@k", "x"),
+    ],
+    "load_dataset": [
+        dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3]),
+        option("path: expected a path", LONE, ""),
+        option("role: expected none with a set of tables", -1, "x", NAN, [3]),
+        option("unit: expected none with a set of tables", -1, "x", NAN, [3]),
+        option("abstention: expected none with a set of tables", True, of="abstention"),
     ],
     "Lexical": [
         dtype("arms: expected a tuple of names", 5),
@@ -1483,7 +1493,7 @@ ROWS: dict[str, list[Row]] = {
         option("embed: expected arms of ['embedding']", {"x": 1}),
         option("paths: expected a sequence of at least one path, or a path", -1, None),
     ],
-    "Shards.read into_index load_dataset rebalance": [
+    "Shards.read into_index rebalance": [
         dtype("path: expected a path (str or os.PathLike)", -1, None, NAN, [3], of="folder"),
         option("path: expected a path", LONE, "", of="folder"),
     ],
@@ -1497,7 +1507,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("measure: expected a str", -1, None, NAN, [3]),
     ],
     "Study.best learn tune": [
-        option("measures: expected nDCG@k, R@k, Success@k, RR@k, AP", "x", LONE, "", of="measure"),
+        option("measures: expected nDCG@k, R@k, any@k, all@k, RR@k", "x", LONE, "", of="measure"),
     ],
     "Tables": [
         dtype("column: expected the name of a column", 3, names=('a',)),

@@ -522,7 +522,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Index.statistics": {},
     "create_server": {"memory": lambda w: w.awaited},
     "http_app": {"memory": lambda w: w.awaited},
-    "load_dataset": {"folder": lambda w: w.folder},
+    "load_dataset": {"path": lambda w: w.folder},
     "ahm_recall": {"memory": lambda w: w.awaited_graph},
     "MemorySync.forget": {"id": "not there", **_USER},
     "Memory.forget": {"id": "not there", **_USER},

@@ -85,6 +85,47 @@ def test_columns_of_threads_and_places_are_measured(run, chats, name):
     assert means("--thread", "session") != means()
 
 
+def test_a_column_counts_each_of_its_values_once(run, chats):
+    data = load_dataset(chats)
+    expected = ablate(Indexes(data), data.count_by("session"), [read_setting("bm25")]).scores[0]
+    reply = run("evaluate", chats, "-r", "bm25", "--by", "session", "--json")
+    assert reply.code == 0, reply.err
+    (told,) = reply.data["settings"]
+    assert told["means"] == expected.means
+    assert told["intervals"] == {name: list(one) for name, one in expected.intervals.items()}
+    assert reply.data["dataset"] == "chats, by session"
+
+
+def test_longmemeval_is_measured_from_its_file_in_one_line(run, tmp_path):
+    turns = [[{"role": "user", "content": text, "has_answer": right}]
+             for text, right in (("we had tea", True), ("we had milk", False))]  # fmt: skip
+    entries = [
+        {
+            "question_id": name, "question_type": "single-session-user", "question": "had tea?",
+            "haystack_session_ids": ["s1", "s2"], "haystack_sessions": turns,
+            "answer_session_ids": ["s1"],
+        }
+        for name in ("one", "two_abs")
+    ]  # fmt: skip
+    path = tmp_path / "longmemeval_s.json"
+    path.write_text(json.dumps(entries))
+    reply = run("evaluate", path, "-r", "bm25")
+    assert reply.code == 0, reply.err
+    assert reply.err.startswith("reading longmemeval_s.json as a set of LongMemEval\n")
+    lines = reply.out.splitlines()
+    assert lines[0] == "longmemeval_s: 1 judged queries"
+    assert lines[2].split() == [
+        "setting", "any@1", "any@5", "any@10", "all@5", "R@10", "nDCG@10", "RR@10",
+    ]  # fmt: skip
+    assert lines[4].split() == ["bm25", *["1.0000"] * 7]
+    options = ("--unit", "turns", "--role", "user", "--abstention", "--by", "session")
+    told = run("evaluate", path, "-r", "bm25", "--json", *options)
+    assert told.data["n_queries"] == 2
+    assert told.data["dataset"] == "longmemeval_s, turns, user, with abstention, by session"
+    refused = run("evaluate", path, "-r", "bm25", "--qrels", "x.tsv")
+    assert "error: qrels: expected none with a set of LongMemEval, got 'x.tsv'" in refused.err
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [
@@ -251,7 +292,9 @@ def test_what_is_refused_is_one_line_and_1(run, small, arguments, line):
 def test_a_folder_that_holds_no_set_is_refused(run, tmp_path):
     reply = run("evaluate", tmp_path)
     assert reply.code == 1
-    assert "expected a folder with either corpus.parquet or corpus.jsonl, got neither" in reply.err
+    assert (
+        "LMEB) or with documents, topics and qrels of TREC, got a folder with nothing" in reply.err
+    )
 
 
 @pytest.mark.parametrize("command", ["evaluate", "tune"])

@@ -13,7 +13,20 @@ pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")
 
 
-ALL = ("nDCG@10", "nDCG", "R@1", "R@5", "R@10", "R@100", "Success@5", "RR", "RR@10", "AP", "P@5")
+ALL = (
+    "nDCG@10",
+    "nDCG",
+    "R@1",
+    "R@5",
+    "R@10",
+    "R@100",
+    "any@5",
+    "all@5",
+    "RR",
+    "RR@10",
+    "AP",
+    "P@5",
+)
 TEN_WRONG = [f"x{at}" for at in range(10)]
 
 
@@ -40,7 +53,12 @@ def score(found: list[str], grades: dict[str, int], measure: str) -> float:
         ("RR@10", [*TEN_WRONG, "a"], {"a": 1}, 0.0),
         # a at rank 1, b at rank 3, c never: (1 + 2/3 + 0) / 3.
         ("AP", ["a", "x", "b"], {"a": 1, "b": 1, "c": 1}, (1 + 2 / 3) / 3),
-        ("Success@5", ["x", "a"], {"a": 1, "b": 1}, 1.0),
+        ("any@5", ["x", "a"], {"a": 1, "b": 1}, 1.0),
+        ("any@1", ["x", "a"], {"a": 1, "b": 1}, 0.0),
+        ("all@5", ["x", "a"], {"a": 1, "b": 1}, 0.0),
+        ("all@3", ["b", "x", "a"], {"a": 1, "b": 2, "x": 0}, 1.0),
+        ("all@2", ["b", "x", "a"], {"a": 1, "b": 2, "x": 0}, 0.0),
+        ("all@1", ["a", "b"], {"a": 1, "b": 1}, 0.0),
         ("P@5", ["a", "b"], {"a": 1, "b": 1}, 0.4),
         ("AP", ["z", "a"], {"a": 1, "z": 0}, 0.5),
     ],
@@ -130,7 +148,8 @@ def test_a_long_list_keeps_its_order():
         ("ndcg@10", "nDCG@10"),
         ("MRR@10", "RR@10"),
         ("map", "AP"),
-        ("success@3", "Success@3"),
+        ("success@3", "any@3"),
+        ("All@3", "all@3"),
         ("precision@1", "P@1"),
     ],
 )

@@ -102,10 +102,13 @@ def test_the_text_of_a_study_has_its_figures_in_80_columns(study):
     assert [line.split()[0] for line in lines[4:7]] == ["bm25", "dense", "rrf"]
     for scores, line in zip(study.scores, lines[4:7], strict=True):
         assert line.split()[1:] == [f"{mean:.4f}" for mean in scores.means.values()]
-    assert lines[8] == "nDCG@10, against bm25"
+    assert lines[8] == "95 % intervals"
+    low, high = study.scores[2].intervals["nDCG@10"]
+    assert lines[14].split()[:2] == ["rrf", f"{low:.3f}-{high:.3f}".replace("0.", ".")]
+    assert lines[16] == "nDCG@10, against bm25"
     one = study.comparisons[1][0]
     low, high = one.interval
-    assert lines[13].split() == [
+    assert lines[21].split() == [
         "rrf", f"{one.difference:+.4f}", f"{low:+.4f}", "..", f"{high:+.4f}",
         *(["<", "0.0001"] if one.p_value < 0.0001 else [f"{one.p_value:.4f}"]),
     ]  # fmt: skip
@@ -124,6 +127,7 @@ def test_the_data_of_a_study_is_json_and_keeps_every_bit(study):
     data = json.loads(json.dumps(study_to_dict(study)))
     assert [one["name"] for one in data["settings"]] == ["bm25", "dense", "rrf"]
     assert data["settings"][2]["means"] == study.scores[2].means
+    assert data["settings"][2]["intervals"]["R@5"] == list(study.scores[2].intervals["R@5"])
     assert data["settings"][2]["options"]["fusion"]["kind"] == "RRF"
     assert [(one["setting"], one["measure"]) for one in data["comparisons"]] == [
         ("dense", "nDCG@10"), ("dense", "R@5"), ("rrf", "nDCG@10"), ("rrf", "R@5"),

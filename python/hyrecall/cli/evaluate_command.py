@@ -46,6 +46,7 @@ from hyrecall.evaluate import learn as run_learn
 from hyrecall.evaluate import tune as run_tune
 from hyrecall.evaluate.compare import (
     GATE,
+    OF_MEMORIES,
     check,
     read_baseline,
     read_measure,
@@ -53,6 +54,7 @@ from hyrecall.evaluate.compare import (
     write_baseline,
 )
 from hyrecall.evaluate.data import VECTOR
+from hyrecall.evaluate.readers import form_of
 from hyrecall.evaluate.report import (
     checks_text,
     differences_text,
@@ -73,13 +75,14 @@ _FELL = 1  # the exit code if a measure fell below its baseline
 MEASURABLE = [  # a set cannot have a column named key, which hits have
     name for name in recipes.__all__ if "key" not in getattr(recipes, name).columns
 ]
-USUAL_MEASURES = ",".join(MEASURES)
+USUAL_MEASURES, MEMORY_MEASURES = ",".join(MEASURES), ",".join(OF_MEMORIES)
 
 Checks: TypeAlias = list[tuple[str, Comparison]]
 """Measures of settings beside their baseline."""
 
 SHARED = """
-data DATA: Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR.
+data DATA: Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, or a set as BEIR,
+    MTEB, LMEB, TREC or LongMemEval distribute it.
 qrels FILE: Another file of judgements in the folder.
 analyzer NAME: How texts are split into words, as in hyrecall index. [default: that of a recipe,
     otherwise unicode]
@@ -106,6 +109,10 @@ def evaluate(
     bm25: list[str] | None = None,
     split: str | None = None,
     qrels: str | None = None,
+    unit: str | None = None,
+    role: str | None = None,
+    abstention: bool = False,
+    by: str | None = None,
     thread: str | None = None,
     place: str | None = None,
     embedder: str | None = None,
@@ -114,9 +121,10 @@ def evaluate(
 ) -> None:
     """Measure settings on a retrieval set.
 
-    A set without vectors is embedded first if a setting needs vectors. Differences, their intervals
-    and p compare with the first setting, and with --against also with the baseline. Of several
-    settings, the best one is also shown as Python code. It needs the extra [evaluate].
+    A set without vectors is embedded first if a setting needs vectors. Intervals are of 95 %.
+    Differences, their intervals and p compare with the first setting, and with --against also with
+    the baseline. Of several settings, the best one is also shown as Python code. It needs the extra
+    [evaluate].
 
     Options
     setting --setting -r NAME: A setting to measure: $BUILT_IN, or a recipe whose columns the corpus
@@ -128,15 +136,25 @@ def evaluate(
     plot FILE: Draw the means, as .svg or .png.
     diff N: Show the N queries that changed most.
     split even|odd: Use one half of the queries.
-    measures NAME: The measures to compute, separated by commas. [default: $USUAL_MEASURES]
+    unit sessions|turns: The documents of LongMemEval. [default: sessions]
+    role user|assistant: Read only the turns of one side of LongMemEval. [default: both]
+    abstention: Keep the questions of LongMemEval that the sessions do not answer: 500 in place of
+        470.
+    by COLUMN: Count each value of a column of the corpus once, at the rank of its best document,
+        such as the session of a turn.
+    measures NAME: The measures to compute, separated by commas. [default: $USUAL_MEASURES, of
+        LongMemEval $MEMORY_MEASURES]
     """
     at_least("--diff", diff, 0)
     if plot is not None:
         plot_format(plot, "--plot")
-    asked = tuple(map(read_measure, names(measures) or MEASURES))
+    require_extra()
+    asked = tuple(map(read_measure, names(measures) or form_of(data).measures))
     needed = GATE if against is not None or write_to is not None else ()
     baseline = None if against is None else read_baseline(against)
-    dataset = read_data(data, qrels)
+    dataset = read_data(data, qrels, unit=unit, role=role, abstention=abstention)
+    if by is not None:
+        dataset = dataset.count_by(by)
     if split is not None:
         dataset = dataset.split(split)  # type: ignore[arg-type]
     dataset = with_vectors(dataset, embedder, names(setting))
@@ -151,11 +169,8 @@ def evaluate(
         Indexes(dataset, threads=threads), dataset, chosen,
         measures=tuple(dict.fromkeys((*asked, *needed))), tell=lambda name: say(f"asking: {name}"),
     )  # fmt: skip
-    checks = [
-        (one.name, measure)
-        for one in study.scores
-        for measure in (() if baseline is None else check(one, baseline))
-    ]
+    checked = () if baseline is None else study.scores
+    checks = [(one.name, found) for one in checked for found in check(one, baseline or {})]
     moved = _moved(study, dataset, asked[0], diff, baseline) if diff else []
     best = study.best(asked[0])
     code = setting_code(best, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells)
@@ -179,10 +194,13 @@ def evaluate(
         raise typer.Exit(_FELL)
 
 
-def read_data(folder: Path, qrels: str | None) -> Dataset:
+def read_data(data: Path, qrels: str | None, **options: Any) -> Dataset:
     """Read a set and print its size; before that, check that the extra [evaluate] is installed."""
     require_extra()
-    dataset = load_dataset(folder, qrels=qrels)
+    form = form_of(data)
+    if form.name in ("LongMemEval", "TREC"):  # which may take a minute
+        say(f"reading {data.name} as a set of {form.name}")
+    dataset = load_dataset(data, qrels=qrels, **options)
     n_judged = dataset.judged.num_rows
     say(f"{dataset.name}: {dataset.corpus.num_rows:,} documents, {n_judged:,} judged queries")
     return dataset
@@ -343,8 +361,7 @@ def learn(
     the extra [evaluate].
 
     Arguments
-    data DATA: Folder with corpus and queries (.parquet or .jsonl) and qrels.tsv, as in BEIR, or of
-        a store.
+    data DATA: A set as in hyrecall evaluate, or the folder of a store.
     Options
     output --output -o FILE: Write the recipe here, in JSON, if it is better; otherwise the exit
         code is 1.
@@ -424,10 +441,7 @@ def tune(
     code = setting_code(
         tuned.winner, analyzer=tokenizer_code(analyzer), has_cells=dataset.has_cells
     )
-    if as_json:
-        print_json({**tuned_to_dict(tuned), "python": code})
-        return
     width = screen_width()
-    print(tuned_text(tuned, width=width))
-    by = f"{tuned.measure} on the even queries"
-    print(f"\n{winner_text(tuned.winner, by, code, width=width)}")
+    shown = winner_text(tuned.winner, f"{tuned.measure} on the even queries", code, width=width)
+    data_of = {**tuned_to_dict(tuned), "python": code}
+    show(as_json, data_of, f"{tuned_text(tuned, width=width)}\n\n{shown}")

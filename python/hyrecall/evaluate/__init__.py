@@ -12,8 +12,9 @@ from hyrecall.evaluate.compare import (
     difference_table,
     score_run,
 )
-from hyrecall.evaluate.data import Dataset, embed_dataset, load_dataset
+from hyrecall.evaluate.data import Dataset, embed_dataset
 from hyrecall.evaluate.learn import Learnt, learn, learn_from_feedback
+from hyrecall.evaluate.readers import load_dataset
 from hyrecall.evaluate.report import plot_study, study_text
 from hyrecall.evaluate.run import (
     Indexes,

@@ -37,15 +37,20 @@ def require_extra() -> None:
 MEASURES = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10", "AP")
 """The default measures."""
 
+OF_MEMORIES = ("any@1", "any@5", "any@10", "all@5", "R@10", "nDCG@10", "RR@10")
+"""Those that the field of memories publishes, the default of its sets."""
+
 _KINDS = {
     **dict.fromkeys(("ndcg",), "nDCG"),
     **dict.fromkeys(("r", "recall"), "R"),
-    **dict.fromkeys(("success",), "Success"),
+    **dict.fromkeys(("any", "success"), "any"),
+    "all": "all",
     **dict.fromkeys(("rr", "mrr"), "RR"),
     **dict.fromkeys(("ap", "map"), "AP"),
     **dict.fromkeys(("p", "precision"), "P"),
 }
-_NEED_CUTOFF = ("R", "Success", "P")
+_NEED_CUTOFF = ("R", "any", "all", "P")
+_OF_IR_MEASURES = {"any": "Success", "all": "R"}
 _MAX_CUTOFF = 100_000
 
 
@@ -55,7 +60,7 @@ def read_measure(name: str) -> str:
     kind = _KINDS.get(found[1]) if found else None
     cutoff = found[2] if found else None
     if kind is None or (cutoff is None and kind in _NEED_CUTOFF) or int(cutoff or 1) > _MAX_CUTOFF:
-        wish = "nDCG@k, R@k, Success@k, RR@k, AP or P@k"
+        wish = "nDCG@k, R@k, any@k, all@k, RR@k, AP or P@k"
         raise error(OptionError, "measures", wish, repr(name))
     return kind if cutoff is None else f"{kind}@{cutoff}"
 
@@ -105,6 +110,12 @@ class Scores:
             for measure, values in self.values.items()
         }
 
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Each mean's 95 % bootstrap interval over the queries."""
+        columns = np.column_stack(list(self.values.values()))
+        return dict(zip(self.values, bootstrap_intervals(columns), strict=True))
+
 
 @check_objects
 def score_run(
@@ -130,8 +141,9 @@ def score_run(
         The class of each document with duplicates. A class counts once, at the rank of its first
         member and with its largest grade; its other members do not take up ranks.
     measures : str or sequence of str
-        ``nDCG``, ``R``, ``Success``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``, ``MRR``,
-        ``MAP``, ``precision``; then ``@`` and the number of documents that count.
+        ``nDCG``, ``R``, ``any``, ``all``, ``RR``, ``AP`` or ``P``, in any case, or ``recall``,
+        ``success``, ``MRR``, ``MAP``, ``precision``; then ``@`` and the number of documents that
+        count.
     name : str, default "run"
 
     Raises
@@ -161,15 +173,17 @@ def score_run(
     lists = {query: _ranked(query, run[query], classes) for query in queries if run.get(query)}
     if lists:
         # Not `parse_measure`, which wants what CPython 3.14 has no more (ir-measures 0.4.3).
-        by_object: dict[Any, str] = {}
+        by_object: dict[Any, list[str]] = {}
         for measure in named:
             kind, _, cutoff = measure.partition("@")
-            of_kind = getattr(ir_measures, kind)
-            by_object[of_kind @ int(cutoff) if cutoff else of_kind] = measure
+            of_kind = getattr(ir_measures, _OF_IR_MEASURES.get(kind, kind))
+            by_object.setdefault(of_kind @ int(cutoff) if cutoff else of_kind, []).append(measure)
         row = {query: at for at, query in enumerate(queries)}
         evaluator = ir_measures.evaluator(list(by_object), judged)
         for metric in evaluator.iter_calc(lists):
-            values[by_object[metric.measure]][row[metric.query_id]] = metric.value
+            for measure in by_object[metric.measure]:
+                value = metric.value == 1 if measure.startswith("all@") else metric.value
+                values[measure][row[metric.query_id]] = value
     return Scores(name, queries, values)
 
 
@@ -326,15 +340,21 @@ def _drawn_flips(n: int, n_resamples: int, seed: int) -> Iterator[Values]:
 
 def bootstrap_interval(differences: Values, *, seed: int = SEED) -> tuple[float, float]:
     """Return the 95 % interval of a mean: percentiles of means over queries drawn again."""
-    if not len(differences):
-        return 0.0, 0.0
+    return bootstrap_intervals(differences[:, None], seed=seed)[0]
+
+
+def bootstrap_intervals(columns: Values, *, seed: int = SEED) -> list[tuple[float, float]]:
+    """Return the interval of each column's mean; all columns see the same drawn queries."""
+    n, n_columns = columns.shape
+    if not n:
+        return [(0.0, 0.0)] * n_columns
     random = np.random.default_rng(seed)
     means = []
     for first in range(0, N_RESAMPLES, _AT_ONCE):
-        shape = (min(_AT_ONCE, N_RESAMPLES - first), len(differences))
-        means.append(differences[random.integers(0, len(differences), shape)].mean(axis=1))
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return float(low), float(high)
+        drawn = random.integers(0, n, (min(_AT_ONCE, N_RESAMPLES - first), n))
+        means.append(np.stack([column[drawn].mean(axis=1) for column in columns.T], axis=1))
+    low, high = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0).tolist()
+    return list(zip(low, high, strict=True))
 
 
 @check_objects

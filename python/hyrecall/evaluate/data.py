@@ -1,147 +1,22 @@
-"""Loads retrieval sets: documents, queries, and judgements of the relevant documents."""
+"""Retrieval sets: documents, queries, and judgements of the relevant documents."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import xxhash
 
-from hyrecall.base.arguments import check_objects, read_path
+from hyrecall.base.arguments import check_objects
 from hyrecall.base.progress import ProgressFunction, read_progress
 from hyrecall.embed import Embedder
 from hyrecall.embed.guard import Guard, embed_texts
-from hyrecall.errors import DTypeError, OptionError, error
-
-# ---- Reads the files of a retrieval set: rows from Parquet or JSON lines, pairs from TSV ----
-
-_TEXTS = ("id", "title", "text")
-_IDS = {"id", "_id"}
-_VECTOR = "embedding"
-
-
-def read_rows(folder: Path, name: str) -> pa.Table:
-    """Read ``name.parquet`` or ``name.jsonl`` as a table with string ``id``, ``text``,
-    ``title``.
-    """
-    found = [path for kind in ("parquet", "jsonl") if (path := folder / f"{name}.{kind}").is_file()]
-    if len(found) != 1:
-        wish = f"a folder with either {name}.parquet or {name}.jsonl"
-        raise error(OptionError, str(folder), wish, "both" if found else "neither")
-    (path,) = found
-    table = _read_jsonl(path) if path.suffix == ".jsonl" else _read_parquet(path)
-    if "_id" in table.column_names and "id" not in table.column_names:
-        names = ["id" if column == "_id" else column for column in table.column_names]
-        table = table.rename_columns(names)
-    for column in ("id", "text"):
-        if column not in table.column_names:
-            raise error(OptionError, str(path), f"a column {column!r}", table.column_names)
-    for column in _TEXTS:
-        if column in table.column_names:
-            at = table.column_names.index(column)
-            table = table.set_column(at, column, _as_text(path, column, table[column]))
-    if table["id"].null_count:
-        row = table["id"].is_null().to_pylist().index(True) + 1
-        raise error(DTypeError, f"{path} row {row}", "an id", "null")
-    return table
-
-
-def _as_text(path: Path, column: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a column to strings; only ids may be integers."""
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    fits = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
-    if not fits and not (column == "id" and pa.types.is_integer(kind)):
-        raise error(DTypeError, str(path), f"text in column {column!r}", kind)
-    return values.cast(pa.string())
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except pa.ArrowException as fault:
-        raise error(DTypeError, str(path), "a Parquet file", fault) from fault
-
-
-def _read_jsonl(path: Path) -> pa.Table:
-    """Read one JSON object per line; a missing key is null."""
-    rows: list[dict[str, Any]] = []
-    dim = 0  # of the first vector
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                needed = rows[0].keys() & _IDS if rows else set()
-                row = _read_object(f"{path} line {number}", line, needed, dim)
-                dim = dim or len(row.get(_VECTOR) or ())
-                rows.append(row)
-    columns: dict[str, pa.Array] = {}
-    for name in {name: None for row in rows for name in row}:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(
-                values, pa.list_(pa.float32(), dim) if name == _VECTOR else None
-            )
-        except pa.ArrowException as fault:
-            raise error(DTypeError, f"{path}: {name}", "values of one type", fault) from None
-    return pa.table(columns)
-
-
-def _read_object(where: str, line: bytes, needed: set[str], dim: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as fault:
-        raise error(DTypeError, where, "a JSON object", fault) from None
-    if not isinstance(row, dict):
-        raise error(DTypeError, where, "a JSON object", type(row).__name__)
-    for name in needed | row.keys() & {*_TEXTS, *_IDS}:
-        kinds: tuple[type, ...] = (str, int) if name in _IDS else (str, type(None))
-        value = row.get(name)
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            wish = f"{name!r} as {' or '.join(kind.__name__ for kind in kinds)}"
-            raise error(DTypeError, where, wish, repr(value))
-        row[name] = None if value is None else str(value)
-    vector = row.get(_VECTOR)
-    numbers = isinstance(vector, list) and all(type(one) in (int, float) for one in vector)
-    if vector is not None and not (numbers and len(vector) == (dim or len(vector))):
-        wish = f"{_VECTOR!r} as a list of {dim or 'some'} numbers"
-        raise error(DTypeError, where, wish, repr(vector))
-    return row
-
-
-def read_pairs(path: Path, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the lines of a TSV after its header: the place, for messages, and the fields."""
-    # A first line that begins with one of the ids or ends in a number is refused: it is not a
-    # header.
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{path} line {number}"
-            try:
-                fields = [field.strip() for field in line.decode().split("\t")]
-            except UnicodeDecodeError as fault:
-                raise error(DTypeError, where, "UTF-8", fault) from None
-            if not any(fields):
-                continue
-            if len(fields) != n_fields or not all(fields):
-                wish = f"{n_fields} fields separated by tabs"
-                raise error(DTypeError, where, wish, repr(line.decode().rstrip("\r\n")))
-            if number > 1:
-                yield where, fields
-            elif fields[0] in ids or fields[-1].lstrip("+-").replace(".", "", 1).isdigit():
-                # This first line of data would be lost silently.
-                raise error(DTypeError, where, "a header line", repr(line.decode().rstrip("\r\n")))
-
-
-# ---- Loads retrieval sets: documents, queries, and judgements of the relevant documents ----
+from hyrecall.errors import OptionError, error
 
 Judgements: TypeAlias = Mapping[str, Mapping[str, int]]
 Part: TypeAlias = Literal["even", "odd"]
@@ -151,8 +26,6 @@ CELL = "tenant"
 
 VECTOR = "embedding"
 """The column of vectors."""
-
-_GRADES = range(-100, 1001)  # ir-measures' memory grows with the largest grade
 
 
 @check_objects
@@ -250,91 +123,33 @@ class Dataset:
         name = f"{self.name}, {part} queries"
         return replace(self, name=name, queries=queries, judgements=judgements)
 
+    def count_by(self, column: str) -> Dataset:
+        """Return the set with the values of a column as classes, such as the session of a turn.
 
-@check_objects
-def load_dataset(folder: str | Path, *, qrels: str | Path | None = None) -> Dataset:
-    """Read a retrieval set from a folder.
+        A value then counts once, at the rank of its best document; it is relevant if a document
+        with it is.
 
-    ``corpus.parquet`` or ``corpus.jsonl``, ``queries.parquet`` or ``queries.jsonl``, ``qrels.tsv``
-    or ``qrels/test.tsv`` (a header line, then query id, corpus id, grade), and ``classes.tsv``
-    (a header line, then document id, class) if documents have duplicates. The id column is
-    ``id``, or ``_id`` as in BEIR.
+        Parameters
+        ----------
+        column : str
+            A column of the corpus. A document without a value counts for itself.
 
-    Parameters
-    ----------
-    folder : path-like
-        Its name becomes the set's.
-    qrels : path-like, optional
-        Another file of judgements, relative to the folder.
-
-    Raises
-    ------
-    OptionError, DTypeError
-        A missing or wrong file, column or value; the message names file and line. Judgements and
-        classes may name only queries and documents of the set.
-    """
-    folder = read_path(folder)
-    corpus = read_rows(folder, "corpus")
-    queries = read_rows(folder, "queries")
-    known = set(corpus["id"].to_pylist())
-    asked = queries["id"].to_pylist()
-    if len(set(asked)) < len(asked):
-        twice = next(query for query, times in Counter(asked).items() if times > 1)
-        raise error(OptionError, f"{folder}: queries", "each id once", f"{twice!r} twice")
-    classes = folder / "classes.tsv"
-    return Dataset(
-        folder.resolve().name,
-        corpus,
-        queries,
-        _read_judgements(_find_judgements(folder, qrels), set(asked), known),
-        _read_classes(classes, known) if classes.exists() else None,
-    )
-
-
-def _find_judgements(folder: Path, qrels: str | Path | None) -> Path:
-    names = ("qrels.tsv", "qrels/test.tsv") if qrels is None else (str(qrels),)
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is None:
-        raise error(OptionError, str(folder), f"a file {' or '.join(names)}", "none")
-    return found
-
-
-def _read_judgements(path: Path, queries: set[str], known: set[str]) -> dict[str, dict[str, int]]:
-    judgements: dict[str, dict[str, int]] = {}
-    for where, (query, document, given) in read_pairs(path, 3, queries):
-        _check_known(where, "a query of the set", query, queries)
-        _check_known(where, "a document of the set", document, known)
-        grades = judgements.setdefault(query, {})
-        if document in grades:
-            raise error(OptionError, where, "each pair once", f"({query}, {document}) again")
-        grades[document] = _grade(where, given)
-    return judgements
-
-
-def _read_classes(path: Path, known: set[str]) -> dict[str, str]:
-    classes: dict[str, str] = {}
-    for where, (document, name) in read_pairs(path, 2, known):
-        _check_known(where, "a document of the set", document, known)
-        if document in classes:
-            raise error(OptionError, where, "each document once", f"{document!r} again")
-        classes[document] = name
-    return classes
-
-
-def _check_known(where: str, wish: str, name: str, known: set[str]) -> None:
-    if name not in known:
-        raise error(OptionError, where, wish, repr(name))
-
-
-def _grade(where: str, given: str) -> int:
-    try:
-        number = float(given)
-        if number not in _GRADES:
-            raise ValueError
-    except ValueError:
-        wish = f"a whole grade in [{_GRADES[0]}, {_GRADES[-1]}]"
-        raise error(DTypeError, where, wish, repr(given)) from None
-    return int(number)
+        Raises
+        ------
+        OptionError
+            Not such a column, the set has classes, or an id has several values.
+        """
+        if column not in self.corpus.column_names or self.classes is not None:
+            got = repr(column) if self.classes is None else "classes of duplicates"
+            raise error(OptionError, "column", f"one of {self.corpus.column_names}", got)
+        pairs = (
+            self.corpus.select(["id", column]).drop_null().group_by(["id", column]).aggregate([])
+        )
+        ids = pairs["id"].to_pylist()
+        classes = dict(zip(ids, map(str, pairs[column].to_pylist()), strict=True))
+        if len(classes) < len(ids):
+            raise error(OptionError, "column", "one value for each id", f"several of {column!r}")
+        return replace(self, name=f"{self.name}, by {column}", classes=classes)
 
 
 # ---- Adds vectors to a retrieval set by embedding its texts ----
@@ -351,7 +166,7 @@ def embed_dataset(
     dataset : Dataset
         A set without vectors.
     embedder : Embedder
-        Called with 64 texts at a time, each call with a limit of 60 seconds.
+        Called with 64 texts at a time, each text once, each call with a limit of 60 seconds.
     progress : callable, optional
         ``progress(done, total)``, called with numbers of texts after each call of the embedder.
 
@@ -389,7 +204,8 @@ def embed_dataset(
     asked = zip(*(dataset.queries[name].to_pylist() for name in ("id", "text")), strict=True)
     texts = _documents(dataset.corpus)
     texts += [text if name in judged else None for name, text in asked]
-    rows = _rows(texts, embedder, tell)
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    rows = _rows([*row_of], embedder, tell)[[row_of[text] for text in texts]]
     column = pa.FixedSizeListArray.from_arrays(
         pa.array(rows.ravel()), rows.shape[1], mask=pa.array(~rows.any(axis=1))
     )

@@ -14,7 +14,7 @@ from hyrecall.base.arguments import check_objects, read_path
 from hyrecall.base.text_tables import Column, Row, TextLine, clean, table_text, wrap
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
-from hyrecall.evaluate.compare import Comparison, bootstrap_interval, require_extra
+from hyrecall.evaluate.compare import Comparison, require_extra
 from hyrecall.evaluate.learn import Learnt
 from hyrecall.evaluate.run import Setting
 from hyrecall.evaluate.tune import Study, Tuned
@@ -24,7 +24,8 @@ _SHOWN_TRIED = 10  # settings of a search in a table
 
 @check_objects
 def study_text(study: Study, *, width: int = 80) -> str:
-    """Show each setting's means, and the first measure's difference from the first setting.
+    """Show each setting's means with their intervals, and how the first measure differs from the
+    first setting's.
 
     Parameters
     ----------
@@ -41,6 +42,12 @@ def study_text(study: Study, *, width: int = 80) -> str:
     parts = [
         f"{study.dataset}: {n_queries:,} judged queries",
         table_text(["setting", *measures], rows, width=width),
+        "95 % intervals",
+        table_text(
+            ["setting", *measures],
+            [[one.name, *map(_span, one.intervals.values())] for one in study.scores],
+            width=width,
+        ),
     ]
     if study.comparisons:
         firsts = [comparisons[0] for comparisons in study.comparisons]
@@ -65,6 +72,10 @@ def _wrapped(width: int, text: str) -> str:
     return "\n".join(line.text for line in wrap(TextLine(text), width))
 
 
+def _span(interval: tuple[float, float]) -> str:
+    return "-".join(f"{end:.3f}".removeprefix("0") for end in interval)
+
+
 def _difference(one: Comparison) -> list[str]:
     low, high = one.interval
     return [f"{one.difference:+.4f}", f"{low:+.4f} .. {high:+.4f}", _p(one.p_value)]
@@ -83,7 +94,7 @@ def _p(value: float) -> str:
 def study_to_dict(study: Study) -> dict[str, Any]:
     """Return a study as plain data: settings with their means, and all comparisons."""
     settings = [
-        {**setting.to_dict(), "means": scores.means}
+        {**setting.to_dict(), "means": scores.means, "intervals": scores.intervals}
         for setting, scores in zip(study.settings, study.scores, strict=True)
     ]
     compared = [
@@ -231,7 +242,7 @@ def plot_study(study: Study, path: str | Path) -> None:
         axes = figure.add_subplot()
         for at, scores in enumerate(study.scores):
             means = list(scores.means.values())
-            spans = [bootstrap_interval(values) for values in scores.values.values()]
+            spans = scores.intervals.values()
             # matplotlib refuses negative lengths, which a mean outside the percentiles would have.
             below = [max(mean - low, 0.0) for mean, (low, _) in zip(means, spans, strict=True)]
             above = [max(high - mean, 0.0) for mean, (_, high) in zip(means, spans, strict=True)]

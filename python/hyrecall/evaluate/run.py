@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 import hyrecall
 from hyrecall import recipes
@@ -344,12 +345,28 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     counts = np.bincount(hits["query"].to_numpy(), minlength=len(queries))
     ends = np.cumsum(counts)
     keys, scores = hits["key"].to_pylist(), hits["score"].to_pylist()
-    spans = [(query, end - n, end) for query, end, n in zip(queries, ends, counts, strict=True)]
+    own = _own_documents(dataset)
+    spans = {
+        query: [at for at in range(end - n, end) if query not in own or keys[at] != query]
+        for query, end, n in zip(queries, ends, counts, strict=True)
+    }
     return Run(
         setting.name,
-        {query: tuple(keys[begin:end]) for query, begin, end in spans},
-        {query: tuple(scores[begin:end]) for query, begin, end in spans},
+        {query: tuple(keys[at] for at in span) for query, span in spans.items()},
+        {query: tuple(scores[at] for at in span) for query, span in spans.items()},
     )
+
+
+def _own_documents(dataset: Dataset) -> set[str]:
+    """Return the judged queries that are documents too, with the same id and text.
+
+    They do not find themselves, as in BEIR's ArguAna.
+    """
+    judged = dataset.judged
+    texts = dict(zip(judged["id"].to_pylist(), judged["text"].to_pylist(), strict=True))
+    same = dataset.corpus.filter(pc.is_in(dataset.corpus["id"], judged["id"].combine_chunks()))
+    pairs = zip(same["id"].to_pylist(), same["text"].to_pylist(), strict=True)
+    return {name for name, text in pairs if texts[name] == text}
 
 
 def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
