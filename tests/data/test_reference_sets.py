@@ -64,6 +64,8 @@ class RetrievalSet:
             options["text"] = self.queries["text"].to_pylist()
         if arms != "bm25":
             options["vectors"] = self.queries["embedding"]
+        if arms == "rrf":
+            options["fusion"] = hr.RRF()
         return self.index.recall(**options)
 
     def scores(self, arms: str) -> tuple[float, float]:
@@ -183,6 +185,7 @@ def test_the_command_line_gives_the_figures_too(saved: Saved, arms: str) -> None
         *("--query-key", "id"),
         *(() if arms == "dense" else ("--query-text", "text")),
         *(() if arms == "bm25" else ("--query-vector", "embedding")),
+        *(("--fusion", "rrf") if arms == "rrf" else ()),
         *(("--query-scope", "tenant") if "tenant" in pq.read_schema(queries).names else ()),
     )
     found: dict[str, list[str]] = defaultdict(list)
