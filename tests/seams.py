@@ -40,7 +40,7 @@ MODULES = {
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
-    "minilm": "hyrecall.embed.transformer",
+    "minilm": "hyrecall.embed.onnx",
     "following": "hyrecall.folders.following",
     "lines": "hyrecall.memory.changes",
     "vectors": "hyrecall.memory.changes",

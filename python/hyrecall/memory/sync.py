@@ -208,7 +208,7 @@ class MemorySync(NamedMethods):
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
-            "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
+            "static" without the extra ``[local]``, "minilm" without ``[minilm]``,
             or a URL without ``[http]``.
         OptionError, DTypeError
             An analyzer other than the one that the recipe states; a folder with other files; an
