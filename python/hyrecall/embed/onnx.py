@@ -133,8 +133,8 @@ class MiniLMEmbedder:
 
     Parameters
     ----------
-    batch : int, default 32
-        Number of texts per call of the model.
+    batch : int, default 4
+        Number of texts per call of the model. More take more memory, and no less time each.
     threads : int, optional
         For the model, in [1, 1024]; default: what affinity and cgroup allow.
 
@@ -171,7 +171,7 @@ class MiniLMEmbedder:
     dim: ClassVar[int] = 384
     model: ClassVar[str] = "all-MiniLM-L6-v2-int8"
 
-    def __init__(self, *, batch: int = 32, threads: int | None = None) -> None:
+    def __init__(self, *, batch: int = 4, threads: int | None = None) -> None:
         """Find the model and its tokenizer, but do not load them."""
         self._batch = read_batch(batch)
         self._threads = choose_threads(threads)

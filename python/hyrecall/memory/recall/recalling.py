@@ -30,7 +30,7 @@ from hyrecall.ask.scoring import read_floor
 from hyrecall.base.threads import AllHungError, LateError, Pool, warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
-from hyrecall.errors import CorruptIndexError, HyrecallError
+from hyrecall.errors import CorruptIndexError, HyrecallError, OptionError
 from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Matches, RecallReport
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import (
@@ -501,7 +501,16 @@ def recall(means: Means, ask: RecallArguments) -> Matches:
     session = None
     if ask.session_id is not None and ask.wants_session:
         session = _session(means, ask, now, reasons)
-    matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+    for left in reversed(range(TRIES)):
+        matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+        if ask.min_confidence is None:
+            break
+        try:
+            matches = matches.above(ask.min_confidence)
+            break
+        except OptionError:  # the store's other process has changed it since
+            if not left:
+                raise
     reasons = []
     if ask.session_id is not None and ask.wants_session:
         _record(means, ask, matches, now, reasons)

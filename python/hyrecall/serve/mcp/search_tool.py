@@ -228,6 +228,9 @@ class _Search(Arguments):
         float | dict[str, float] | None,
         Field(description='The least score; or absolute floors, {"bm25": 2.0, "cosine": 0.35}.'),
     ] = None
+    min_confidence: Annotated[
+        float | None, Field(ge=0, le=1, description="Below this `confidence`: no items.")
+    ] = None
     normalize: Annotated[bool, Field(description="Scores in [0, 1].")] = False
     token_budget: Annotated[
         int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")
@@ -274,7 +277,10 @@ async def _search(session: CallerSession, given: _Search) -> ToolReply:
 
 async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
     """List what happened in a time, because there is nothing to rank by."""
-    of_words = ("session_id", "recipe", "alpha", "min_score", "normalize", "token_budget", "around")
+    of_words = (
+        "session_id", "recipe", "alpha", "min_score", "min_confidence", "normalize", "token_budget",
+        "around",
+    )  # fmt: skip
     for name in of_words:
         if getattr(given, name):
             wish = "no such option where the text names no words"

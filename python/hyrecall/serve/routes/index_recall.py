@@ -116,8 +116,9 @@ def read_query(
     types = index._facts.row_types
     vectors = _by_arm(body.vector, tuple(index.schema.vector_arms))
     # What queries of one batch have in common: options, and which arms are asked. A recipe whose
-    # trace tells of a whole batch is answered alone.
+    # trace tells of a whole batch is answered alone, and so is a floor that may be refused.
     is_alone = "recipe" in shared and not is_joinable(shared["recipe"])
+    is_alone |= body.min_confidence is not None
     told = body.model_dump_json(include=_SHARED)
     key = (told, shared.get("columns"), tuple(sorted(texts)), tuple(sorted(vectors)))
     return IndexQuery(
@@ -135,7 +136,8 @@ def read_query(
     )
 
 
-_PLAIN = ("now", "group", "per_group", "surrounding", "normalize", "min_score", "sort")
+_FLOORS = "min_score", "min_confidence"
+_PLAIN = "now", "group", "per_group", "surrounding", "normalize", "sort", *_FLOORS
 _SHARED = {"limit", "offset", "depth", "recipe", "facets", *_PLAIN}
 """The fields that are options of a whole batch."""
 
