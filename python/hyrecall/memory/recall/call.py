@@ -386,13 +386,9 @@ def read_ask(
         raise error(OptionError, "limit", wish, n + skipped, mend)
     hints = read_hints(candidates)
     by_words = adapted(
-        recipe if hints is None else with_hints(recipe),
-        reranker=reranker,
-        diversity=diversity,
-        normalize=normalize,
-        min_score=min_score,
-        token_budget=token_budget,
-    )
+        recipe if hints is None else with_hints(recipe), reranker=reranker, diversity=diversity,
+        normalize=normalize, min_score=min_score, token_budget=token_budget,
+    )  # fmt: skip
     recipe = balanced(by_words, alpha)
     check_floors(recipe, min_score)
     return RecallArguments(

@@ -123,17 +123,11 @@ def read_query(
     key = (told, shared.get("columns"), tuple(sorted(texts)), tuple(sorted(vectors)))
     return IndexQuery(
         text={arm: parse(text) for arm, text in texts.items()} if body.parse else texts,
-        vector=vectors,
-        scope=authorised(index, who, body.scope),
+        vector=vectors, scope=authorised(index, who, body.scope), columns=columns,
         filter=None if body.filter is None else filter_from_json(body.filter, types, "filter"),
-        shared=shared,
-        key=object() if is_alone else key,
-        columns=columns,
-        explain=body.explain,
-        highlight=body.highlight,
-        total=body.total,
-        confidence=body.confidence,
-    )
+        shared=shared, key=object() if is_alone else key, explain=body.explain,
+        highlight=body.highlight, total=body.total, confidence=body.confidence,
+    )  # fmt: skip
 
 
 _FLOORS = "min_score", "min_confidence"
