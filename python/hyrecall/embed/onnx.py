@@ -16,7 +16,7 @@ from hyrecall.base.arguments import check_keywords
 from hyrecall.base.forks import free_in_children, leave_to_parent, renew_in_children
 from hyrecall.base.runtime import choose_threads
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
-from hyrecall.embed.transformer import Floats, embed_by_length, read_batch
+from hyrecall.embed.transformer import Floats, embed_by_length, read_count
 from hyrecall.errors import MissingExtraError, OptionError, error
 
 # ---- Loads an ONNX model with onnxruntime and runs it, also in a process that was forked ----
@@ -173,7 +173,7 @@ class MiniLMEmbedder:
 
     def __init__(self, *, batch: int = 4, threads: int | None = None) -> None:
         """Find the model and its tokenizer, but do not load them."""
-        self._batch = read_batch(batch)
+        self._batch = read_count("batch", batch)
         self._threads = choose_threads(threads)
         self._files = _files()
         self._lock = free_in_children(threading.Lock())

@@ -48,11 +48,11 @@ def embed_by_length(
     return rows
 
 
-def read_batch(batch: int) -> int:
-    """Check a number of texts per call of a model."""
-    count = as_int(batch)
+def read_count(argument: str, value: object) -> int:
+    """Check a number that is at least 1, such as that of texts per call of a model."""
+    count = as_int(value)
     if count is None or count < 1:
-        raise error(OptionError, "batch", "an int of at least 1", repr(batch))
+        raise error(OptionError, argument, "an int of at least 1", repr(value))
     return count
 
 
@@ -105,7 +105,7 @@ class TransformerEmbedder:
         self._folder = read_path(folder)
         if pooling not in get_args(Pooling):
             raise error(OptionError, "pooling", '"mean", "cls" or "last"', repr(pooling))
-        self._batch = read_batch(batch)
+        self._batch = read_count("batch", batch)
         if not (self._folder / _CONFIG).is_file():
             raise error(OptionError, "folder", f"a folder with {_CONFIG}", str(self._folder))
         for package in ("torch", "transformers", "safetensors"):

@@ -20,6 +20,7 @@ from hyrecall.base.arguments import as_int, check_keywords, number, read_path
 from hyrecall.base.runtime import choose_threads
 from hyrecall.embed.onnx import INPUTS, LoadedModel, padded
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
+from hyrecall.embed.transformer import read_count
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
 # ---- Reads what a model's folder says: its ONNX file, its tokenizer and the most tokens of a pair
@@ -195,14 +196,14 @@ class CrossEncoder:
         home = read_path(folder)
         if relevant is not None and as_int(relevant) not in (0, 1):
             raise error(OptionError, "relevant", "0 or 1", repr(relevant))
-        self._batch = _count("batch", batch)
+        self._batch = read_count("batch", batch)
         wish = "seconds in (0, 3600], or None"
         self.timeout = None if timeout is None else number("timeout", timeout, 0, 3_600, wish)
         if self.timeout == 0:
             raise error(OptionError, "timeout", wish, timeout)
         count = choose_threads(threads)
         self._path = model_file(home, file)
-        most = None if max_length is None else _count("max_length", max_length)
+        most = None if max_length is None else read_count("max_length", max_length)
         self._pairs = read_tokenizer(home, most)
         self.model = home.name
         self.max_length = self._pairs.max_length
@@ -304,13 +305,6 @@ class CrossEncoder:
     def __repr__(self) -> str:
         """Show the model and the most tokens of a pair."""
         return f"CrossEncoder({self.model!r}, max_length={self.max_length})"
-
-
-def _count(argument: str, value: object) -> int:
-    count = as_int(value)
-    if count is None or count < 1:
-        raise error(OptionError, argument, "an int of at least 1", repr(value))
-    return count
 
 
 def _read_inputs(path: Path, found: Mapping[str, str]) -> dict[str, Any]:
