@@ -1,13 +1,14 @@
 """How sure a reply of a store is: the same as of its index, in every process, by its embedder."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import EpisodeMatch, MemorySync
-from seams import CONFIDENCE_MODELS
+from seams import CONFIDENCE_MODELS, recalling
 
 TEXTS = ("Ann drinks green tea", "rain in May", "Ann bought a car in 2023")
 
@@ -90,3 +91,27 @@ def test_a_reply_without_a_confidence_reaches_no_floor() -> None:
         newest = memory.search("", user_id="ann")
         assert (len(newest), newest.confidence) == (3, None)
         assert memory.search("", user_id="ann", min_confidence=0.0) == []
+
+
+def test_a_reply_that_its_store_has_changed_since_is_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        filled(MemorySync.open(tmp_path / "m", recipe=hr.recipes.default, embedder=None)) as owner,
+        MemorySync.open(tmp_path / "m", recipe=hr.recipes.default, embedder=None) as other,
+    ):
+        ranked, changes = recalling._ranked, ["once", "twice"]
+
+        def then_changed(*given: Any) -> Any:
+            found = ranked(*given)
+            if changes:
+                owner.remember(f"{changes.pop()} more", user_id="ann")
+            return found
+
+        monkeypatch.setattr(recalling, "_ranked", then_changed)
+        asked = "who drinks green tea"
+        assert len(other.search(asked, user_id="ann", min_confidence=0.1)) > 0
+        assert changes == []
+        changes += ["a third", "a fourth", "a fifth"]
+        with pytest.raises(hr.OptionError, match="matches: expected matches that are still"):
+            other.search(asked, user_id="ann", min_confidence=0.1)
