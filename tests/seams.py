@@ -40,7 +40,7 @@ MODULES = {
     "newer_versions": "hyrecall.distributed.sharded",
     "choose": "hyrecall.embed.choose",
     "static_module": "hyrecall.embed.static",
-    "minilm": "hyrecall.embed.transformer",
+    "minilm": "hyrecall.embed.onnx",
     "evaluate_compare": "hyrecall.evaluate.compare",
     "evaluate_readers": "hyrecall.evaluate.readers",
     "following": "hyrecall.folders.following",

@@ -45,7 +45,7 @@ PYTHON_ONLY_IN = {
     "pytrec_eval": {"evaluate"},
     "scipy": {"evaluate"},
     "matplotlib": {"evaluate", "hits/fused_score"},
-    "onnxruntime": {"rerank"},
+    "onnxruntime": {"embed"},
     "langchain_core": {"adapters/langchain"},
     "langgraph": {"adapters/langgraph"},
     "llama_index": {"adapters/llama_index"},
@@ -166,7 +166,7 @@ def python_faults(root: Path) -> Iterator[str]:
 
 # What an embedder may import beside its own room.
 EMBED_MAY_IMPORT = {"errors"} | {
-    f"base/{name}" for name in ("arguments", "forks", "keywords", "pool", "threads")
+    f"base/{name}" for name in ("arguments", "forks", "keywords", "pool", "runtime", "threads")
 }
 
 

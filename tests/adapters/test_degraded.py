@@ -76,3 +76,15 @@ def test_nothing_degraded_warns_not() -> None:
         store.remember("green tea", user_id="ann")
         assert asyncio.run(UserMemories(store, "ann").search("tea"))
         warn_if_degraded(())
+
+
+def test_a_model_is_told_where_probably_nothing_answers() -> None:
+    with MemorySync.in_memory(recipe=hr.recipes.default, embedder=None) as store:
+        for text in ("the replica lags by 40 s", "tea at four"):
+            store.remember(text, user_id="ann")
+        mine = UserMemories(store, "ann")
+        asked = ("tea at four", "the tea of Bob", "zebra")
+        sure, unsure, nothing = (asyncio.run(mine.recall(query)) for query in asked)
+    told = "\nProbably nothing here answers (confidence 0."
+    assert [told in one for one in (sure, unsure, nothing)] == [False, True, False]
+    assert "tea at four" in unsure, "it is a best guess"

@@ -257,6 +257,8 @@ ROWS: dict[str, list[Row]] = {
         dtype("diversity: expected a number in [0, 1]", "x", [3]),
         option("diversity: expected a number in [0, 1]", -1, 3),
         dtype("include_ended: expected True or False", "x", -1),
+        dtype("min_confidence: expected a number in [0, 1]", "x", [3]),
+        option("min_confidence: expected a number in [0, 1]", -1, 3),
         dtype('min_score: expected a finite number, hr.Above(number), or {"bm25": numbe', "x", [3]),
         option('min_score: expected "bm25" or "cosine"', {"x": 1}),
         dtype("reranker: expected function(query, texts) -> scores", "x", -1),

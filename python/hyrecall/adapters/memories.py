@@ -15,6 +15,7 @@ from hyrecall.adapters.degraded import warn_if_degraded
 from hyrecall.adapters.extras import at_least_1
 from hyrecall.errors import DTypeError, ScopeError, error
 from hyrecall.memory import EpisodeMatch, Matches, Memory, MemorySync
+from hyrecall.memory.data.matches import is_answerable, known_confidence
 from hyrecall.memory.data.types import check_id
 
 Store: TypeAlias = Memory | MemorySync
@@ -100,12 +101,13 @@ class UserMemories:
 
     async def search(self, query: str, **options: Any) -> list[EpisodeMatch]:
         """Search the memories of this user, and return those that match the query."""
-        matches: Matches = await self.call("search", query, **options)
-        return without_fills(matches)
+        return without_fills(await self.call("search", query, **options))
 
     async def recall(self, query: str, **options: Any) -> str:
         """Search, and return what a model reads of the matches."""
-        return as_lines(await self.search(query, **options))
+        matches: Matches = await self.call("search", query, **options)
+        sure = await asyncio.to_thread(known_confidence, matches)
+        return as_lines(without_fills(matches), sure)
 
 
 def memories_of(
@@ -120,16 +122,15 @@ def memories_of(
 
 
 def without_fills(matches: Matches) -> list[EpisodeMatch]:
-    """Return the matches of a query, without what a recipe such as Loom's fills its list with.
-
-    Degraded matches warn: the list that is returned cannot say it.
-    """
+    """Return the matches of a query without the fill of Loom's recipe; degraded ones warn."""
     warn_if_degraded(matches.reasons)
     return [one for one in matches if not one.is_fill]
 
 
-def as_lines(matches: Iterable[EpisodeMatch]) -> str:
-    """Return what a model reads of matches: a line with the day for each, best first."""
+def as_lines(matches: Iterable[EpisodeMatch], sure: float | None) -> str:
+    """Return what a model reads of matches: a line with the day for each, and whether to doubt."""
     said = ((one.episode.occurred_at, " ".join(one.episode.full_text.split())) for one in matches)
     lines = [f"- {time.date().isoformat()}: {text}" for time, text in said if text]
+    if lines and sure is not None and not is_answerable(sure):
+        lines.append(f"Probably nothing here answers (confidence {sure:.2f}).")
     return "\n".join(lines) or "No memories were found."

@@ -239,11 +239,9 @@ def recall_tool(
             What to look for, in plain words.
         """
         found = await memories(ctx).search(query, kind=kind, limit=limit)
+        pairs = ((one.episode, one.score) for one in found)
         return [
-            RecalledMemory(
-                one.episode.id, one.episode.full_text, one.score, one.episode.occurred_at
-            )
-            for one in found
+            RecalledMemory(one.id, one.full_text, score, one.occurred_at) for one, score in pairs
         ]
 
     return Tool(recall, takes_ctx=True, name=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +16,9 @@ from hyrecall.cli.show import (
     print_lines,
     say,
 )
-from hyrecall.embed import StaticEmbedder
+from hyrecall.embed import EmbedBy, StaticEmbedder
+from hyrecall.embed.choose import LocalModel
+from hyrecall.embed.guard import Off
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.table.schema import Schema
@@ -34,21 +35,25 @@ _QUESTIONS = (
     ("chen", "东京 酒店"),
 )
 
+_SECONDS = 60.0  # for the vectors of the questions: nobody waits for less
 
-def demo(*, limit: int = 3, as_json: bool = False) -> None:
+
+def demo(*, limit: int = 3, embedder: LocalModel = "static", as_json: bool = False) -> None:
     """Index a packaged set of memories of four users and answer a batch of questions.
 
     Options
     limit N: The number of hits per question.
+    embedder: The model of the vectors: the packaged static one, or all-MiniLM-L6-v2 (extra
+        [minilm]).
     """
     lines = files("hyrecall").joinpath("data/demo.jsonl").read_text("utf-8").splitlines()
     table = pa.Table.from_pylist([json.loads(line) for line in lines])
-    embedder = StaticEmbedder() if StaticEmbedder.available() else None
-    index = _build(table, embedder)
+    has_model = embedder != "static" or StaticEmbedder.available()
+    index = _build(table, EmbedBy(embedder, timeout=_SECONDS) if has_model else None)
     users = len(set(table.column("user").to_pylist()))
     say(f"{len(index)} memories of {users} users; {len(_QUESTIONS)} questions in one batch,")
     say("each answered only from the memories of its user.")
-    hits = _ask(index, embedder, limit)
+    hits = _ask(index, limit)
     if as_json:
         rows = hits.to_list()
         replies = [
@@ -73,30 +78,25 @@ def demo(*, limit: int = 3, as_json: bool = False) -> None:
     say(f"The batch took {milliseconds:.1f} ms on the {index.device}.")
 
 
-def _build(table: pa.Table, embedder: StaticEmbedder | None) -> Index:
-    texts = table.column("text").to_pylist()
-    vectors = None
-    if embedder is None:
-        say("note: the packaged static model is not installed (pip install 'hyrecall[local]'),")
+def _build(table: pa.Table, by: EmbedBy | None) -> Index:
+    missing = "the packaged static model is not installed (pip install 'hyrecall[local]')"
+    model = Off(missing) if by is None else by.chosen
+    if isinstance(model, Off):
+        say(f"note: {model.detail},")
         say("so this demo has no vectors and uses only BM25.")
+        by = None
     else:
-        say(f"vectors: the packaged static model, {embedder.dim} dimensions, no download")
-        vectors = {"embedding": embedder.embed(texts)}
+        say(f"vectors: {model.model}, {model.dim} dimensions, no download")
     schema = Schema(
         key="id",
         cell="user",
         text="text",
-        vector=() if embedder is None else "embedding",
+        vector=() if by is None else "embedding",
         attributes=("kind", "day"),
     )
-    analyzer = Analyzer("unicode", stopwords="english")
-    return Index.build(table, schema, vectors=vectors, analyzer=analyzer)
+    return Index.build(table, schema, embed=by, analyzer=Analyzer("unicode", stopwords="english"))
 
 
-def _ask(index: Index, embedder: StaticEmbedder | None, limit: int) -> Hits:
-    users = [user for user, _ in _QUESTIONS]
-    queries = [query for _, query in _QUESTIONS]
-    options: dict[str, Any] = {}
-    if embedder is not None:
-        options["vectors"] = embedder.embed(queries)
-    return index.recall(text=queries, scope=users, limit=limit, columns=("text",), **options)
+def _ask(index: Index, limit: int) -> Hits:
+    users, queries = zip(*_QUESTIONS, strict=True)
+    return index.recall(text=list(queries), scope=list(users), limit=limit, columns=("text",))

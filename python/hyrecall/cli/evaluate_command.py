@@ -89,8 +89,8 @@ analyzer NAME: How texts are split into words, as in hyrecall index. [default: t
 stopwords WORDS: Words to leave out: english, or a,list,of,words. [default: none]
 thread COLUMN: The column of the corpus that says which session or document a row is part of.
 place COLUMN: The column that orders the rows of a thread. [default: the order of the corpus]
-embedder static|off|URL: The source of vectors: the packaged model, none, or an endpoint. [default:
-    HYRECALL_EMBEDDING_URL, the settings, or the packaged model]
+embedder static|minilm|off|URL: The source of vectors: the packaged model, all-MiniLM-L6-v2, none,
+    or an endpoint. [default: HYRECALL_EMBEDDING_URL, the settings, or the packaged model]
 as_json --json: Write one JSON object, in full precision.
 """
 

@@ -28,6 +28,7 @@ from hyrecall.cli.query_files import (
 )
 from hyrecall.cli.show import say
 from hyrecall.embed import EmbedBy
+from hyrecall.embed.choose import LocalModel
 from hyrecall.errors import OptionError, error
 from hyrecall.index import Index
 from hyrecall.segments.manifest import MANIFEST
@@ -52,16 +53,9 @@ def read_size(option: str, text: str) -> int:
 
 
 def index_in_parts(
-    files: Sequence[Path],
-    output: Path,
-    schema: Schema,
-    wanted: Mapping[str, str],
-    memory: str,
-    *,
-    resume: bool,
-    join: bool,
-    threads: int | None,
-) -> None:
+    files: Sequence[Path], output: Path, schema: Schema, wanted: Mapping[str, str], memory: str,
+    *, resume: bool, join: bool, threads: int | None,
+) -> None:  # fmt: skip
     """Index the columns of Parquet files, part by part, and say how far it is after each."""
     limit = read_size("--memory", memory)
     for one in files:
@@ -106,8 +100,6 @@ def _batches(files: Sequence[Path], columns: list[str]) -> Iterator[pa.RecordBat
 
 
 # ---- The options that name the columns of an index, and the schema that they make ----
-
-_EMBEDDED = "static"  # the arm of --embed without a name
 
 SHARED = """
 key COLUMN: The column of the ids. [required]
@@ -154,7 +146,7 @@ class NamedColumns(TypedDict):
 
 
 def read_schema(
-    given: NamedColumns, embed: list[str] | None = None
+    given: NamedColumns, embed: list[str] | None = None, embedder: LocalModel = "static"
 ) -> tuple[Schema, dict[str, list[str]]]:
     """Return the schema, and the columns of each arm that is embedded."""
     cell, stored, stopwords = given["cell"], given["stored"], given["stopwords"]
@@ -189,7 +181,7 @@ def read_schema(
     vector_arms = {
         arm: _vector(value) for arm, value in _named("--vector", given["vector"]).items()
     }
-    embedded = _arms("--embed", embed, default=_EMBEDDED)
+    embedded = _arms("--embed", embed, default=embedder)
     for arm in embedded:
         if arm in vector_arms:
             raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
@@ -287,23 +279,17 @@ _SHOWN_SKIPPED = 5
 
 
 def _index_folder(
-    folder: Path,
-    output: Path,
-    embed: list[str] | None,
-    texts: NamedColumns,
-    read: Mapping[str, Any],
-    *,
-    replace: bool,
-    threads: int | None,
-) -> None:
+    folder: Path, output: Path, embed: list[str] | None, embedder: LocalModel,
+    texts: NamedColumns, read: Mapping[str, Any], *, replace: bool, threads: int | None,
+) -> None:  # fmt: skip
     """Index the files of a folder, cut into chunks."""
     from hyrecall import folders
 
     columns = ("path", "heading", "text")
-    schema, embedded = read_schema(texts, embed)
+    schema, embedded = read_schema(texts, embed, embedder)
     for named in (one for some in embedded.values() for one in some if one not in columns):
         raise error(OptionError, "--embed", f"a column of {', '.join(columns)}", repr(named))
-    by = {arm: EmbedBy("static", columns=some) for arm, some in embedded.items()}
+    by = {arm: EmbedBy(embedder, columns=some) for arm, some in embedded.items()}
     started = time.perf_counter()
     found = folders.read(folder, progress=_tell_files, **read)
     n_files = len(found.table["path"].unique())
@@ -365,6 +351,7 @@ def index(
     *,
     output: Path,
     embed: list[str] | None = None,
+    embedder: LocalModel = "static",
     input_format: InputKind | None = None,
     replace: bool = False,
     memory: str | None = None,
@@ -389,8 +376,9 @@ def index(
         .gz; several files or patterns are one corpus; - is stdin. Or a folder of documents.
     Options
     output --output -o DIR: The folder to write.
-    embed [ARM=]COLUMN[+COLUMN]: Text columns to embed with the packaged static model (extra
-        [local]).
+    embed [ARM=]COLUMN[+COLUMN]: Text columns to embed.
+    embedder: The model of --embed: the packaged static one (extra [local]), or all-MiniLM-L6-v2
+        (extra [minilm]).
     replace: Replace an index in the folder.
     Options of files
     input_format: The format of FILE. [default: by the file's name; jsonl for
@@ -409,19 +397,23 @@ def index(
         --chunk-tokens]
     """
     files = corpus_files(corpus)
+    if not embed:
+        refuse(ctx, "--embed with it", "embedder")
     if len(files) == 1 and files[0].is_dir():
         refuse(ctx, "no such option for a folder", "Options of files")
         _check_output(output, replace=replace)
         texts: Any = {**columns, "key": "id", "no_cell": True, "text": ["text=heading+text"]}
         read: dict[str, Any] = {"chunk_tokens": chunk_tokens, "overlap": overlap}
         read |= {"patterns": pattern} if pattern else {}
-        _index_folder(files[0], output, embed, texts, read, replace=replace, threads=threads)
+        _index_folder(
+            files[0], output, embed, embedder, texts, read, replace=replace, threads=threads
+        )
         return
     refuse(ctx, "no such option for files", "Options of a folder of documents")
     if is_one_file(output, *files):
         raise error(OptionError, "--output", "a folder, not the corpus", repr(str(output)))
     _check_output(output, replace=replace)
-    schema, embedded = read_schema(columns, embed)
+    schema, embedded = read_schema(columns, embed, embedder)
     wanted = wanted_columns(schema, embedded)
     if memory is not None:
         refuse(ctx, "nothing with --memory", "embed", "replace", "input_format")
@@ -437,7 +429,7 @@ def index(
     what = f"{len(files)} files" if len(files) > 1 else "stdin" if files == [STDIN] else files[0]
     say(f"{what}: {table.num_rows:,} rows in {time.perf_counter() - started:.1f} s")
     started = time.perf_counter()
-    by = {arm: EmbedBy("static", columns=columns) for arm, columns in embedded.items()}
+    by = {arm: EmbedBy(embedder, columns=columns) for arm, columns in embedded.items()}
     made = Index.build(table, schema, embed=by, threads=threads)
     told = f"indexed {len(made):,} documents in {time.perf_counter() - started:.1f} s"
     say(f"{told}, embedded with {made.stats()['embedded_by']}" if by else told)

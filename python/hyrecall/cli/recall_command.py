@@ -245,6 +245,7 @@ def recall(
     bm25: list[str] | None = None,
     min_score: list[str] | None = None,
     min_fused: float | None = None,
+    min_confidence: float | None = None,
     parsed: bool = False,
     columns: list[str] | None = None,
     sort: list[str] | None = None,
@@ -273,6 +274,7 @@ def recall(
         "metadata.project": "x"}. Dates and times are ISO 8601; durations are not supported.
     min_score [ARM=]SCORE: The lowest score in an arm; of a store bm25=SCORE or cosine=SCORE, or
         SCORE for the fused score.
+    min_confidence P: The lowest confidence of a reply, in [0, 1]; below it nothing is shown.
     explain: Show all parts of each score, and what each stage dropped.
     Options of a store
     kind KIND: Only memories of this kind.
@@ -316,7 +318,8 @@ def recall(
             offset=offset, session_id=session_id, weights=_weights(weights),
             token_budget=token_budget, around=around, filter=read_store_filter(filters),
             min_score=by_arm("--min-score", min_score, number), touch=touch,
-            include_ended=include_ended, normalize=normalize, **whose,
+            include_ended=include_ended, normalize=normalize, min_confidence=min_confidence,
+            **whose,
         )  # fmt: skip
         return
     refuse(ctx, "no such option for an index", "Options of a store")
@@ -342,6 +345,7 @@ def recall(
         group="thread" if by_thread else None,
         sort=None if sort is None else [_order(one) for one in names(sort)],
         facets=None if facets is None else [_facet(one) for one in facets],
+        min_confidence=min_confidence,
         **options,
     )
     counts = sort is not None or facets is not None or is_browsed

@@ -2,9 +2,9 @@
 
 from hyrecall.embed.choose import AUTO, EmbedBy
 from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.onnx import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder, EmbedError, EmbedFault
 from hyrecall.embed.static import HashEmbedder, StaticEmbedder
-from hyrecall.embed.transformer import MiniLMEmbedder
 
 __all__ = [
     "AUTO",

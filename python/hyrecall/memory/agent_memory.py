@@ -94,6 +94,7 @@ class AgentMemorySync:
         around: int = 0,
         touch: bool = False,
         include_ended: bool = False,
+        min_confidence: float | None = None,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -103,8 +104,8 @@ class AgentMemorySync:
             tags=tags, filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            around=around, touch=touch, include_ended=include_ended, embed_timeout=embed_timeout,
-            now=now,
+            around=around, touch=touch, include_ended=include_ended, min_confidence=min_confidence,
+            embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_scored(

@@ -208,7 +208,7 @@ class MemorySync(NamedMethods):
         DeviceUnavailableError
             The named device is not there.
         MissingExtraError
-            "static" without the extra ``[local]``, "minilm" without ``[minilm]`` and its weights,
+            "static" without the extra ``[local]``, "minilm" without ``[minilm]``,
             or a URL without ``[http]``.
         OptionError, DTypeError
             An analyzer other than the one that the recipe states; a folder with other files; an
@@ -333,6 +333,7 @@ class MemorySync(NamedMethods):
         around: int = 0,
         touch: bool = False,
         include_ended: bool = False,
+        min_confidence: float | None = None,
         embed_timeout: float | None = None,
         now: datetime | None = None,
     ) -> Matches:
@@ -403,6 +404,9 @@ class MemorySync(NamedMethods):
             Find facts too that do not hold at ``now``. Those that have ended, ``valid_to <= now``,
             say so by ``valid_to``, and each stands behind the fact that followed it, if that is
             found, whatever their scores; those with ``valid_from > now`` have not begun.
+        min_confidence : float, optional
+            In [0, 1]: below this ``confidence``, or without any because there is no index, there
+            are no matches (docs/confidence.md).
         embed_timeout : float, optional
             Seconds for the embedder, in [0, 3600]; default: ``recall_timeout`` of the store.
         now : datetime, optional
@@ -449,8 +453,8 @@ class MemorySync(NamedMethods):
             filter=filter, metadata=metadata, alpha=alpha, recipe=recipe, vector=vector,
             session_id=session_id, reranker=reranker, diversity=diversity, normalize=normalize,
             min_score=min_score, weights=weights, token_budget=token_budget, candidates=candidates,
-            around=around, touch=touch, include_ended=include_ended, embed_timeout=embed_timeout,
-            now=now,
+            around=around, touch=touch, include_ended=include_ended, min_confidence=min_confidence,
+            embed_timeout=embed_timeout, now=now,
         )  # fmt: skip
 
     def recall_scored(

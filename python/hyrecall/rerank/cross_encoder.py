@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from hyrecall.base.arguments import as_int, check_keywords, number, read_path
-from hyrecall.base.forks import leave_to_parent, renew_in_children
 from hyrecall.base.runtime import choose_threads
+from hyrecall.embed.onnx import INPUTS, LoadedModel, padded
 from hyrecall.embed.protocol import CHARACTERS_PER_TOKEN, beginning
+from hyrecall.embed.transformer import read_count
 from hyrecall.errors import DTypeError, MissingExtraError, OptionError, error
 
 # ---- Reads what a model's folder says: its ONNX file, its tokenizer and the most tokens of a pair
@@ -104,82 +104,9 @@ def _settings(path: Path) -> Mapping[str, Any]:
     return found
 
 
-# ---- Loads an ONNX model with onnxruntime and runs it, also in a process that was forked ----
-
-_ERRORS_ONLY = 3  # severity from which onnxruntime prints messages
-
-
-class LoadedModel:
-    """A loaded model. Threads may share it."""
-
-    def __init__(self, path: Path, threads: int) -> None:
-        """Load the model."""
-        self._path = path
-        self._threads = threads
-        self._lock = threading.Lock()
-        self._loaded: Any = None
-        self._model()
-        renew_in_children(self)
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """The type of each input, in the model's order."""
-        return {one.name: one.type for one in self._model().get_inputs()}
-
-    @property
-    def outputs(self) -> list[str]:
-        """The names of the outputs."""
-        return [one.name for one in self._model().get_outputs()]
-
-    def run(self, output: str, given: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-        """Return one output."""
-        (made,) = self._model().run([output], dict(given))
-        return np.asarray(made)
-
-    def close(self) -> None:
-        """Release the model; a later call loads it again."""
-        with self._lock:
-            self._loaded = None
-
-    def _model(self) -> Any:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _load(self._path, self._threads)
-            return self._loaded
-
-    def renew(self) -> None:
-        """Forget the parent's model in a forked child."""
-        # Its threads do not exist in the child, and its destructor would wait for them for ever.
-        leave_to_parent(self._loaded)
-        self._loaded = None
-        self._lock = threading.Lock()
-
-
-def _load(path: Path, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
-    # Idle threads would keep a core busy while the index searches.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as fault:  # of onnxruntime, which has its own
-        raise error(OptionError, str(path), "an ONNX model", type(fault).__name__) from fault
-
-
 # ---- Scores pairs of a query and a text with a cross-encoder, an ONNX model of a local folder ----
 
 Floats = npt.NDArray[np.float64]
-
-_INPUTS = {
-    "input_ids": lambda one: one.ids,
-    "attention_mask": lambda one: one.attention_mask,
-    "token_type_ids": lambda one: one.type_ids,
-}
-"""The inputs that are given by name, from what a tokenizer returns for a pair."""
 
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _LOGITS = "logits"
@@ -269,14 +196,14 @@ class CrossEncoder:
         home = read_path(folder)
         if relevant is not None and as_int(relevant) not in (0, 1):
             raise error(OptionError, "relevant", "0 or 1", repr(relevant))
-        self._batch = _count("batch", batch)
+        self._batch = read_count("batch", batch)
         wish = "seconds in (0, 3600], or None"
         self.timeout = None if timeout is None else number("timeout", timeout, 0, 3_600, wish)
         if self.timeout == 0:
             raise error(OptionError, "timeout", wish, timeout)
         count = choose_threads(threads)
         self._path = model_file(home, file)
-        most = None if max_length is None else _count("max_length", max_length)
+        most = None if max_length is None else read_count("max_length", max_length)
         self._pairs = read_tokenizer(home, most)
         self.model = home.name
         self.max_length = self._pairs.max_length
@@ -355,15 +282,7 @@ class CrossEncoder:
 
     def _logits(self, encoded: Sequence[Any]) -> npt.NDArray[Any]:
         """Run the model on a batch of pairs and return its output."""
-        width = max(len(one.ids) for one in encoded)
-        given = {}
-        for name, dtype in self._inputs.items():
-            fill = self._pairs.padding if name == "input_ids" else 0
-            rows = np.full((len(encoded), width), fill, dtype)
-            for row, one in zip(rows, encoded, strict=True):
-                values = _INPUTS[name](one)
-                row[: len(values)] = values
-            given[name] = rows
+        given = padded(encoded, self._inputs, self._pairs.padding)
         return self._session.run(self._output, given)
 
     def _trial(self) -> int:
@@ -388,18 +307,11 @@ class CrossEncoder:
         return f"CrossEncoder({self.model!r}, max_length={self.max_length})"
 
 
-def _count(argument: str, value: object) -> int:
-    count = as_int(value)
-    if count is None or count < 1:
-        raise error(OptionError, argument, "an int of at least 1", repr(value))
-    return count
-
-
 def _read_inputs(path: Path, found: Mapping[str, str]) -> dict[str, Any]:
     """Return the NumPy type of each input, in the model's order."""
-    unknown = [name for name, kind in found.items() if name not in _INPUTS or kind not in _TYPES]
+    unknown = [name for name, kind in found.items() if name not in INPUTS or kind not in _TYPES]
     if unknown or "input_ids" not in found:
-        wish = f"integer inputs {', '.join(_INPUTS)}, the first at least"
+        wish = f"integer inputs {', '.join(INPUTS)}, the first at least"
         got = ", ".join(f"{name} of {kind}" for name, kind in found.items())
         raise error(OptionError, str(path), wish, got or "none")
     return {name: _TYPES[kind] for name, kind in found.items()}

@@ -23,6 +23,14 @@ from hyrecall.memory.ops import JsonObject, Moment, Time, as_whole
 Number: TypeAlias = StrictFloat | StrictInt
 Vectors: TypeAlias = list[Number] | list[list[Number]]
 Whole: TypeAlias = Annotated[StrictInt, BeforeValidator(as_whole)]
+Floor: TypeAlias = Annotated[Number | None, Field(ge=0, le=1, description="Below: an empty reply.")]
+HowSure: TypeAlias = Annotated[
+    StrictBool,
+    Field(
+        description="Add `confidence` in [0, 1]: how sure it is that the reply holds an answer "
+        "(`answerable`: at least 0.2), and that each match or hit is one."
+    ),
+]
 Count: TypeAlias = Annotated[StrictInt, Field(ge=0), BeforeValidator(as_whole)]
 
 
@@ -80,6 +88,7 @@ class RecallBody(ScopedBody):
         description="The least `score`, which is relative to the other matches; or "
         '`{"bm25": 2.0, "cosine": 0.35}`, floors of both scores as they are.',
     )
+    min_confidence: Floor = None
     weights: dict[str, Number] | None = None
     token_budget: Whole | None = None
     candidates: list[str] | dict[str, Number] | None = None
@@ -95,11 +104,7 @@ class RecallBody(ScopedBody):
         False,
         description="Add to each match how its score came about, and what each stage dropped.",
     )
-    confidence: StrictBool = Field(
-        False,
-        description="Add how sure it is that the reply holds an answer (`confidence` in [0, 1], "
-        "`answerable`: at least 0.2), and that each match is one.",
-    )
+    confidence: HowSure = False
     highlight: StrictBool = Field(
         False,
         description="Add to each match its `snippet`, HTML with `<mark>` around the query's words, "
@@ -150,6 +155,7 @@ class IndexQueryBody(Body):
     depth: Annotated[Whole, Field(ge=1)] = 100
     recipe: str | None = None
     min_score: dict[str, Number] | None = None
+    min_confidence: Floor = None
     normalize: StrictBool = False
     columns: list[str] = []
     group: str | None = Field(
@@ -172,11 +178,7 @@ class IndexQueryBody(Body):
     total: StrictBool = Field(False, description="Also how many rows match.")
     now: Time | None = None
     explain: StrictBool = False
-    confidence: StrictBool = Field(
-        False,
-        description="Add how sure it is that the reply holds an answer (`confidence` in [0, 1], "
-        "`answerable`: at least 0.2), and that each hit is one.",
-    )
+    confidence: HowSure = False
     highlight: StrictBool = Field(
         False,
         description="Add to each hit its `snippet`, HTML with `<mark>` around the query's words, "

@@ -368,8 +368,13 @@ async def test_a_search_says_where_probably_nothing_answers() -> None:
         sure = await client.call_tool("search", {"text": "tea at four"})
         unsure = await client.call_tool("search", {"text": "the tea of Bob"})
         nothing = await client.call_tool("search", {"text": "zebra"})
+        floored = await client.call_tool(
+            "search", {"text": "the tea of Bob", "min_confidence": 0.2}
+        )
     told = "Probably nothing here answers (confidence 0."
     assert [data_of(one)["answerable"] for one in (sure, unsure, nothing)] == [True, False, False]
     assert data_of(sure)["confidence"] > 0.5 > data_of(unsure)["confidence"] > 0
     assert [told in text_of(one) for one in (sure, unsure, nothing)] == [False, True, False]
     assert data_of(unsure)["items"], "they are best guesses"
+    assert data_of(floored) | {"items": []} == data_of(floored)
+    assert data_of(floored)["confidence"] == data_of(unsure)["confidence"]

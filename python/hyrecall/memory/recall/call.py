@@ -70,9 +70,8 @@ def adapted(
         timeout = own if isinstance(own, int | float) else RERANK_TIMEOUT
         by = RerankBy(function, column=TEXT, timeout=timeout)
         recipe = with_stage(recipe, by)
-    if diversity is not None:
-        share = number("diversity", diversity, 0.0, 1.0, "a number in [0, 1]")
-        recipe = recipe if share == 0 else with_stage(recipe, MMR(1 - share))
+    if share := _share("diversity", diversity):
+        recipe = with_stage(recipe, MMR(1 - share))
     if flag("normalize", normalize):
         recipe = recipe.replace(normalize=True)
     if isinstance(min_score, Mapping):
@@ -94,6 +93,10 @@ def _reading_texts(recipe: Recipe) -> Recipe:
             options: Any = stage
             recipe = with_stage(recipe, replace(options, column=TEXT))
     return recipe
+
+
+def _share(argument: str, given: object) -> float | None:
+    return None if given is None else number(argument, given, 0.0, 1.0, "a number in [0, 1]")
 
 
 def _budgeted(recipe: Recipe, given: object) -> Recipe:
@@ -196,8 +199,8 @@ def balanced(recipe: Recipe, given: float | None) -> Recipe:
     # A sum has the weights 2 alpha and 2 (1 - alpha), one that balances its arms by itself alpha
     # and 1 - alpha, a maximum the same cut at 1: whatever alpha is, scores keep their scale and
     # make no jump, also where one arm is left.
-    alpha = 0.5 if given is None else number("alpha", given, 0.0, 1.0, "a number in [0, 1]")
-    if alpha == 0.5:
+    alpha = _share("alpha", given)
+    if alpha is None or alpha == 0.5:
         return recipe
     fusion = recipe.fusion
     share = {Lexical: 2 * (1 - alpha), Dense: 2 * alpha}
@@ -275,6 +278,7 @@ class RecallArguments:
     candidates: Hints | None = None
     around: int = 0
     include_ended: bool = False
+    min_confidence: float | None = None
     holds_at: datetime | None = None
 
     @property
@@ -364,6 +368,7 @@ def read_ask(
     embed_timeout: float | None = None,
     now: datetime | None = None,
     include_ended: bool = False,
+    min_confidence: float | None = None,
     deepen: bool = False,
 ) -> RecallArguments:
     """Check the arguments of a recall; ``deepen`` lets the recipe's depth follow the limit."""
@@ -381,13 +386,9 @@ def read_ask(
         raise error(OptionError, "limit", wish, n + skipped, mend)
     hints = read_hints(candidates)
     by_words = adapted(
-        recipe if hints is None else with_hints(recipe),
-        reranker=reranker,
-        diversity=diversity,
-        normalize=normalize,
-        min_score=min_score,
-        token_budget=token_budget,
-    )
+        recipe if hints is None else with_hints(recipe), reranker=reranker, diversity=diversity,
+        normalize=normalize, min_score=min_score, token_budget=token_budget,
+    )  # fmt: skip
     recipe = balanced(by_words, alpha)
     check_floors(recipe, min_score)
     return RecallArguments(
@@ -411,6 +412,7 @@ def read_ask(
         candidates=hints,
         around=read_surrounding("around", around),
         include_ended=flag("include_ended", include_ended),
+        min_confidence=_share("min_confidence", min_confidence),
     )
 
 

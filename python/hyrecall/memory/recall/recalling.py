@@ -30,7 +30,7 @@ from hyrecall.ask.scoring import read_floor
 from hyrecall.base.threads import AllHungError, LateError, Pool, warn_caller
 from hyrecall.embed.guard import Guard
 from hyrecall.embed.protocol import EmbedFault, NoVectors
-from hyrecall.errors import CorruptIndexError, HyrecallError
+from hyrecall.errors import CorruptIndexError, HyrecallError, OptionError
 from hyrecall.memory.data.matches import Degradation, DegradedReason, Facts, Matches, RecallReport
 from hyrecall.memory.data.sessions import InProcessSessions, SessionName, SessionTracker
 from hyrecall.memory.data.types import (
@@ -227,17 +227,12 @@ def answer(
     is_nothing = ask.is_blank and (recipe.on_empty != "newest" or recipe.has_budget)
     if by_pattern or is_nothing or not _reaches(score, recipe):
         return [], score, ""
-    since, until = ask.since, ask.until
     by_source = Provenance.among(recipe.shaping)
     wanted = Wanted(
-        kind=ask.kind,
-        since=since,
-        until=until,
-        tags=ask.tags,
-        valid_at=ask.valid_at,
+        kind=ask.kind, since=ask.since, until=ask.until, tags=ask.tags, valid_at=ask.valid_at,
         passes=ask.own_filter,
         worth=by_source if by_source is not None and by_source.column == "source" else None,
-    )
+    )  # fmt: skip
     most = ask.offset + ask.limit
     whole = exact_text(ask.query) if recipe.exact else None
     found = find(
@@ -318,19 +313,12 @@ def matches_of(
     fields = []
     for at, part in zip(places, parts, strict=True):
         row = ranked.rows[at]
-        fields.append(
-            {
-                "episode": episodes[row],
-                "score": ranked.scores[at],
-                "vector_score": ranked.vector_scores[at],
-                "bm25_score": ranked.bm25_scores[at],
-                "rerank_score": reranked[at],
-                "parts": part,
-                "is_fill": ranked.fills[at],
-                "is_exact": ranked.exact[at],
-                "valid_to": ends.get(row),
-            }
-        )
+        fields.append({
+            "episode": episodes[row], "score": ranked.scores[at], "rerank_score": reranked[at],
+            "vector_score": ranked.vector_scores[at], "bm25_score": ranked.bm25_scores[at],
+            "parts": part, "is_fill": ranked.fills[at], "is_exact": ranked.exact[at],
+            "valid_to": ends.get(row),
+        })  # fmt: skip
     origins = [{"_origin": one} for one in Origin.of_places(ranked.ranked, places, asked)]
     matches = construct_all(EpisodeMatch, fields, origins)
     found = RecallReport(
@@ -501,13 +489,30 @@ def recall(means: Means, ask: RecallArguments) -> Matches:
     session = None
     if ask.session_id is not None and ask.wants_session:
         session = _session(means, ask, now, reasons)
-    matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+    for left in reversed(range(TRIES)):
+        matches = _ranked(means, ask, seen, vector, session, now, tuple(reasons))
+        if ask.min_confidence is None:
+            break
+        try:
+            matches = _above(matches, ask.min_confidence)
+            break
+        except OptionError:  # the store's other process has changed it since
+            if not left:
+                raise
     reasons = []
     if ask.session_id is not None and ask.wants_session:
         _record(means, ask, matches, now, reasons)
     if ask.touch and matches:
         means.touch(matches._found.rows, now)
     return matches.with_reasons(*reasons) if reasons else matches
+
+
+def _above(matches: Matches, floor: float) -> Matches:
+    """Return matches, or none of them if their confidence is below a floor or not known."""
+    if (sure := matches.confidence) is not None and sure >= floor:
+        return matches
+    shown: Any = dict.fromkeys(("origins", "related", "context", "around", "edges", "rows"), ())
+    return Matches((), replace(matches._found, **shown), hits=matches._ranked)
 
 
 def recall_facts(means: Means, ask: RecallArguments) -> Facts:
@@ -598,22 +603,14 @@ def _question(
     if ask.holds_at is not None:
         recipe, by_words = _with_more_context(recipe), _with_more_context(by_words)
     return IndexQuestion(
-        query=ask.query,
-        cells=tuple(seen.cells.items()),
-        recipe=recipe,
-        by_words=by_words,
-        now=now,
-        vector=vector,
+        query=ask.query, cells=tuple(seen.cells.items()), recipe=recipe, by_words=by_words,
+        now=now, vector=vector, filter=ask.filter, session=session, candidates=ask.candidates,
+        around=ask.around, budget=max(means.patience, LEAST_WAIT),
         ranks_words_alone=means.guard.off is None and ask.recipe.has_words_alone,
-        filter=ask.filter,
         # Which page an ended fact is on, only the whole list tells.
         limit=ask.recipe.depth if ask.include_ended else ask.limit,
         offset=0 if ask.include_ended else ask.offset,
-        session=session,
-        candidates=ask.candidates,
-        around=ask.around,
-        budget=max(means.patience, LEAST_WAIT),
-    )
+    )  # fmt: skip
 
 
 def _page(
@@ -762,13 +759,9 @@ def _by_substring(
         reasons += (Degradation(reasons[-1].reason, cut),)
     found_by = RecallReport(
         reasons=tuple(dict.fromkeys((*reasons, *Degradation.of_damage(len(damaged))))),
-        lexical_mode="substring",
-        now=now,
-        origins=("fill" if ask.is_blank else "hit",) * len(matches),
-        scopes=seen.readings,
-        faults=seen.faults,
-        rows=tuple(kept),
-    )
+        lexical_mode="substring", now=now, scopes=seen.readings, faults=seen.faults,
+        origins=("fill" if ask.is_blank else "hit",) * len(matches), rows=tuple(kept),
+    )  # fmt: skip
     for match in matches:
         match._origin.asked = _asked(means, ask)
     return Matches(matches, found_by)

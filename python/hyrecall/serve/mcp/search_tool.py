@@ -21,6 +21,7 @@ from hyrecall.memory.data.types import Origin
 from hyrecall.memory.derived.layout import FILTERED
 from hyrecall.memory.recall.call import holding
 from hyrecall.memory.replies import Reason, reasons_data
+from hyrecall.serve.bodies import Floor
 from hyrecall.serve.mcp.session import CallerSession
 from hyrecall.serve.mcp.tool import (
     Arguments,
@@ -228,6 +229,7 @@ class _Search(Arguments):
         float | dict[str, float] | None,
         Field(description='The least score; or absolute floors, {"bm25": 2.0, "cosine": 0.35}.'),
     ] = None
+    min_confidence: Floor = None
     normalize: Annotated[bool, Field(description="Scores in [0, 1].")] = False
     token_budget: Annotated[
         int | None, Field(ge=1, le=10_000_000, description="Only as many as fit.")
@@ -274,8 +276,8 @@ async def _search(session: CallerSession, given: _Search) -> ToolReply:
 
 async def _of_a_time(session: CallerSession, given: _Search) -> ToolReply:
     """List what happened in a time, because there is nothing to rank by."""
-    of_words = ("session_id", "recipe", "alpha", "min_score", "normalize", "token_budget", "around")
-    for name in of_words:
+    of_words = "session_id recipe alpha min_score min_confidence normalize token_budget around"
+    for name in of_words.split():
         if getattr(given, name):
             wish = "no such option where the text names no words"
             raise error(OptionError, name, wish, repr(getattr(given, name)))

@@ -276,7 +276,7 @@ OF_A_STORE: dict[str, ColumnKind] = {
     "session_id": TEXT, "user_id": TEXT, "org": TEXT, "workspace": TEXT, "recipe": TEXT,
     "filter": JSON, "metadata": JSON, "weights": JSON, "alpha": NUMBER, "diversity": NUMBER,
     "min_score": FLOORS, "token_budget": NUMBER, "normalize": FLAG, "touch": FLAG,
-    "include_ended": FLAG, "now": TIME,
+    "include_ended": FLAG, "now": TIME, "min_confidence": NUMBER,
     "since": TIME, "until": TIME, "tags": TEXTS, "candidates": TEXTS, "vector": NUMBERS,
 }  # fmt: skip
 """Columns of a store's table: the fields of a recall's body but those whose parts are no rows of a

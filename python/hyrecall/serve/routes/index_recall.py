@@ -116,26 +116,22 @@ def read_query(
     types = index._facts.row_types
     vectors = _by_arm(body.vector, tuple(index.schema.vector_arms))
     # What queries of one batch have in common: options, and which arms are asked. A recipe whose
-    # trace tells of a whole batch is answered alone.
+    # trace tells of a whole batch is answered alone, and so is a floor that may be refused.
     is_alone = "recipe" in shared and not is_joinable(shared["recipe"])
+    is_alone |= body.min_confidence is not None
     told = body.model_dump_json(include=_SHARED)
     key = (told, shared.get("columns"), tuple(sorted(texts)), tuple(sorted(vectors)))
     return IndexQuery(
         text={arm: parse(text) for arm, text in texts.items()} if body.parse else texts,
-        vector=vectors,
-        scope=authorised(index, who, body.scope),
+        vector=vectors, scope=authorised(index, who, body.scope), columns=columns,
         filter=None if body.filter is None else filter_from_json(body.filter, types, "filter"),
-        shared=shared,
-        key=object() if is_alone else key,
-        columns=columns,
-        explain=body.explain,
-        highlight=body.highlight,
-        total=body.total,
-        confidence=body.confidence,
-    )
+        shared=shared, key=object() if is_alone else key, explain=body.explain,
+        highlight=body.highlight, total=body.total, confidence=body.confidence,
+    )  # fmt: skip
 
 
-_PLAIN = ("now", "group", "per_group", "surrounding", "normalize", "min_score", "sort")
+_FLOORS = "min_score", "min_confidence"
+_PLAIN = "now", "group", "per_group", "surrounding", "normalize", "sort", *_FLOORS
 _SHARED = {"limit", "offset", "depth", "recipe", "facets", *_PLAIN}
 """The fields that are options of a whole batch."""
 
