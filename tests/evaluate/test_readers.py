@@ -240,7 +240,7 @@ def test_a_set_with_one_split_and_no_grades_is_read_and_one_with_two_wants_a_cho
         load_dataset(folder)
     assert load_dataset(folder, qrels="qrels/dev-0.parquet").judgements["q2"] == {"d2": 1}
     parquet(folder / "qrels" / "dev-0.parquet", query=["q1"], document=["d1"])
-    with pytest.raises(OptionError, match="row 1: expected 'query-id' and 'corpus-id'"):
+    with pytest.raises(OptionError, match="expected columns query-id, corpus-id, got"):
         load_dataset(folder, qrels="qrels/dev-0.parquet")
 
 
