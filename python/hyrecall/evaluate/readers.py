@@ -9,12 +9,15 @@ import codecs
 import gzip
 import html
 import inspect
+import io
 import json
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
@@ -129,6 +132,7 @@ def _content(place: Place) -> str:
 _TEXTS = ("id", "title", "text")
 _IDS = {"id", "_id"}
 _KINDS = (".parquet", ".jsonl", ".jsonl.gz")
+_HEAD = 1 << 16  # bytes that say what a file holds
 _AT_ONCE = 8192  # rows as Python objects
 _NUMBER = r"[+-]?\d+(\.\d*)?"
 # Errors of files that cannot be opened, or whose compressed bytes are damaged or cut off.
@@ -157,18 +161,27 @@ def _split(path: Place) -> str:
     return path.name.partition("-")[0].partition(".")[0]
 
 
-def _lines(path: Place) -> Iterator[tuple[str, bytes]]:
-    """Yield the lines that are not blank, each with its place for messages."""
-    is_packed = isinstance(path, Path) and path.name.endswith(".gz")
+@contextmanager
+def _open(path: Place) -> Iterator[Any]:
     try:
-        file: Any = path.open("rb")
-        with file, gzip.open(file) if is_packed else file as lines:
-            for number, line in enumerate(lines, start=1):
-                content = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
-                if content.strip():
-                    yield f"{path} line {number}", content
+        with path.open("rb") as file:
+            yield gzip.GzipFile(fileobj=file) if path.name.endswith(".gz") else file
     except _UNREADABLE as fault:
         raise error(DTypeError, str(path), "a file that can be read", fault) from None
+
+
+def _head(path: Path) -> bytes:
+    with _open(path) as file:
+        return bytes(file.read1(_HEAD)).removeprefix(codecs.BOM_UTF8)
+
+
+def _lines(path: Place) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines that are not blank, each with its place for messages."""
+    with _open(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            content = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
+            if content.strip():
+                yield f"{path} line {number}", content
 
 
 def _table(rows: Iterable[Row], where: str) -> pa.Table:
@@ -434,15 +447,14 @@ def _in_cells(dataset: Dataset, candidates: Mapping[str, tuple[str, ...]]) -> Da
 
 # ---- Documents, topics and judgements of TREC ----
 
-_HEAD = 1 << 16
-_TOPIC = re.compile(r"<top>(.*?)</top>|<topic\b(.*?)</topic>", re.DOTALL | re.IGNORECASE)
-_TOPIC_NUMBER = re.compile(r"(?:<num>\s*(?:Number:)?|number=[\"'])\s*([^\s<\"']+)", re.IGNORECASE)
+_ID = re.compile(
+    r"<DOCNO>\s*(\S+)\s*</DOCNO>|(?:<num>\s*(?:Number:)?|<topic\s[^>]*number=[\"'])\s*([^\s<\"']+)",
+    re.IGNORECASE,
+)
 _TOPIC_TEXTS = tuple(
     re.compile(rf"<(?:{tags})>\s*(?:Topic:|Description:)?([^<]*\w[^<]*)", re.IGNORECASE)
     for tags in ("title|query", "desc|description|question")
 )
-_END = re.compile("</DOC>", re.IGNORECASE)
-_DOCNO = re.compile(r"<DOCNO>\s*(\S+)\s*</DOCNO>", re.IGNORECASE)
 _TITLE = re.compile(r"<(TITLE|HEADLINE|HEAD|HL|TTL)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BODY = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
 _LEFT_OUT = re.compile(r"<(DOCNO|DOCID|DOCHDR)>.*?</\1>", re.DOTALL | re.IGNORECASE)
@@ -465,14 +477,10 @@ def _trec_files(place: Place) -> dict[str, list[Path]]:
 
 
 def _kind_of(path: Path) -> str:
-    head = ""
-    for _, line in _lines(path):
-        head += line.decode("latin-1")
-        if len(head) > _HEAD:
-            break
+    head = _head(path).decode("latin-1")
     if "\0" in head:
         return "other"
-    if _DOCNO.search(head):
+    if (found := _ID.search(head)) and found[1]:
         return "documents"
     if re.search(r"<top>|<topic\b", head, re.IGNORECASE):
         return "topics"
@@ -491,48 +499,62 @@ def _is_trec(place: Place) -> bool:
 
 def _read_trec(folder: Path, *, qrels: str | Path | None) -> Dataset:
     found = _trec_files(folder)
-    corpus, queries = (
-        _once(_table(chain.from_iterable(map(rows_of, found[kind])), str(folder)), str(folder))
-        for kind, rows_of in (("documents", _documents), ("topics", _topics))
-    )
+    read = partial(_records, end="</DOC>", read=_document)
+    corpus = _table(chain.from_iterable(map(read, found["documents"])), str(folder))
+    read = partial(_records, end="</top(?:ic)?>", read=_topic)
+    queries = _table(chain.from_iterable(map(read, found["topics"])), str(folder))
     judged = found["qrels"] if qrels is None else [folder / qrels]
     if len(judged) > 1:
         names = [str(path.relative_to(folder)) for path in judged]
         raise error(OptionError, "qrels", "one of the files of judgements", names)
     judgements = _judgements(judged[0], set(queries["id"].to_pylist()), None)
+    corpus, queries = (_once(one, str(folder)) for one in (corpus, queries.select(["id", "text"])))
     return Dataset(folder.resolve().name, corpus, queries, judgements)
 
 
-def _documents(path: Path) -> Iterator[Row]:
-    """Yield the documents of a file: one per line, or in SGML if it begins with a tag."""
+def _records(path: Path, *, end: str, read: Callable[[str, str], Row]) -> Iterator[Row]:
+    """Yield the documents or topics of a file: one per line, or in SGML if it begins with a tag."""
     held, is_sgml = "", None
     for where, line in _lines(path):
         is_sgml = line.lstrip()[:1] == b"<" if is_sgml is None else is_sgml
         if not is_sgml:
-            yield _document_of_line(where, line)
+            yield _record_of_line(where, line)
             continue
-        held += _text(line)
-        if b"</doc>" in line.lower():
-            *texts, held = _END.split(held)
-            yield from (_document(where, text) for text in texts)
-    if _DOCNO.search(held):
-        raise error(DTypeError, str(path), "documents that end in </DOC>", repr(held[-80:]))
+        text = _text(line)
+        held += text
+        if re.search(end, text, re.IGNORECASE):
+            *texts, held = re.split(end, held, flags=re.IGNORECASE)
+            yield from (read(where, one) for one in texts)
+    if _ID.search(held):
+        raise error(DTypeError, str(path), f"{end} at the end", repr(held[-80:]))
+
+
+def _id_of(where: str, text: str) -> str:
+    found = _ID.search(text)
+    if found is None:
+        raise error(DTypeError, where, "<DOCNO>, or the number of a topic", repr(text[:80]))
+    return found[1] or _number(found[2])
 
 
 def _document(where: str, text: str) -> Row:
-    number = _DOCNO.search(text)
-    if number is None:
-        raise error(DTypeError, where, "a document with <DOCNO>", repr(text[:80]))
     title = _TITLE.search(text)
     bodies = _BODY.findall(text) or [_LEFT_OUT.sub(" ", _TITLE.sub(" ", text, count=1))]
     return {
-        "id": number[1],
+        "id": _id_of(where, text),
         "title": _plain(title[2]) if title else None,
         "text": _plain(" ".join(bodies)),
     }
 
 
-def _document_of_line(where: str, line: bytes) -> Row:
+def _topic(where: str, text: str) -> Row:
+    found = next((one for kind in _TOPIC_TEXTS if (one := kind.search(text))), None)
+    if found is None:
+        wish = "a topic with a title, query or description"
+        raise error(DTypeError, where, wish, repr(text[:80]))
+    return {"id": _id_of(where, text), "text": _plain(found[1])}
+
+
+def _record_of_line(where: str, line: bytes) -> Row:
     if line[:1] == b"{":
         row = _read_object(where, line, set(), 0)
         name, title, text = (
@@ -546,22 +568,6 @@ def _document_of_line(where: str, line: bytes) -> Row:
     if name is None or text is None:
         raise error(DTypeError, where, "an id and a text", repr(_text(line[:80]).rstrip()))
     return {"id": name, "title": title, "text": text}
-
-
-def _topics(path: Path) -> Iterator[Row]:
-    lines = list(_lines(path))
-    content = _text(b"".join(line for _, line in lines))
-    blocks = [one[1] or one[2] for one in _TOPIC.finditer(content)]
-    for where, line in lines if not blocks else ():
-        row = _document_of_line(where, line)
-        yield {"id": row["id"], "text": row["text"]}
-    for block in blocks:
-        number = _TOPIC_NUMBER.search(block)
-        text = next((one for kind in _TOPIC_TEXTS if (one := kind.search(block))), None)
-        if number is None or text is None:
-            wish = "topics with a number and a title, query or description"
-            raise error(DTypeError, str(path), wish, repr(block[:80]))
-        yield {"id": _number(number[1]), "text": _plain(text[1])}
 
 
 def _number(query: str) -> str:
@@ -583,10 +589,7 @@ _CHUNK = 1 << 24  # characters
 
 
 def _is_longmemeval(place: Place) -> bool:
-    if not isinstance(place, Path) or not place.is_file():
-        return False
-    with place.open("rb") as file:
-        head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8)
+    head = _head(place) if isinstance(place, Path) and place.is_file() else b""
     return head.lstrip()[:1] == b"[" and b'"question_id"' in head and b'"haystack_' in head
 
 
@@ -647,20 +650,20 @@ def _entries(path: Path) -> Iterator[Row]:
     """Yield the objects of a JSON array one by one: a file may be larger than memory."""
     decode = json.JSONDecoder().raw_decode
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            held = ""
+        with _open(path) as file:
+            text, held = io.TextIOWrapper(file, "utf-8-sig"), ""
             while (held := held.lstrip(" \t\r\n[,"))[:1] != "]":
                 try:
                     entry, end = decode(held)
                 except ValueError:
-                    more = file.read(_CHUNK)
+                    more = text.read(_CHUNK)
                     if not more:
                         raise
                     held += more
                     continue
                 yield entry
                 held = held[end:]
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise error(DTypeError, str(path), "a list of JSON objects", fault) from None
 
 
