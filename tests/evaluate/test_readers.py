@@ -218,6 +218,35 @@ def test_documents_in_lines_may_have_a_title_and_judgements_may_have_tabs(tmp_pa
     assert dataset.judgements == {"q1": {"d1": -1}, "q2": {"d2": 2}}
 
 
+def test_passages_of_ms_marco_have_their_own_ids_and_no_text_is_made_of_a_list(
+    tmp_path: Path,
+) -> None:
+    folder = trec_lines(tmp_path)
+    write(folder / "docs.jsonl", '{"docid": "d", "pid": "d1", "passage": "tea", "spans": "()"}\n')
+    assert load_dataset(folder).corpus["id"].to_pylist() == ["d1"]
+    write(folder / "docs.jsonl", '{"id": "d1", "contents": [{"content": "tea"}]}\n')
+    with pytest.raises(DTypeError, match="line 1: expected an id and a text"):
+        load_dataset(folder)
+
+
+def test_documents_of_trec_may_share_a_line(tmp_path: Path) -> None:
+    path = trec(tmp_path) / "disk" / "a"
+    path.write_text(path.read_text().replace("\n", " "))
+    assert load_dataset(tmp_path).corpus["text"].to_pylist() == [*DOCUMENTS.values()]
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path, chats: Path) -> None:
+    folders = [trec(tmp_path / "t"), trec_lines(tmp_path / "l"), beir(tmp_path / "b")]
+    tsv(tmp_path / "b" / "qrels" / "test.tsv", GRADES)
+    paths = [one for folder in folders for one in folder.rglob("*") if one.suffix != ".gz"]
+    before = [load_dataset(one) for one in (*folders, chats)]
+    for path in (chats, *(one for one in paths if one.is_file())):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    for one, was in zip((*folders, chats), before, strict=True):
+        assert load_dataset(one).corpus.equals(was.corpus)
+        assert load_dataset(one).judgements == was.judgements
+
+
 def test_two_files_of_judgements_must_be_told_apart(tmp_path: Path) -> None:
     folder = trec(tmp_path)
     write(folder / "qrels.2.txt", "51 0 d2 1\n")
@@ -240,7 +269,7 @@ def test_a_set_with_one_split_and_no_grades_is_read_and_one_with_two_wants_a_cho
         load_dataset(folder)
     assert load_dataset(folder, qrels="qrels/dev-0.parquet").judgements["q2"] == {"d2": 1}
     parquet(folder / "qrels" / "dev-0.parquet", query=["q1"], document=["d1"])
-    with pytest.raises(OptionError, match="row 1: expected 'query-id' and 'corpus-id'"):
+    with pytest.raises(OptionError, match="expected columns query-id, corpus-id, got"):
         load_dataset(folder, qrels="qrels/dev-0.parquet")
 
 
@@ -430,6 +459,92 @@ def test_what_is_no_question_of_longmemeval_is_named(
     assert message in str(caught.value)
 
 
+GONE = b"\x1f\x8b"  # the start of a .gz file
+ONCE = "expected each id once, got"
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "content", "message"),
+    [
+        (beir, "corpus.jsonl", b'{"_id": 7, "text": ""}\n' * 2, f"corpus: {ONCE} '7' 2 times"),
+        (
+            beir,
+            "corpus.jsonl",
+            b'{"_id": 7, "text": "\\ud800"}',
+            "text: expected values of one type",
+        ),
+        (beir, "corpus.jsonl", b'{"_id": 7, "n": 1%s}' % (b"0" * 30), "n: expected values of one"),
+        (beir, "corpus.jsonl", b"[" * 100_000, "corpus.jsonl line 1: expected a JSON object"),
+        (
+            beir,
+            "qrels/test.tsv",
+            "²\t0\td1\t1".encode(),
+            "test.tsv line 1: expected a query of the",
+        ),
+        (
+            beir,
+            "qrels/test.tsv",
+            b"9" * 5000 + b"\t0\td1\t1",
+            "test.tsv line 1: expected a query of",
+        ),
+        (lmeb, "../candidates.jsonl", b'{"scene_id": "conv_1"}', "expected columns scene_id, cand"),
+        (
+            lmeb,
+            "../candidates.jsonl",
+            b'{"scene_id": "", "candidate_doc_ids": 5}',
+            "row 1: expected a",
+        ),
+        (
+            lmeb,
+            "../corpus.jsonl",
+            b'{"id": "d2", "text": ""}\n' * 2,
+            f"corpus: {ONCE} 'd2' 2 times",
+        ),
+        (
+            trec,
+            "disk/b.gz",
+            GONE,
+            "disk/b.gz: expected a file that can be read, got Compressed file",
+        ),
+        (
+            trec,
+            "disk/b.gz",
+            b"text",
+            "disk/b.gz: expected a file that can be read, got Not a gzipped",
+        ),
+        (trec, "disk/a", b"<DOC>\n<DOCNO>a</DOCNO>\ncut o", "disk/a: expected </DOC> at the end"),
+        (trec, "topics.txt", b"<top><num>51<title>tea</top>" * 2, f"{ONCE} '51' 2 times"),
+    ],
+)
+def test_damaged_or_repeated_content_is_named(
+    tmp_path: Path, make: Callable[[Path], Path], name: str, content: bytes, message: str
+) -> None:
+    place = make(tmp_path / "set")
+    (place / name).write_bytes(content)
+    with pytest.raises((DTypeError, OptionError)) as caught:
+        load_dataset(place)
+    assert message in str(caught.value)
+
+
+def test_a_damaged_zip_and_a_file_that_is_missing_are_named(tmp_path: Path) -> None:
+    path = beir_zip(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"hot tea", b"hot TEA"))
+    with pytest.raises(
+        DTypeError, match=r"corpus.jsonl: expected a file that can be read, got Bad"
+    ):
+        load_dataset(path)
+    with pytest.raises(
+        DTypeError, match=r"none.txt: expected a file that can be read, got .*No such"
+    ):
+        load_dataset(trec(tmp_path / "t"), qrels="none.txt")
+
+
+def test_a_question_that_occurs_twice_is_refused(chats: Path) -> None:
+    chats.write_text(json.dumps(ENTRIES + ENTRIES[:1]))
+    with pytest.raises(DTypeError, match=r"question 4: expected .* got ValueError: 'a' again"):
+        load_dataset(chats)
+
+
 def test_a_file_that_ends_early_is_refused(chats: Path) -> None:
     chats.write_text(json.dumps(ENTRIES)[:-20], encoding="utf-8")
     with pytest.raises(DTypeError, match=r"cleaned.json: expected a list of JSON objects, got "):
@@ -520,6 +635,8 @@ def test_a_query_that_is_a_document_does_not_find_itself(tmp_path: Path) -> None
     assert (run.documents["q1"][0], set(run.documents["q1"])) == ("d1", {"d1", "q2"})
     assert len(run.scores["q1"]) == 2
     assert set(run.documents["q2"]) == {*texts}  # equal ids of other texts are a coincidence
+    first = run_setting(Indexes(dataset), dataset, read_setting("bm25"), limit=1)
+    assert first.documents == {query: names[:1] for query, names in run.documents.items()}
 
 
 def test_the_interval_of_a_mean_is_that_of_its_percentiles() -> None:

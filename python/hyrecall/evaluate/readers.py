@@ -5,19 +5,25 @@ The contents of the files say which form a set has; docs/evaluation.md lists the
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import html
+import inspect
+import io
 import json
 import re
 import zipfile
-from collections import Counter
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hyrecall.base.arguments import check_objects, read_path
@@ -37,8 +43,7 @@ class Form(NamedTuple):
 
     name: str
     fits: Callable[[Place], bool]
-    read: Callable[..., Dataset]
-    options: tuple[str, ...]  # of load_dataset
+    read: Callable[..., Dataset]  # its keywords are those options of load_dataset that it has
     measures: tuple[str, ...] = MEASURES
 
 
@@ -81,10 +86,11 @@ def load_dataset(
     place = _place(read_path(path))
     form = form_of(place)
     given = {"qrels": qrels, "unit": unit, "role": role, "abstention": abstention or None}
+    known = given.keys() & inspect.signature(form.read).parameters
     for name, value in given.items():
-        if value is not None and name not in form.options:
+        if value is not None and name not in known:
             raise error(OptionError, name, f"none with a set of {form.name}", repr(value))
-    return form.read(place, **{name: given[name] for name in form.options})
+    return form.read(place, **{name: given[name] for name in known})
 
 
 def form_of(path: Place) -> Form:
@@ -126,8 +132,11 @@ def _content(place: Place) -> str:
 _TEXTS = ("id", "title", "text")
 _IDS = {"id", "_id"}
 _KINDS = (".parquet", ".jsonl", ".jsonl.gz")
+_HEAD = 1 << 16  # bytes that say what a file holds
 _AT_ONCE = 8192  # rows as Python objects
 _NUMBER = r"[+-]?\d+(\.\d*)?"
+# Errors of files that cannot be opened, or whose compressed bytes are damaged or cut off.
+_UNREADABLE = (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
 
 def _files(folder: Place, name: str, *, above: bool = False) -> list[Place]:
@@ -152,9 +161,27 @@ def _split(path: Place) -> str:
     return path.name.partition("-")[0].partition(".")[0]
 
 
-def _open(path: Place) -> IO[bytes]:
-    is_packed = isinstance(path, Path) and path.name.endswith(".gz")
-    return cast("IO[bytes]", gzip.open(cast("Path", path))) if is_packed else path.open("rb")
+@contextmanager
+def _open(path: Place) -> Iterator[Any]:
+    try:
+        with path.open("rb") as file:
+            yield gzip.GzipFile(fileobj=file) if path.name.endswith(".gz") else file
+    except _UNREADABLE as fault:
+        raise error(DTypeError, str(path), "a file that can be read", fault) from None
+
+
+def _head(path: Path) -> bytes:
+    with _open(path) as file:
+        return bytes(file.read1(_HEAD)).removeprefix(codecs.BOM_UTF8)
+
+
+def _lines(path: Place) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines that are not blank, each with its place for messages."""
+    with _open(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            content = line if number > 1 else line.removeprefix(codecs.BOM_UTF8)
+            if content.strip():
+                yield f"{path} line {number}", content
 
 
 def _table(rows: Iterable[Row], where: str) -> pa.Table:
@@ -171,8 +198,9 @@ def _table(rows: Iterable[Row], where: str) -> pa.Table:
                 columns[name] = pa.array(values, kinds.get(name))
             tables.append(pa.table(columns))
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
-    except pa.ArrowException as fault:
-        raise error(DTypeError, f"{where}: {name}", "values of one type", fault) from None
+    except (pa.ArrowException, OverflowError, UnicodeError) as fault:
+        wish = "values of one type that Arrow can store"
+        raise error(DTypeError, f"{where}: {name}", wish, fault) from None
 
 
 def _read_part(folder: Place, name: str, *, above: bool = False) -> pa.Table:
@@ -184,17 +212,27 @@ def _read_part(folder: Place, name: str, *, above: bool = False) -> pa.Table:
         raise error(OptionError, str(folder), wish, got)
     path = files[0]
     table = pa.concat_tables(map(_read_table, files), promote_options="permissive")
-    if "_id" in table.column_names and "id" not in table.column_names:
-        names = ["id" if column == "_id" else column for column in table.column_names]
-        table = table.rename_columns(names)
-    for column in ("id", "text", *({"title"} & set(table.column_names))):
+    if "id" not in table.column_names and "_id" in table.column_names:
+        table = table.rename_columns({"_id": "id"})
+    for column in ("id", "text"):
         if column not in table.column_names:
             raise error(OptionError, str(path), f"a column {column!r}", table.column_names)
-        at = table.column_names.index(column)
-        table = table.set_column(at, column, _as_text(path, column, table[column]))
+    for at, column in enumerate(table.column_names):
+        if column in _TEXTS:
+            table = table.set_column(at, column, _as_text(path, column, table[column]))
     if table["id"].null_count:
         row = table["id"].is_null().to_pylist().index(True) + 1
         raise error(DTypeError, f"{path} row {row}", "an id", "null")
+    own = (CELL,) if name == "corpus" and CELL in table.column_names else ()
+    return _once(table, f"{folder}: {name}", *own)
+
+
+def _once(table: pa.Table, where: str, *cell: str) -> pa.Table:
+    """Check that no id occurs twice, in one cell if there are cells."""
+    counts = table.group_by(["id", *cell]).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1)).slice(0, 1).to_pylist()
+    for one in repeated:
+        raise error(OptionError, where, "each id once", f"{one['id']!r} {one['count_all']} times")
     return table
 
 
@@ -212,7 +250,7 @@ def _read_table(path: Place) -> pa.Table:
         return _table(_objects_of(path), str(path))
     try:
         return pq.read_table(path if isinstance(path, Path) else pa.BufferReader(path.read_bytes()))
-    except pa.ArrowException as fault:
+    except (pa.ArrowException, *_UNREADABLE) as fault:
         raise error(DTypeError, str(path), "a Parquet file", fault) from fault
 
 
@@ -220,19 +258,17 @@ def _objects_of(path: Place) -> Iterator[Row]:
     """Yield one JSON object per line."""
     needed: set[str] = set()
     dim = 0  # of the first vector
-    with _open(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                row = _read_object(f"{path} line {number}", line, needed, dim)
-                needed = needed or row.keys() & _IDS
-                dim = dim or len(row.get(VECTOR) or ())
-                yield row
+    for where, line in _lines(path):
+        row = _read_object(where, line, needed, dim)
+        needed = needed or row.keys() & _IDS
+        dim = dim or len(row.get(VECTOR) or ())
+        yield row
 
 
 def _read_object(where: str, line: bytes, needed: set[str], dim: int) -> Row:
     try:
         row = json.loads(line)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise error(DTypeError, where, "a JSON object", fault) from None
     if not isinstance(row, dict):
         raise error(DTypeError, where, "a JSON object", type(row).__name__)
@@ -254,23 +290,28 @@ def _read_object(where: str, line: bytes, needed: set[str], dim: int) -> Row:
 
 def _fields(path: Place, n_fields: int, ids: set[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the lines of a TSV, except a header: the place, for messages, and the fields."""
-    with _open(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            where = f"{path} line {number}"
-            try:
-                text = line.decode().rstrip("\r\n")
-            except UnicodeDecodeError as fault:
-                raise error(DTypeError, where, "UTF-8", fault) from None
-            fields = [one.strip() for one in (text.split("\t") if "\t" in text else text.split())]
-            if not any(fields):
-                continue
-            if len(fields) == 4:  # of TREC: query, iteration, document, grade
-                fields = [fields[0] if fields[0] in ids else _number(fields[0]), *fields[2:]]
-            if len(fields) != n_fields or not all(fields):
-                raise error(DTypeError, where, f"{n_fields} fields separated by tabs", repr(text))
-            # A first line is a header unless it begins with an id or ends in a number.
-            if number > 1 or fields[0] in ids or re.fullmatch(_NUMBER, fields[-1]):
-                yield where, fields
+    for number, (where, line) in enumerate(_lines(path)):
+        try:
+            text = line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as fault:
+            raise error(DTypeError, where, "UTF-8", fault) from None
+        fields = [one.strip() for one in (text.split("\t") if "\t" in text else text.split())]
+        if len(fields) == 4:  # of TREC: query, iteration, document, grade
+            fields = [fields[0] if fields[0] in ids else _number(fields[0]), *fields[2:]]
+        if len(fields) != n_fields or not all(fields):
+            raise error(DTypeError, where, f"{n_fields} fields separated by tabs", repr(text))
+        # A first line is a header unless it begins with an id or ends in a number.
+        if number or fields[0] in ids or re.fullmatch(_NUMBER, fields[-1]):
+            yield where, fields
+
+
+def _rows(path: Place, *needed: str) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a table with the needed columns, each with its place for messages."""
+    table = _read_table(path)
+    if not {*needed} <= {*table.column_names}:
+        raise error(OptionError, str(path), f"columns {', '.join(needed)}", table.column_names)
+    for number, row in enumerate(table.to_pylist(), start=1):
+        yield f"{path} row {number}", row
 
 
 # ---- Judgements ----
@@ -298,10 +339,7 @@ def _pairs(path: Place, queries: set[str]) -> Iterator[tuple[str, Iterable[str]]
     if not path.name.endswith(_KINDS):
         yield from _fields(path, 3, queries)
         return
-    for number, row in enumerate(_read_table(path).to_pylist(), start=1):
-        where = f"{path} row {number}"
-        if not {"query-id", "corpus-id"} <= row.keys():
-            raise error(OptionError, where, "'query-id' and 'corpus-id'", list(row))
+    for where, row in _rows(path, "query-id", "corpus-id"):
         yield where, (str(row["query-id"]), str(row["corpus-id"]), str(row.get("score", 1)))
 
 
@@ -338,13 +376,10 @@ def _read_tables(folder: Place, *, qrels: str | Path | None) -> Dataset:
     corpus = _read_part(folder, "corpus", above=True)
     queries = _read_part(folder, "queries")
     known = set(corpus["id"].to_pylist())
-    asked = queries["id"].to_pylist()
-    if len(set(asked)) < len(asked):
-        twice = next(query for query, times in Counter(asked).items() if times > 1)
-        raise error(OptionError, f"{folder}: queries", "each id once", f"{twice!r} twice")
+    asked = set(queries["id"].to_pylist())
     judgements: dict[str, dict[str, int]] = {}
     for path in _find_judgements(folder, qrels):
-        judgements |= _judgements(path, set(asked), known)
+        judgements |= _judgements(path, asked, known)
     classes = folder / "classes.tsv"
     name = folder.resolve().name if isinstance(folder, Path) else folder.name
     dataset = Dataset(
@@ -367,18 +402,23 @@ def _find_judgements(folder: Place, qrels: str | Path | None) -> list[Place]:
     return found
 
 
+_CANDIDATES = (  # LMEB: by scene; MTEB
+    ("candidates", "scene_id", "candidate_doc_ids"),
+    ("top_ranked", "query-id", "corpus-ids"),
+)
+
+
 def _candidates(folder: Place, queries: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the documents that each query may find; nothing if the set does not say so."""
     found: dict[str, tuple[str, ...]] = {}
-    for path in _files(folder, "candidates", above=True):  # LMEB, by scene
-        for row in _read_table(path).to_pylist():
-            found[str(row["scene_id"])] = tuple(row["candidate_doc_ids"])
-        of_scene = ((one, "_".join(one.split("_")[:2])) for one in queries)
-        return {one: found.get(one) or found.get(scene, ()) for one, scene in of_scene}
-    for path in _files(folder, "top_ranked"):  # MTEB
-        for row in _read_table(path).to_pylist():
-            found[str(row["query-id"])] = tuple(row["corpus-ids"])
-    return found
+    for part, name, names in _CANDIDATES:
+        for path in _files(folder, part, above=True):
+            for where, row in _rows(path, name, names):
+                if not isinstance(row[names], list):
+                    raise error(DTypeError, where, f"a list in {names!r}", repr(row[names]))
+                found[str(row[name])] = tuple(map(str, row[names]))
+    scene_of = {one: "_".join(one.split("_")[:2]) for one in queries}  # of LMEB
+    return {one: found.get(one, found.get(scene_of[one], ())) for one in queries if found}
 
 
 def _in_cells(dataset: Dataset, candidates: Mapping[str, tuple[str, ...]]) -> Dataset:
@@ -407,20 +447,24 @@ def _in_cells(dataset: Dataset, candidates: Mapping[str, tuple[str, ...]]) -> Da
 
 # ---- Documents, topics and judgements of TREC ----
 
-_HEAD = 1 << 16
-_TOPIC = re.compile(r"<top>(.*?)</top>|<topic\b(.*?)</topic>", re.DOTALL | re.IGNORECASE)
-_TOPIC_NUMBER = re.compile(r"(?:<num>\s*(?:Number:)?|number=[\"'])\s*([^\s<\"']+)", re.IGNORECASE)
+_ID = re.compile(
+    r"<DOCNO>\s*(\S+)\s*</DOCNO>|(?:<num>\s*(?:Number:)?|<topic\s[^>]*number=[\"'])\s*([^\s<\"']+)",
+    re.IGNORECASE,
+)
 _TOPIC_TEXTS = tuple(
     re.compile(rf"<(?:{tags})>\s*(?:Topic:|Description:)?([^<]*\w[^<]*)", re.IGNORECASE)
     for tags in ("title|query", "desc|description|question")
 )
-_DOCNO = re.compile(r"<DOCNO>\s*(\S+)\s*</DOCNO>", re.IGNORECASE)
 _TITLE = re.compile(r"<(TITLE|HEADLINE|HEAD|HL|TTL)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _BODY = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
 _LEFT_OUT = re.compile(r"<(DOCNO|DOCID|DOCHDR)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z!][^>]*>")
-_NAMES_OF_ID = ("id", "_id", "docno", "docid", "doc_id")
-_NAMES_OF_TEXT = ("text", "contents", "body", "segment", "passage")
+# MS MARCO: a passage has its own id in ``pid``, that of its document in ``docid``.
+_NAMES = (
+    ("pid", "id", "_id", "docno", "docid", "doc_id"),
+    ("title",),
+    ("text", "contents", "body", "segment", "passage"),
+)
 
 
 def _trec_files(place: Place) -> dict[str, list[Path]]:
@@ -433,14 +477,10 @@ def _trec_files(place: Place) -> dict[str, list[Path]]:
 
 
 def _kind_of(path: Path) -> str:
-    try:
-        with _open(path) as file:
-            head = file.read(_HEAD).decode("latin-1")
-    except (OSError, EOFError):  # no gzip, or not for us
-        head = "\0"
+    head = _head(path).decode("latin-1")
     if "\0" in head:
         return "other"
-    if _DOCNO.search(head):
+    if (found := _ID.search(head)) and found[1]:
         return "documents"
     if re.search(r"<top>|<topic\b", head, re.IGNORECASE):
         return "topics"
@@ -459,81 +499,80 @@ def _is_trec(place: Place) -> bool:
 
 def _read_trec(folder: Path, *, qrels: str | Path | None) -> Dataset:
     found = _trec_files(folder)
-    corpus = _table((row for path in found["documents"] for row in _documents(path)), str(folder))
-    queries = _table((row for path in found["topics"] for row in _topics(path)), str(folder))
+    read = partial(_records, end="</DOC>", read=_document)
+    corpus = _table(chain.from_iterable(map(read, found["documents"])), str(folder))
+    read = partial(_records, end="</top(?:ic)?>", read=_topic)
+    queries = _table(chain.from_iterable(map(read, found["topics"])), str(folder))
     judged = found["qrels"] if qrels is None else [folder / qrels]
     if len(judged) > 1:
         names = [str(path.relative_to(folder)) for path in judged]
         raise error(OptionError, "qrels", "one of the files of judgements", names)
     judgements = _judgements(judged[0], set(queries["id"].to_pylist()), None)
+    corpus, queries = (_once(one, str(folder)) for one in (corpus, queries.select(["id", "text"])))
     return Dataset(folder.resolve().name, corpus, queries, judgements)
 
 
-def _documents(path: Path) -> Iterator[Row]:
-    """Yield the documents of a file: one per line, or in SGML if it begins with a tag."""
-    held: list[bytes] = []
-    is_sgml: bool | None = None
-    with _open(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            is_sgml = line.lstrip()[:1] == b"<" if is_sgml is None else is_sgml
-            where = f"{path} line {number}"
-            held.append(line)
-            if not is_sgml:
-                yield _document_of_line(where, held.pop())
-            elif b"</doc>" in line.lower():
-                yield _document(where, _text(b"".join(held)))
-                held.clear()
+def _records(path: Path, *, end: str, read: Callable[[str, str], Row]) -> Iterator[Row]:
+    """Yield the documents or topics of a file: one per line, or in SGML if it begins with a tag."""
+    held, is_sgml = "", None
+    for where, line in _lines(path):
+        is_sgml = line.lstrip()[:1] == b"<" if is_sgml is None else is_sgml
+        if not is_sgml:
+            yield _record_of_line(where, line)
+            continue
+        text = _text(line)
+        held += text
+        if re.search(end, text, re.IGNORECASE):
+            *texts, held = re.split(end, held, flags=re.IGNORECASE)
+            yield from (read(where, one) for one in texts)
+    if _ID.search(held):
+        raise error(DTypeError, str(path), f"{end} at the end", repr(held[-80:]))
+
+
+def _id_of(where: str, text: str) -> str:
+    found = _ID.search(text)
+    if found is None:
+        raise error(DTypeError, where, "<DOCNO>, or the number of a topic", repr(text[:80]))
+    return found[1] or _number(found[2])
 
 
 def _document(where: str, text: str) -> Row:
-    number = _DOCNO.search(text)
-    if number is None:
-        raise error(DTypeError, where, "a document with <DOCNO>", repr(text[:80]))
     title = _TITLE.search(text)
     bodies = _BODY.findall(text) or [_LEFT_OUT.sub(" ", _TITLE.sub(" ", text, count=1))]
     return {
-        "id": number[1],
+        "id": _id_of(where, text),
         "title": _plain(title[2]) if title else None,
         "text": _plain(" ".join(bodies)),
     }
 
 
-def _document_of_line(where: str, line: bytes) -> Row:
+def _topic(where: str, text: str) -> Row:
+    found = next((one for kind in _TOPIC_TEXTS if (one := kind.search(text))), None)
+    if found is None:
+        wish = "a topic with a title, query or description"
+        raise error(DTypeError, where, wish, repr(text[:80]))
+    return {"id": _id_of(where, text), "text": _plain(found[1])}
+
+
+def _record_of_line(where: str, line: bytes) -> Row:
     if line[:1] == b"{":
         row = _read_object(where, line, set(), 0)
-        made = [
-            next((str(row[name]) for name in names if row.get(name) is not None), None)
-            for names in (_NAMES_OF_ID, ("title",), _NAMES_OF_TEXT)
-        ]
+        name, title, text = (
+            next((str(row[name]) for name in names if isinstance(row.get(name), str | int)), None)
+            for names in _NAMES
+        )
     else:  # id, text; MS MARCO: id, URL, title, text
-        fields = _text(line).rstrip("\r\n").split("\t")
-        made = [fields[0], fields[-2] if len(fields) > 2 else None, *fields[1:][-1:], None][:3]
-    if None in (made[0], made[2]):
+        name, *rest = _text(line).rstrip("\r\n").split("\t")
+        text = rest.pop() if rest else None
+        title = rest.pop() if rest else None
+    if name is None or text is None:
         raise error(DTypeError, where, "an id and a text", repr(_text(line[:80]).rstrip()))
-    return dict(zip(_TEXTS, made, strict=True))
-
-
-def _topics(path: Path) -> Iterator[Row]:
-    with _open(path) as file:
-        content = _text(file.read())
-    blocks = [one[1] or one[2] for one in _TOPIC.finditer(content)]
-    for line in [] if blocks else content.splitlines():
-        row = _document_of_line(str(path), line.encode())
-        yield {"id": row["id"], "text": row["text"]}
-    for block in blocks:
-        number = _TOPIC_NUMBER.search(block)
-        text = next((one for kind in _TOPIC_TEXTS if (one := kind.search(block))), None)
-        if number is None or text is None:
-            wish = "topics with a number and a title, query or description"
-            raise error(DTypeError, str(path), wish, repr(block[:80]))
-        yield {"id": _number(number[1]), "text": _plain(text[1])}
+    return {"id": name, "title": title, "text": text}
 
 
 def _number(query: str) -> str:
     """Return the number of a topic as judgements have it: topics begin with 051."""
-    return str(int(query)) if query.isdigit() else query
+    return (query.lstrip("0") or "0") if query.isdigit() else query
 
 
 def _text(line: bytes) -> str:
@@ -547,14 +586,10 @@ def _plain(text: str) -> str:
 # ---- LongMemEval: each question has its own sessions, which are its cell ----
 
 _CHUNK = 1 << 24  # characters
-_OF_CHATS = ("unit", "role", "abstention")
 
 
 def _is_longmemeval(place: Place) -> bool:
-    if not isinstance(place, Path) or not place.is_file():
-        return False
-    with place.open("rb") as file:
-        head = file.read(_HEAD)
+    head = _head(place) if isinstance(place, Path) and place.is_file() else b""
     return head.lstrip()[:1] == b"[" and b'"question_id"' in head and b'"haystack_' in head
 
 
@@ -574,6 +609,8 @@ def _read_longmemeval(
                 question = entry["question_id"]
                 if question.endswith("_abs") and not abstention:
                     continue
+                if question in judgements:
+                    raise ValueError(f"{question!r} again")
                 found = _haystack(entry, unit, role)
                 texts = {"text": entry["question"], "question_type": entry["question_type"]}
             except MALFORMED as fault:
@@ -613,27 +650,27 @@ def _entries(path: Path) -> Iterator[Row]:
     """Yield the objects of a JSON array one by one: a file may be larger than memory."""
     decode = json.JSONDecoder().raw_decode
     try:
-        with path.open(encoding="utf-8") as file:
-            held = ""
+        with _open(path) as file:
+            text, held = io.TextIOWrapper(file, "utf-8-sig"), ""
             while (held := held.lstrip(" \t\r\n[,"))[:1] != "]":
                 try:
                     entry, end = decode(held)
                 except ValueError:
-                    more = file.read(_CHUNK)
+                    more = text.read(_CHUNK)
                     if not more:
                         raise
                     held += more
                     continue
                 yield entry
                 held = held[end:]
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise error(DTypeError, str(path), "a list of JSON objects", fault) from None
 
 
-_TABLES = Form("tables (BEIR, MTEB, LMEB)", _has_tables, _read_tables, ("qrels",))
+_TABLES = Form("tables (BEIR, MTEB, LMEB)", _has_tables, _read_tables)
 FORMS = (
-    Form("LongMemEval", _is_longmemeval, _read_longmemeval, _OF_CHATS, OF_MEMORIES),
+    Form("LongMemEval", _is_longmemeval, _read_longmemeval, OF_MEMORIES),
     _TABLES,
-    Form("TREC", _is_trec, _read_trec, ("qrels",)),
+    Form("TREC", _is_trec, _read_trec),
 )
 """The known forms, in the order in which they are tried."""

@@ -339,15 +339,16 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     if recipe is None:
         options.setdefault("depth", DEPTH)
     depth = options.get("depth", getattr(recipe, "depth", DEPTH))
-    options.setdefault("limit", min(limit, depth))
+    wanted = options.get("limit", min(limit, depth))
+    own = _own_documents(dataset)
+    options["limit"] = wanted + (bool(own) and wanted < depth)  # one's own document has no rank
     options |= what_is_asked(dataset, setting)
     hits = indexes.get(setting).recall(**options).to_arrow()
     counts = np.bincount(hits["query"].to_numpy(), minlength=len(queries))
     ends = np.cumsum(counts)
     keys, scores = hits["key"].to_pylist(), hits["score"].to_pylist()
-    own = _own_documents(dataset)
     spans = {
-        query: [at for at in range(end - n, end) if query not in own or keys[at] != query]
+        query: [at for at in range(end - n, end) if query not in own or keys[at] != query][:wanted]
         for query, end, n in zip(queries, ends, counts, strict=True)
     }
     return Run(
