@@ -387,7 +387,8 @@ def columns_as_arms(
     corpus: pa.Table, names: Sequence[str]
 ) -> tuple[dict[str, Text], tuple[Vector, ...]]:
     """Return text and vector arms of the names of columns, each by the column's type."""
-    texts, vectors = {}, []
+    texts: dict[str, Text] = {}
+    vectors: list[Vector] = []
     known = [name for name in corpus.column_names if name not in _NO_MORE_ARMS]
     for name in names:
         if name not in known:
