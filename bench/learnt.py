@@ -1,49 +1,53 @@
-"""Rank each query of a set by weights that were learnt on the other half of the set.
+"""Rank each query of a set by weights that were learnt on the other parts of the set.
 
-A half is every second tenant in the order of their names; if a set has no tenants, the even or the
-odd half of the split rule.
+A part is every fifth tenant in the order of their names; if a set has no tenants, a fifth of the
+queries, by the hash of the id.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
 import pyarrow as pa
+import xxhash
 
 from hyrecall.evaluate import Dataset, Indexes, Run, Setting, run_setting
 from hyrecall.evaluate.data import CELL
 from hyrecall.evaluate.learn import fit_weights
 
-NAME = "learnt on the other half"
+NAME = "learnt on the other parts"
+N_PARTS = 5
 
 
-def halves(dataset: Dataset) -> tuple[Dataset, Dataset]:
-    """Return the two halves of the judged queries."""
-    if not dataset.has_cells:
-        return dataset.split("even"), dataset.split("odd")
-    first = set(sorted(set(dataset.judged[CELL].to_pylist()))[::2])
-    return (
-        _part(dataset, lambda tenant: tenant in first),
-        _part(dataset, lambda tenant: tenant not in first),
-    )
+def parts(dataset: Dataset) -> Iterator[tuple[Dataset, Dataset]]:
+    """Give each part of the judged queries, behind all others."""
+    queries = dataset.judged
+    if dataset.has_cells:
+        tenants = sorted(set(queries[CELL].to_pylist()))
+        part_of = [tenants.index(tenant) % N_PARTS for tenant in queries[CELL].to_pylist()]
+    else:
+        ids = queries["id"].to_pylist()
+        part_of = [xxhash.xxh3_64_intdigest(one.encode()) % N_PARTS for one in ids]
+    for part in sorted(set(part_of)):
+        yield (
+            _chosen(dataset, [one != part for one in part_of]),
+            _chosen(dataset, [one == part for one in part_of]),
+        )
 
 
 def run_learnt(indexes: Indexes, dataset: Dataset, base: Setting) -> tuple[Run, Setting]:
     """Return the run of all queries, and the setting that was learnt last, for its time."""
-    one, other = halves(dataset)
-    settings = [fit_weights(indexes, known, base)[0] for known in (one, other)]
-    runs = [
-        run_setting(indexes, asked, learnt)
-        for asked, learnt in zip((other, one), settings, strict=True)
-    ]
-    documents = {**runs[0].documents, **runs[1].documents}
-    scores = {**runs[0].scores, **runs[1].scores}
-    return Run(NAME, documents, scores), settings[-1]
+    found = Run(NAME, {}, {})
+    learnt = base
+    for others, asked in parts(dataset):
+        learnt, _ = fit_weights(indexes, others, base)
+        one = run_setting(indexes, asked, learnt)
+        found = Run(NAME, {**found.documents, **one.documents}, {**found.scores, **one.scores})
+    return found, learnt
 
 
-def _part(dataset: Dataset, keeps: Callable[[str], bool]) -> Dataset:
-    """Return the queries of some tenants."""
-    kept = [keeps(tenant) for tenant in dataset.queries[CELL].to_pylist()]
-    queries = dataset.queries.filter(pa.array(kept))
-    ids = set(queries["id"].to_pylist())
+def _chosen(dataset: Dataset, is_in: list[bool]) -> Dataset:
+    """Return some of the judged queries."""
+    queries = dataset.judged.filter(pa.array(is_in))
+    ids: Set[str] = set(queries["id"].to_pylist())
     judgements = {query: one for query, one in dataset.judgements.items() if query in ids}
     return replace(dataset, queries=queries, judgements=judgements)

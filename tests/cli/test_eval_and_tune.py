@@ -354,14 +354,18 @@ def test_a_learnt_recipe_is_written_and_ranks_an_index(run, tmp_path):
     data = replace(data, corpus=data.corpus.append_column("said", [said]))
     folder = write_folder(data, tmp_path / "said")
     path = tmp_path / "recipe.json"
-    reply = run("learn", folder, "--feature", "said=yes", "-o", path)
+    reply = run("learn", folder, "--feature", "said=yes", "--arm", "said", "-o", path)
     assert reply.code == 0, reply.err
     assert f"written to {path}" in reply.err
-    linear = hr.Recipe.from_json(path.read_text()).shaping[0]
-    assert dict(linear.weights)["said=yes"] > 0
+    recipe = hr.Recipe.from_json(path.read_text())
+    assert dict(recipe.shaping[0].weights)["said=yes"] > 0
+    assert [part.arms for part in recipe.arms] == [("text",), None, ("said",)]
+    refused = run("learn", folder, "--arm", "nix")
+    assert (refused.code, "--arm: expected a column of" in refused.err) == (1, True)
     made = run(
         "index", folder / "corpus.parquet", "-o", tmp_path / "index", "--key", "id", "--cell",
-        "tenant", "--text", "text", "--vector", "embedding", "--attribute", "said",
+        "tenant", "--text", "text", "--text", "said", "--vector", "embedding",
+        "--attribute", "said",
     )  # fmt: skip
     assert made.code == 0, made.err
     asked = ("recall", tmp_path / "index", "amber", "--scope", "acme", "--recipe", path)

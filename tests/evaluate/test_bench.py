@@ -1,14 +1,16 @@
 """The programs bench.mixed and bench.quality, on sets small enough to work out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from hyrecall.evaluate import Dataset, Indexes, Run, Setting, read_setting
+from hyrecall.evaluate import Dataset, Indexes, Run, Setting, read_setting, run_setting
 
 pytest.importorskip("ir_measures", reason="needs the extra [evaluate]")
 
-from bench import learnt, mixed, quality
+from bench import learnt, learnt_arms, mixed, quality
 
 # ---- the set with long messages ----
 
@@ -125,13 +127,13 @@ def test_a_difference_beyond_chance_has_stars() -> None:
 
 
 def test_weights_are_learnt_on_other_tenants_than_they_rank() -> None:
-    one, other = learnt.halves(small())
-    assert one.judged["id"].to_pylist() == ["q1"]
-    assert other.judged["id"].to_pylist() == ["q2"]
-    assert (one.judgements, other.judgements) == ({"q1": {"a1": 1}}, {"q2": {"b1": 1}})
+    (others, asked), _ = learnt.parts(small())
+    assert others.judged["id"].to_pylist() == ["q2"]
+    assert asked.judged["id"].to_pylist() == ["q1"]
+    assert (others.judgements, asked.judgements) == ({"q2": {"b1": 1}}, {"q1": {"a1": 1}})
 
 
-def test_every_query_is_ranked_by_the_weights_of_the_other_half(
+def test_every_query_is_ranked_by_the_weights_of_the_other_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fit(_: Indexes, known: Dataset, base: Setting) -> tuple[Setting, int]:
@@ -146,4 +148,32 @@ def test_every_query_is_ranked_by_the_weights_of_the_other_half(
     found, last = learnt.run_learnt(Indexes(small()), small(), read_setting("default"))
     assert found.documents == {"q1": ("from ['q2']",), "q2": ("from ['q1']",)}
     assert set(found.scores) == {"q1", "q2"}
-    assert last.name == "from ['q2']"
+    assert last.name == "from ['q1']"
+
+
+# ---- further arms ----
+
+
+def test_who_and_when_become_arms_beside_the_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = small()
+    days = pa.array([1, 2, 3, 4, 40], pa.timestamp("us"))
+    corpus = alone.corpus.append_column("timestamp", days)
+    corpus = corpus.append_column("speaker", pa.array(["ann", "bob", "ann", "bob", "cid"]))
+    made = learnt_arms.with_arms(replace(alone, corpus=corpus), sparse=False)
+    assert made.corpus["said"].to_pylist() == ["1 January 1970 Thursday"] * 5
+
+    def learn(indexes: Indexes, asked: Dataset, base: Setting) -> tuple[Run, Setting]:
+        return run_setting(indexes, asked, base), base
+
+    monkeypatch.setattr(learnt_arms, "run_learnt", learn)
+    learnt_arms.report(made)
+    found = lines(capsys)
+    assert found["default 0"][0] == "1.000"
+    assert {"with who 0", "with when 0", "with who and when 0"} < found.keys()
+    assert "learnt, with who and when 0" in found
+    asked = replace(made, queries=made.queries.set_column(3, "text", pa.array(["tea", "cid"])))
+    base = replace(read_setting("default"), arms=("text",))
+    ranked = run_setting(Indexes(made), asked, learnt_arms.unlearnt(base, ("speaker",)))
+    assert ranked.documents["q2"] == ("b2",)  # which Cid said

@@ -128,7 +128,8 @@ def test_grades_weigh_and_a_relevant_candidate_competes_with_wrong_ones_only() -
     share[[1, 4, 12, 23, 29]] = 0.5, 0.5, 1.0, 0.3, 0.7
     pools = _Pools(features, starts, share, np.zeros(3, np.int64))
     weights = random.standard_normal(4)
-    value, gradient = _cross_entropy(pools, weights)
+    losses, gradient = _cross_entropy(pools, weights)
+    value = losses.mean()
     scores = features @ weights
     by_hand = 0.0
     for begin, end in pairwise(starts):
@@ -141,7 +142,7 @@ def test_grades_weigh_and_a_relevant_candidate_competes_with_wrong_ones_only() -
         moved = weights.copy()
         moved[at] += 1e-6
         assert gradient[at] == pytest.approx(
-            (_cross_entropy(pools, moved)[0] - value) / 1e-6, abs=1e-4
+            (_cross_entropy(pools, moved)[0].mean() - value) / 1e-6, abs=1e-4
         )
 
 
@@ -185,6 +186,58 @@ def test_on_which_side_of_a_row_the_answer_stands_is_learnt() -> None:
     learnt = learn(Indexes(data), data, base=base, measure="RR@10")
     assert learnt.is_better
     assert learnt.weights["text_before_1"] > abs(learnt.weights.get("text_after_1", 0))
+
+
+def asked_of(n_queries: int) -> Dataset:
+    """A set whose queries name who said the answer, and have another word of somebody else."""
+    random = np.random.default_rng(5)
+    roles = [("ann", "bob")[row % 2] for row in range(4 * n_queries)]
+    words = [random.choice(WORDS, 3) for _ in roles]
+    rows = [f"{' '.join(some)} t{row // 4}" for row, some in enumerate(words)]
+    corpus = pa.table({"id": [f"d{row}" for row in range(len(rows))], "text": rows, "role": roles})
+    right = [4 * query + int(random.integers(4)) for query in range(n_queries)]
+    names = [f"q{query}" for query in range(n_queries)]
+    texts = [f"t{row // 4} {words[row ^ 1][0]} {roles[row]}" for row in right]
+    judgements = {name: {f"d{row}": 1} for name, row in zip(names, right, strict=True)}
+    return Dataset("asked of", corpus, pa.table({"id": names, "text": texts}), judgements)
+
+
+def test_a_further_text_arm_is_learnt_and_changes_nothing_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = asked_of(60)
+    plain = replace(read_setting("default"), arms=("text",))
+    base = replace(plain, more_arms=("role",))
+    learnt = learn(Indexes(data), data, base=base, measure="RR@10")
+    assert learnt.is_better
+    assert learnt.weights["role_score"] > 0.1
+    monkeypatch.setattr(fitting, "_best_weights", lambda pools, own: own)
+    before, _ = fit_weights(Indexes(data), data, base)
+    alone, beside = (run_setting(Indexes(data), data, one) for one in (plain, before))
+    for query, found in beside.documents.items():
+        score = dict(zip(alone.documents[query], alone.scores[query], strict=True))
+        ranked = [score[document] for document in found if document in score]
+        assert len(ranked) == len(score)
+        assert ranked == sorted(ranked, reverse=True)  # the arm decides between equal scores alone
+
+
+def drawn(random: np.random.Generator, n_queries: int, *, pull: float) -> _Pools:
+    """Queries of ten candidates; the first feature chooses the right one, the second with pull."""
+    features = random.standard_normal((10 * n_queries, 4))
+    scores = (2 * features[:, 0] + pull * features[:, 1]).reshape(n_queries, 10)
+    share = np.zeros((n_queries, 10))
+    share[np.arange(n_queries), (scores + random.gumbel(size=scores.shape)).argmax(axis=1)] = 1
+    starts = np.arange(0, 10 * n_queries + 1, 10)
+    return _Pools(features, starts, share.ravel(), np.arange(n_queries) % 5)
+
+
+def test_features_that_tell_nothing_leave_the_base_as_it_is() -> None:
+    random = np.random.default_rng(2)
+    own = np.array([1.0, 0.0, 0.0, 0.0])
+    kept = [fitting._best_weights(drawn(random, 80, pull=0.0), own) for _ in range(10)]
+    assert sum(np.allclose(found, own, rtol=1e-12) for found in kept) >= 8
+    told = fitting._best_weights(drawn(random, 80, pull=2.0), own)
+    assert told[1] > 0.5
 
 
 STAGES: list[tuple[Stage, str]] = [

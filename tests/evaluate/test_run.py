@@ -71,6 +71,63 @@ def test_an_index_is_built_once_for_an_analyzer(data):
     assert indexes.get(stemmed) is not indexes.get(words)
 
 
+def with_more_columns() -> Dataset:
+    """Three texts with columns of every kind that becomes an arm."""
+    one, many = pa.list_(pa.float32(), 2), pa.list_(pa.list_(pa.float32(), 2))
+    terms = pa.map_(pa.string(), pa.float32())
+
+    def columns(rows: list[tuple]) -> dict[str, pa.Array]:
+        names = {"near": one, "tokens": many, "terms": terms}
+        made = zip(names.items(), zip(*rows, strict=True), strict=True)
+        return {name: pa.array(values, kind) for (name, kind), values in made}
+
+    rows = [
+        ([1, 0], [[1, 0], [0, 1]], [("hot", 2.0)]),
+        ([0, 1], [[0, 1]], [("cold", 1.0)]),
+        ([1, 1], [[1, 1]], [("hot", 1.0), ("cold", 1.0)]),
+    ]
+    corpus = pa.table(
+        {"id": ["a", "b", "c"], "text": ["tea", "tea", "tea"], "who": ["ann", "bob", "ann"]}
+        | columns(rows)
+    )
+    queries = pa.table({"id": ["q"], "text": ["tea of bob"]} | columns(rows[1:2]))
+    return Dataset("drinks", corpus, queries, {"q": {"b": 1}})
+
+
+MORE = ("who", "near", "tokens", "terms")
+
+
+def test_more_columns_are_arms_by_their_types_and_each_is_asked_its_own():
+    data = with_more_columns()
+    setting = Setting("all", {"fusion": hr.RRF()}, arms=("text",), more_arms=MORE)
+    indexes = Indexes(data)
+    schema = indexes.get(setting).schema
+    assert schema.text_arms.keys() == {"text", "who"}
+    kinds = {name: type(arm) for name, arm in schema.vector_arms.items()}
+    assert kinds == {"near": hr.Vector, "tokens": hr.MaxSim, "terms": hr.Sparse}
+    row = data.queries.to_pylist()[0]
+    vectors = {name: row[name] for name in MORE[1:]} | {"terms": dict(row["terms"])}
+    hits = indexes.get(setting).recall_one(text=row["text"], vector=vectors, fusion=hr.RRF())
+    run = run_setting(indexes, data, setting)
+    assert run.documents["q"] == tuple(hits.keys)
+    assert run.scores["q"] == tuple(hit.score for hit in hits)
+    assert run.documents["q"][0] == "b"
+    ranked = hits.to_arrow().to_pylist()[0]
+    assert {ranked[f"{arm}_rank"] for arm in MORE} == {1}
+
+
+def test_columns_that_cannot_be_more_arms_are_refused():
+    data = with_more_columns()
+    for name in ("absent", "text"):
+        setting = Setting("x", arms=("text",), more_arms=(name,))
+        with pytest.raises(OptionError, match=f"more_arms: expected columns of .*got '{name}'"):
+            run_setting(Indexes(data), data, setting)
+    bare = replace(data, queries=data.queries.drop_columns(["terms"]))
+    setting = Setting("x", arms=("text",), more_arms=("terms",))
+    with pytest.raises(OptionError, match="queries: expected a column 'terms', as in the corpus"):
+        run_setting(Indexes(bare), bare, setting)
+
+
 def test_attributes_of_a_setting_can_be_filtered_by(data, indexes):
     early = Setting(
         "early", {"filter": hr.Filter(day=(None, 19))}, arms=("text",), attributes=("day",)

@@ -273,15 +273,18 @@ def _settings(
     return made
 
 
-def threaded(dataset: Dataset, thread: str | None, place: str | None) -> dict[str, Any]:
-    """Check the columns of threads and places; every setting's index has them."""
+def threaded(
+    dataset: Dataset, thread: str | None, place: str | None, arms: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Check the columns of threads, places and further arms; every setting's index has them."""
     if place is not None and thread is None:
         raise error(OptionError, "--place", "--thread beside it", "none")
     known = dataset.corpus.column_names
-    for option, name in (("--thread", thread), ("--place", place)):
+    further = [("--arm", arm) for arm in arms]
+    for option, name in (("--thread", thread), ("--place", place), *further):
         if name is not None and name not in known:
             raise error(OptionError, option, f"a column of {known}", repr(name))
-    return {"thread": thread, "place": place}
+    return {"thread": thread, "place": place, "more_arms": tuple(arms)}
 
 
 def _moved(
@@ -341,6 +344,7 @@ def learn(
     org: str | None = None,
     workspace: str | None = None,
     features: list[str] | None = None,
+    arms: list[str] | None = None,
     thread: str | None = None,
     place: str | None = None,
     measure: str = "nDCG@10",
@@ -369,12 +373,14 @@ def learn(
         the recipe of the settings]
     features --feature FEATURE: One more feature: COLUMN=VALUE, recency(COLUMN, HALF_LIFE),
         shared(COLUMN) for tags, or ARM_rank. Repeat the option for several. [default: none]
+    arms --arm COLUMN: One more column that becomes an arm: texts, such as who said a row or its
+        date; or vectors, which the queries have too. Repeat the option for several. [default: none]
     measure NAME: The measure that is compared.
     """
     asked: dict[str, Any] = {"user_id": user_id, "org": org, "workspace": workspace}
     fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
     if (data / "memory.db").is_file():
-        of_a_set = ("thread", "place", "analyzer", "embedder", "stopwords", "qrels")
+        of_a_set = ("arms", "thread", "place", "analyzer", "embedder", "stopwords", "qrels")
         refuse(ctx, "none with a store, whose own holds", *of_a_set)
         with opened(data, recipe=recipe, read_only=True) as memory:
             learnt = learn_from_feedback(now_ready(memory), threads=threads, **asked, **fits)
@@ -383,7 +389,7 @@ def learn(
         dataset = with_vectors(read_data(data, qrels), embedder, _NEEDS_VECTORS)
         base = _base(recipe or "default", dataset.has_vectors)
         own = given_analyzer(analyzer, stopwords) or base.analyzer
-        base = replace(base, analyzer=own, **threaded(dataset, thread, place))
+        base = replace(base, analyzer=own, **threaded(dataset, thread, place, arms or ()))
         learnt = run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
     show(as_json, learnt_to_dict(learnt), learnt_text(learnt, width=screen_width()))
     if output is None:

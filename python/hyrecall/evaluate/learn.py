@@ -6,7 +6,8 @@ A query's candidates compete: the weights maximise the softmax probability of th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ import xxhash
 
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import NotNull
-from hyrecall.ask.recipe import Recipe
+from hyrecall.ask.recipe import Lexical, Recipe
 from hyrecall.ask.scope import Scope
 from hyrecall.base.arguments import check_objects
 from hyrecall.embed.guard import embed_texts
@@ -30,7 +31,7 @@ from hyrecall.evaluate.compare import (
     require_extra,
 )
 from hyrecall.evaluate.data import CELL, VECTOR, Dataset
-from hyrecall.evaluate.run import Indexes, Setting, read_setting, what_is_asked
+from hyrecall.evaluate.run import Indexes, Setting, columns_as_arms, read_setting, what_is_asked
 from hyrecall.evaluate.tune import Study, ablate
 from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
@@ -49,13 +50,13 @@ Floats = npt.NDArray[np.float64]
 SURE = 0.05
 """The p below which learnt weights count as better."""
 
-STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+STRENGTHS = (math.inf, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """How strongly weights are held at those of the base recipe; cross-validation chooses."""
 
 N_FOLDS = 5
 N_BESIDE = 3
 FAINT = 2.0**-20
-"""The weight of features that the base lacks, by which candidates are read in the base's order."""
+"""The weight of features and text arms that the base lacks: candidates are read in its order."""
 OF_STAGES = frozenset({"prior", "provenance"})
 OWN = OF_STAGES | {"fused", "thread", "length"} | {f"neighbour_{at + 1}" for at in range(8)}
 """What the base's own score is the sum of."""
@@ -155,7 +156,7 @@ def learn(
     MissingExtraError
         The extra ``[evaluate]`` is not installed.
     """
-    start = _prepared(read_setting("default") if base is None else base, features)
+    start = _prepared(read_setting("default") if base is None else base, features, dataset)
     chosen_by = read_measure(measure)
     tell(f"candidates of the even queries, by {start.name}")
     setting, n_queries = fit_weights(indexes, dataset.split("even"), start, features=features)
@@ -178,8 +179,9 @@ def fit_weights(
 ) -> tuple[Setting, int]:
     """Return the setting with weights learnt on all queries of a set, and how many taught them."""
     # The features are the fused score, the scaled score in each arm, their agreement, what Prior
-    # and Provenance of the recipe do, and, with Around, each of its parts and the scores in each
-    # arm of the three candidates before and behind a row in its thread.
+    # and Provenance of the recipe do, and, with Around, each of its parts and the scores of the
+    # three candidates before and behind a row in its thread, in each arm but further text arms.
+    # Such an arm (who said a row, its date) has hardly any weight in the base: it is a feature.
     # The candidates are the first of the base's list, as many as its depth. The loss is the mean
     # cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
     # that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
@@ -188,10 +190,10 @@ def fit_weights(
     # where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
     # Weights have four digits and the base's scale.
     require_extra()
-    start = _prepared(base, features)
+    start = _prepared(base, features, dataset)
     recipe: Recipe = start.options["recipe"]
     known = _weights(recipe)
-    names = tuple(dict.fromkeys((*_features(recipe, start), *known, *features)))
+    names = tuple(dict.fromkeys((*_features(recipe, start, dataset), *known, *features)))
     own = np.array([(known or dict.fromkeys(OWN, 1.0)).get(name, 0.0) for name in names])
     weights = {name: one or FAINT for name, one in zip(names, own.tolist(), strict=True)}
     before = _before(recipe)
@@ -221,8 +223,8 @@ def _weights(recipe: Recipe) -> dict[str, float]:
     return {} if found is None else dict(found.weights)
 
 
-def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
-    """Return the setting with a recipe that has its stage Around, and the columns of features."""
+def _prepared(setting: Setting, features: Sequence[str], dataset: Dataset) -> Setting:
+    """Return the setting with its stage Around, faint arms and the columns of features."""
     recipe = setting.options.get("recipe")
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
@@ -232,6 +234,7 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
         raise error(OptionError, "base", "a recipe whose Prior names its column", recipe.name)
     if setting.thread is not None:
         recipe = recipe.for_threads()
+    recipe = _with_faint_arms(recipe, columns_as_arms(dataset.corpus, setting.more_arms)[0])
     weighed = dict.fromkeys((*features, *_weights(recipe)), 1.0)
     read = [
         one.of
@@ -244,18 +247,31 @@ def _prepared(setting: Setting, features: Sequence[str]) -> Setting:
     return replace(made, attributes=attributes)
 
 
+def _with_faint_arms(recipe: Recipe, texts: Iterable[str]) -> Recipe:
+    """Return the recipe with text arms that it does not name, beside its own."""
+    named = {arm for part in recipe.arms for arm in part.arms or ()}
+    faint = tuple(arm for arm in texts if arm not in named)
+    if not faint:
+        return recipe
+    own = (
+        replace(part, arms=("text",)) if type(part) is Lexical and part.arms is None else part
+        for part in recipe.arms
+    )
+    return recipe.replace(arms=(*own, Lexical(arms=faint, weight=FAINT)))
+
+
 def _before(recipe: Recipe) -> tuple[Stage, ...]:
     """Return the stages that run before Linear."""
     return tuple(one for one in recipe.shaping if one.phase < Linear.phase)
 
 
-def _features(recipe: Recipe, setting: Setting) -> list[str]:
+def _features(recipe: Recipe, setting: Setting, dataset: Dataset) -> list[str]:
     """Return the features that every index of a set has."""
-    arms = [
-        arm for part, arm in (("text", "text"), ("vectors", "embedding")) if part in setting.arms
-    ]
+    texts, vectors = columns_as_arms(dataset.corpus, setting.more_arms)
+    arms = [arm for part, arm in (("text", "text"), ("vectors", VECTOR)) if part in setting.arms]
+    arms += [arm.column for arm in vectors]
     names = ["fused", "agreement"] if len(arms) > 1 else ["fused"]
-    names += [f"{arm}_score" for arm in arms]
+    names += [f"{arm}_score" for arm in (*arms, *texts)]
     around = Around.among(recipe.shaping)
     if around is not None and setting.thread is not None:
         names += [f"neighbour_{at + 1}" for at in range(len(around.neighbours))]
@@ -317,7 +333,9 @@ def _folds(dataset: Dataset) -> list[int]:
 
 def _best_weights(pools: _Pools, own: Floats) -> Floats:
     """Return the weights, on the scale of ``own``, with the strength that cross-validates best."""
-    losses = np.zeros(len(STRENGTHS))
+    # The base stays unless the best is better by two standard errors: few queries, or
+    # features that tell nothing, change nothing.
+    losses: list[list[Floats]] = [[] for _ in STRENGTHS]
     folds = [fold for fold in range(N_FOLDS) if 0 < (pools.fold == fold).sum() < len(pools.fold)]
     for fold in folds:
         left, kept = pools.of(pools.fold == fold), pools.of(pools.fold != fold)
@@ -325,11 +343,15 @@ def _best_weights(pools: _Pools, own: Floats) -> Floats:
         found = steepness * own
         for at, strength in enumerate(STRENGTHS):  # each from where the stronger one ended
             found = _minimise(kept, steepness * own, spread, strength, found)
-            losses[at] += _cross_entropy(left, found)[0] * len(left.fold)
+            losses[at].append(_cross_entropy(left, found)[0])
+    of_query = np.array([np.concatenate(one) for one in losses]) if folds else np.zeros((1, 1))
+    best = int(of_query.mean(axis=1).argmin())
+    gain = of_query[0] - of_query[best]
+    if gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)):
+        return own
     steepness = _steepness(pools, own)
-    strength = STRENGTHS[int(losses.argmin())]
     centre = steepness * own
-    return _minimise(pools, centre, _spread(pools), strength, centre) / steepness
+    return _minimise(pools, centre, _spread(pools), STRENGTHS[best], centre) / steepness
 
 
 def _steepness(pools: _Pools, own: Floats) -> float:
@@ -337,7 +359,7 @@ def _steepness(pools: _Pools, own: Floats) -> float:
     from scipy.optimize import minimize_scalar
 
     found = minimize_scalar(
-        lambda log: _cross_entropy(pools, np.exp(log) * own)[0],
+        lambda log: float(_cross_entropy(pools, np.exp(log) * own)[0].mean()),
         bounds=(-5.0, 7.0),
         method="bounded",
     )
@@ -358,20 +380,23 @@ def _minimise(
     """Return the weights of least loss with a penalty on the distance from a centre."""
     from scipy.optimize import minimize
 
+    if math.isinf(strength):
+        return centre
     varies = spread > np.abs(pools.features).max(axis=0) * 1e-6  # or it is rounding
     scale = np.where(varies, spread, 1.0)
 
-    def loss(moved: Floats) -> tuple[float, Floats]:
-        value, gradient = _cross_entropy(pools, centre + moved / scale)
-        return value + strength * float(moved @ moved) / 2, gradient / scale + strength * moved
+    def penalised(moved: Floats) -> tuple[float, Floats]:
+        losses, gradient = _cross_entropy(pools, centre + moved / scale)
+        loss = float(losses.mean()) + strength * float(moved @ moved) / 2
+        return loss, gradient / scale + strength * moved
 
     moved = np.where(varies, (begin - centre) * scale, 0.0)
-    found = minimize(loss, moved, jac=True, method="L-BFGS-B")
+    found = minimize(penalised, moved, jac=True, method="L-BFGS-B")
     return np.asarray(centre + np.where(varies, found.x, 0.0) / scale, np.float64)
 
 
-def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
-    """Return the mean cross-entropy of the queries, and its gradient."""
+def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the cross-entropy of each query, and the gradient of their mean."""
     # Each relevant candidate competes with the candidates that are not relevant, not with others.
     from scipy.special import xlogy
 
@@ -382,12 +407,11 @@ def _cross_entropy(pools: _Pools, weights: Floats) -> tuple[float, Floats]:
     powers = np.exp(scores)
     rivals = np.repeat(np.add.reduceat(np.where(wrong, powers, 0.0), begins), counts)
     total = rivals + powers  # where right: of the candidate and its rivals
-    n = len(counts)
-    loss = float(xlogy(pools.share, total).sum() - pools.share @ scores) / n
+    losses = np.add.reduceat(xlogy(pools.share, total) - pools.share * scores, begins)
     # Each rival's part in the losses of all that is right.
     pressure = np.add.reduceat(pools.share / total, begins)
     pull = np.where(wrong, powers * np.repeat(pressure, counts), -pools.share * rivals / total)
-    return loss, pools.features.T @ pull / n
+    return losses, pools.features.T @ pull / len(counts)
 
 
 # ---- Learns a recipe's weights from what one user of a store said that helped ----

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 import hyrecall
@@ -19,14 +20,15 @@ from hyrecall.ask.scoring import RRF, WeightedSum
 from hyrecall.base.arguments import check_objects, set_fields, unknown_option
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import MEASURES, Scores, cutoff_of, read_measures, score_run
-from hyrecall.evaluate.data import CELL, Dataset
+from hyrecall.evaluate.data import CELL, VECTOR, Dataset
 from hyrecall.index import Index
-from hyrecall.table.schema import Schema, Text
+from hyrecall.table.schema import MaxSim, Schema, Sparse, Text, Vector
 from hyrecall.text.analyzer import Analyzer
 
 # ---- Defines settings, the arguments of ``Index.recall`` that an evaluation compares ----
 
 ARMS = ("text", "vectors")
+_NO_MORE_ARMS = ("id", "title", "text", CELL, VECTOR)
 _OF_THE_SET = {"self", "text", "vectors", "scope", "columns", "query_keys"}
 
 
@@ -50,6 +52,10 @@ class Setting:
     thread, place : str, optional
         Columns of the corpus that say which thread a row is part of and where in it, for
         :class:`hyrecall.Around`.
+    more_arms : tuple of str, default ()
+        Further columns of the corpus that become arms of their names: columns of texts, which are
+        asked with the query's text, and of vectors (also sparse ones, or many a row), which are
+        asked with the query's own.
 
     Raises
     ------
@@ -69,6 +75,7 @@ class Setting:
     attributes: tuple[str, ...] = ()
     thread: str | None = None
     place: str | None = None
+    more_arms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the arms and the names of the options."""
@@ -281,14 +288,16 @@ class Indexes:
     @check_objects
     def get(self, setting: Setting) -> Index:
         """Return the index for a setting, with the arms ``text`` and ``embedding``."""
-        which = (setting.analyzer.hash, setting.attributes, setting.thread, setting.place)
+        columns = (setting.attributes, setting.thread, setting.place, setting.more_arms)
+        which = (setting.analyzer.hash, *columns)
         if which not in self._built:
             title = ("title",) if "title" in self._corpus.column_names else ()
+            texts, vectors = columns_as_arms(self._corpus, setting.more_arms)
             schema = Schema(
                 key="id",
                 cell=CELL if self._has_cells else None,
-                text={"text": Text(*title, "text")},
-                vector="embedding" if self._has_vectors else (),
+                text={"text": Text(*title, "text"), **texts},
+                vector=(*((VECTOR,) if self._has_vectors else ()), *vectors),
                 attributes=setting.attributes,
                 thread=setting.thread,
                 place=setting.place,
@@ -377,10 +386,41 @@ def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
     if "text" in setting.arms:
         asked["text"] = judged["text"].to_pylist()
     if "vectors" in setting.arms:
-        asked["vectors"] = judged["embedding"]
+        asked["vectors"] = judged[VECTOR]
+    _, more = columns_as_arms(dataset.corpus, setting.more_arms)
+    if more:
+        own = {VECTOR: asked["vectors"]} if "vectors" in asked else {}
+        for arm in more:
+            if arm.column not in judged.column_names:
+                wish = f"a column {arm.column!r}, as in the corpus"
+                raise error(OptionError, f"{dataset.name} queries", wish, judged.column_names)
+            own[arm.column] = judged[arm.column]
+        asked["vectors"] = own
     if dataset.has_cells:
         asked["scope"] = judged[CELL].to_pylist()
     return asked
+
+
+def columns_as_arms(
+    corpus: pa.Table, names: Sequence[str]
+) -> tuple[dict[str, Text], tuple[Vector, ...]]:
+    """Return text and vector arms of the names of columns, each by the column's type."""
+    texts: dict[str, Text] = {}
+    vectors: list[Vector] = []
+    known = [name for name in corpus.column_names if name not in _NO_MORE_ARMS]
+    for name in names:
+        if name not in known:
+            raise error(OptionError, "more_arms", f"columns of {known}", repr(name))
+        kind = corpus.schema.field(name).type
+        if pa.types.is_map(kind):
+            vectors.append(Sparse(name))
+        elif pa.types.is_fixed_size_list(kind):
+            vectors.append(Vector(name))
+        elif pa.types.is_list(kind) and pa.types.is_nested(kind.value_type):
+            vectors.append(MaxSim(name))
+        else:
+            texts[name] = Text(name)
+    return texts, tuple(vectors)
 
 
 def score_setting(
