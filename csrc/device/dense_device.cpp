@@ -168,7 +168,8 @@ DenseSearch SearchArrays::view() const {
 
 void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take) {
   bool const may_wait = batch.guest == nullptr && batch.text == nullptr &&
-                        batch.first_scores.empty() && !batch.settings.times_kernels;
+                        batch.vector_begins.empty() && batch.first_scores.empty() &&
+                        !batch.settings.times_kernels;
   std::size_t const n = batch.group_of.size();
   if (may_wait && n > 0 && n < kMostTogether && table.queue().is_of_this_process())
     return table.queue().run(table, batch, take);

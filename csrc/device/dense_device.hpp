@@ -48,6 +48,9 @@ struct DenseSearch {
   GuestRows const* guest = nullptr;
   // Of a lexical column, instead of both.
   TextQueries const* text = nullptr;
+  // Of a column whose rows have many vectors: [n_queries + 1] which of `queries` each query has;
+  // none of them is missing.
+  std::span<std::uint32_t const> vector_begins{};
   int threads = 1;  // that may copy queries
   // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};

@@ -63,6 +63,10 @@ class Pass {
   void plan();
   void set_plan(DensePlan const& plan);
   void set_queries();
+  bool has_many() const { return !batch_.vector_begins.empty(); }  // vectors a query
+  std::uint32_t n_vectors(std::uint32_t query) const {
+    return batch_.vector_begins[query + 1] - batch_.vector_begins[query];
+  }
   static void write_queries(void* context, float* to);
 
   DeviceTable const& table_;
@@ -73,6 +77,7 @@ class Pass {
   DenseTuning tuning_{};
   std::optional<DensePlan> plan_;
   std::vector<LexicalText> texts_;
+  std::vector<std::uint32_t> vector_begins_;
   std::vector<std::uint32_t> guest_rows_;
   std::vector<float*> guest_values_;
   std::vector<GuestReading> readings_;

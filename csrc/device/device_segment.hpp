@@ -24,6 +24,8 @@ struct ColumnArrays {
   // The same rows as they lie on the device: row r is the guest's order[r]. Then rows are not read.
   Guest const* guest = nullptr;
   std::span<std::uint32_t const> order{};
+  // Of rows of many vectors: [n_rows + 1] which each has; rows and norms are of vectors then.
+  std::span<std::uint32_t const> begins{};
 };
 
 // Up to here the first pass's error is bounded.

@@ -233,8 +233,8 @@ class OnDevice(Plain):
     device = "cuda:0"
 
     def open(self, world: World, stack: ExitStack) -> None:
-        if world.shape.many or world.shape.sparse:
-            lack("arms of many or sparse vectors", "they are searched on the CPU")
+        if world.shape.sparse:
+            lack("arms of sparse vectors", "they are searched on the CPU")
         super().open(world, stack)
 
 

@@ -26,8 +26,9 @@ std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, i
   }
   std::vector<device::ColumnArrays> columns;
   for (auto const& column : segment.p.dense) {
-    columns.push_back(
-        {type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+    device::ColumnArrays& made = columns.emplace_back(device::ColumnArrays{
+        type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+    made.begins = column->begins.span();
   }
   for (GuestColumn const& one : guests) {
     if (one.segment != number) continue;
@@ -111,8 +112,15 @@ DenseArm::DenseArm(Snapshot const& snapshot, BatchRequest const& request, DenseR
     guests_.emplace(*arm.guest, arm.begin, end);
     return;
   }
+  for (std::size_t q = 0; q < request.n_queries; ++q)
+    if (!arm.has(q)) search_.group_of()[q] = kNone32;
+  if (arm.bundles == nullptr) return;
+  std::size_t const dim = arm.queries->dim();
+  vector_begins_.push_back(0);
   for (std::size_t q = 0; q < request.n_queries; ++q) {
-    if (arm.query(q).inverse_norm == 0.0f) search_.group_of()[q] = kNone32;
+    for (DenseQuery const& one : arm.bundle(q))
+      vectors_.insert(vectors_.end(), one.padded.data(), one.padded.data() + dim);
+    vector_begins_.push_back(static_cast<std::uint32_t>(vectors_.size() / dim));
   }
 }
 
@@ -120,6 +128,9 @@ device::DenseSearch DenseArm::batch() const {
   device::DenseSearch out = search_.batch();
   if (guests_) {
     out.guest = &guests_->wanted();
+  } else if (!vector_begins_.empty()) {
+    out.queries = {vectors_.data(), arm_.queries->dim()};
+    out.vector_begins = vector_begins_;
   } else {
     DenseQueries const& all = arm_.guest != nullptr ? arm_.guest->all() : *arm_.queries;
     out.queries = {all.first_row() + arm_.begin * all.stride(), all.stride()};

@@ -84,6 +84,9 @@ class DenseArm {
   DenseRequest const& arm_;
   DeviceSearch search_;
   std::optional<GuestQueries::Rows> guests_;
+  // Of queries of many vectors; without the missing ones.
+  std::vector<float> vectors_;
+  std::vector<std::uint32_t> vector_begins_;
 };
 
 }  // namespace hyrecall

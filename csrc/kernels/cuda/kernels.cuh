@@ -30,7 +30,16 @@ __global__ void cut_texts(DenseJob const* job);
 std::size_t select_bytes();
 std::size_t text_bytes(bool has_words);
 
-// Of both, at the end.
+// Of vectors where queries and rows have many: both, instead of the others.
+inline constexpr unsigned kPrepareThreads = 256;
+inline constexpr unsigned kManyThreads = 128;
+inline constexpr unsigned kManyCtas = 4;  // of a multiprocessor
+__global__ void prepare_many(DenseJob const* job);
+__global__ void scan_many(DenseJob const* job);
+std::size_t many_bytes(std::uint32_t n_chunks);
+
+// Of all, at the end; kHasMany: vectors of queries and rows.
+template <bool kHasMany>
 __global__ void pick_best(DenseJob const* job, std::uint32_t list_room);
 
 // Of the lists of several arms, in this order.
@@ -54,6 +63,8 @@ struct PickShape {
 
   static PickShape of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
                       unsigned n_multiprocessors, std::size_t most_shared_bytes);
+  // The same where CTAs always share: no list of theirs could overflow.
+  static PickShape shared(PickShape of, std::uint32_t sorted_rows);
   static bool has_shares(std::uint32_t n_queries, unsigned n_multiprocessors) {
     return 4 * n_multiprocessors / n_queries > 1;
   }

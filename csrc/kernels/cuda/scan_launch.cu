@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/cuda/max_sim.cuh"
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/status.cuh"
 
@@ -35,9 +36,11 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels) {
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
   for (auto* const kernel :
-       {take_queries, prepare_queries, guess_thresholds, prepare_texts, cut_texts})
+       {take_queries, prepare_queries, guess_thresholds, prepare_texts, cut_texts, prepare_many})
     check(cudaFuncGetAttributes(&unused, kernel));
-  allow(pick_best, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  allow(pick_best<false>, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  allow(pick_best<true>, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  allow(scan_many, kManyThreads, many_bytes(kStagedChunks), n_multiprocessors_);
   for (bool const has_words : {false, true}) {
     text_ctas_[has_words ? 1 : 0] =
         allow(scan_postings, kTextThreads, text_bytes(has_words), n_multiprocessors_);

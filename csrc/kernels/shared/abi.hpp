@@ -22,7 +22,7 @@ namespace hyrecall::cuda {
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
 // kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/tile_filter.hpp,
 // kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 22;
+inline constexpr std::int32_t kAbiVersion = 23;
 inline constexpr int kMaxDevices = 64;
 
 // What a handle stands for: known to the library alone.
@@ -84,6 +84,9 @@ struct ColumnParams {
   Object* gate;                // of create_gate; not null: rows come from this tensor instead
   GuestTensor guest;
   std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
+  // [n_rows + 1] of rows of many vectors: which each has; then rows and norms above are of vectors.
+  // Null: each row has one.
+  std::uint32_t const* begins;
 };
 
 struct SegmentParams {
@@ -122,8 +125,8 @@ struct GuestParams {
 
 // Queries in host memory.
 struct QueryParams {
-  // Writes [n_queries, dim] where the device reads them: the only copy on their way. Called once,
-  // throws nothing.
+  // Writes [n_queries, dim], or all vectors of queries of many, where the device reads them: the
+  // only copy on their way. Called once, throws nothing.
   void (*write)(void* context, float* to);
   void* context;
 };
@@ -164,6 +167,8 @@ struct SearchParams {
   TextQueries text;
   QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
+  // [n_queries + 1] of queries of many vectors: which each has; empty: each has one.
+  std::span<std::uint32_t const> vector_begins;
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth
