@@ -38,6 +38,9 @@ struct ManyWorld {
   }
 };
 
+// What is without an error in the int8 plane.
+enum class Exact { kNothing, kFirstVectors, kRows, kAll };
+
 struct ManyCase {
   RowType type = RowType::kFloat32;
   std::uint32_t dim = 16;
@@ -47,6 +50,9 @@ struct ManyCase {
   std::size_t n_queries = 4;
   std::uint32_t most_depth = 12;
   std::string folder = HYRECALL_EMULATED_FOLDER;
+  Exact exact =
+      Exact::kNothing;       // the first vector of each row, and queries; rows; rows and queries
+  bool is_opposite = false;  // queries and rows: all cosines are below 0
 };
 
 // Rows of none to many vectors, some missing; some near copies of one another, some dead.
@@ -59,12 +65,16 @@ ManyWorld random_many(Rng& rng, ManyCase const& chosen) {
     ManyWorld::Rows rows;
     WorldSegment& own = world.vectors.segments.emplace_back();
     for (std::uint32_t i = 0; i < size; ++i) {
-      bool const is_near = rng.below(3) == 0;
+      bool const is_near = chosen.exact == Exact::kNothing && rng.below(3) == 0;
       for (std::uint32_t left = rng.below(chosen.most_vectors + 1); left > 0; --left) {
         std::vector<float> vector = random_vector(rng, chosen.dim);
         bool const is_missing = rng.below(9) == 0;
+        bool const is_first = own.n_rows == rows.begins.back();
+        if (chosen.exact >= Exact::kRows || (chosen.exact == Exact::kFirstVectors && is_first))
+          vector = exact_vector(rng, chosen.dim);
         for (std::uint32_t d = 0; d < chosen.dim; ++d) {
-          if (is_near) vector[d] = base[d] + vector[d] * 0.01f;
+          if (chosen.is_opposite) vector[d] = 1.0f + vector[d] * 0.1f;
+          if (is_near && !chosen.is_opposite) vector[d] = base[d] + vector[d] * 0.01f;
           if (is_missing) vector[d] = 0.0f;
         }
         world.vectors.add_row(own, vector, 0);
@@ -161,7 +171,10 @@ void check_many(Rng& rng, ManyCase const& chosen) {
     std::vector<float> vectors;
     std::uint32_t const n = 1 + rng.below(chosen.most_asked);
     for (std::uint32_t i = 0; i < n; ++i) {
-      std::vector<float> const one = random_vector(rng, chosen.dim);
+      bool const is_exact = chosen.exact == Exact::kFirstVectors || chosen.exact == Exact::kAll;
+      std::vector<float> one = (is_exact ? exact_vector : random_vector)(rng, chosen.dim);
+      for (float& value : one)
+        if (chosen.is_opposite) value = -1.0f + value * 0.1f;
       vectors.insert(vectors.end(), one.begin(), one.end());
     }
     begins.push_back(begins.back() + n);
@@ -190,6 +203,10 @@ void check_every_kind(Rng& rng, std::string const& folder) {
   check_many(rng, {RowType::kFloat32, 33, {20}, 70, 70, 3, 5, folder});
   check_many(rng, {RowType::kFloat32, 128 * 17, {9}, 3, 3, 2, 5, folder});
   check_many(rng, {RowType::kFloat32, 4, {300}, 2, 2, 2, 80, folder});
+  check_many(rng, {RowType::kFloat32, 12, {500}, 2, 1, 6, 120, folder, Exact::kFirstVectors});
+  check_many(rng, {RowType::kFloat32, 9, {500}, 2, 2, 6, 120, folder, Exact::kRows});
+  check_many(rng, {RowType::kFloat32, 10, {120}, 3, 60, 3, 12, folder, Exact::kAll});
+  check_many(rng, {RowType::kFloat32, 6, {90}, 17, 2, 4, 20, folder, Exact::kNothing, true});
 }
 
 bool is_caught(char const* name) {
@@ -221,12 +238,13 @@ TEST(device_finds_rows_of_many_vectors_as_a_full_sort) {
 
 TEST(device_planted_bugs_in_rows_of_many_vectors_are_caught) {
   once_for_both_kernels();
+  std::string missed;
   for (char const* name :
-       {"bound_without_the_residual_of_the_row", "vectors_past_the_end_count",
+       {"residual_of_the_first_vector", "constants_of_many_left_out", "vectors_past_the_end_count",
         "mask_of_many_skipped", "second_panel_replaces_the_first", "panel_not_waited_for",
-        "panel_overwritten_too_early", "query_vectors_not_waited_for", "missing_vectors_count",
-        "canonical_without_the_last_vector", "residual_of_the_first_vector"})
-    CHECK(is_caught(name));
+        "panel_overwritten_too_early", "query_vectors_not_waited_for", "missing_vectors_count"})
+    if (!is_caught(name)) missed += std::string(" ") + name;
+  CHECK_EQ(missed, "");
 }
 
 }  // namespace

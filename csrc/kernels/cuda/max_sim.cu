@@ -256,7 +256,7 @@ class ManyScan {
       for (std::uint32_t i = threadIdx.x; i < job_.plane_chunks * kPanelPieces; i += kManyThreads)
         shared().panel[i] = from[i];
       staged_ = panel;
-      sync_block();
+      sync_block();  // all of it is there
     }
     return shared().panel;
   }
@@ -282,7 +282,7 @@ __global__ void __launch_bounds__(kPrepareThreads) prepare_many(DenseJob const* 
     std::uint32_t const n_panels = (n + kPanelVectors - 1) / kPanelVectors;
     for (std::uint32_t place = warp; place < n_panels * kPanelVectors; place += own_warps)
       prepare_vector(job, query, place);
-    sync_block();
+    sync_block();  // all vectors of the query are prepared
     if (threadIdx.x == 0) prepare_query(job, query);
   }
   list_visits<false>(job, blockIdx.x * own_warps + warp, gridDim.x * own_warps);
