@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import hyrecall as hr
-from emulated import Emulator
 from engine import forge
 from hyrecall.distributed import ShardedIndex, build_shards
 from hyrecall.embed import HashEmbedder
@@ -400,70 +399,3 @@ def test_a_file_that_is_cut_takes_no_row_its_end(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(Path(hr.__file__).parents[1])},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, f"{n}\n"), done.stderr
-
-
-BOTH = hr.Schema(key="id", cell="user", text="text", vector=(hr.MaxSim("tokens"), "whole"))
-
-
-def given(first: int, n: int) -> dict[str, Any]:
-    whole = np.random.default_rng(first).normal(size=(n, 8)).astype(np.float32)
-    return {"table": table(n), "vectors": {"tokens": bundles(first, n), "whole": whole}}
-
-
-def lived(device: str, folder: Path) -> Iterator[hr.Index]:
-    """An index of two vector arms through what may become of it."""
-    index = hr.Index.build(**given(1, 400), schema=BOTH, device=device)
-    yield index
-    index.upsert(**given(2, 150))
-    index.delete([f"k{i}" for i in range(0, 400, 5)], scope=SCOPE)
-    yield index
-    index.save(folder / device)
-    yield hr.Index.open(folder / device, device=device)
-    index.compact()
-    yield index
-    index.delete([f"k{i}" for i in range(400)], scope=hr.Scope(["ann", "bob", "cyd"]))
-    index.compact()
-    yield index
-
-
-def test_a_life_on_a_device_shows_the_cpus_bytes(cuda: str, tmp_path: Path) -> None:
-    tokens, whole = QUERIES[:4], np.eye(8, dtype=np.float32)[:4]
-    both = {"tokens": [*tokens[:3], None], "whole": whole}
-    call: dict[str, Any] = {"text": ["red fox", "hen", "blue", "fox"], "scope": SCOPE, "limit": 30}
-    asked: list[dict[str, Any]] = [
-        {"vectors": {"tokens": tokens}, "scope": SCOPE, "limit": 300},
-        {"vectors": {"tokens": tokens}, "scope": "bob", "min_score": hr.Above(1.5)},
-        call | {"vectors": both, "fusion": hr.WeightedSum(), "depth": 60},
-        call | {"vectors": both, "fusion": hr.RRF(), "shaping": hr.MMR(0.5, vector="whole")},
-        call
-        | {"vectors": both, "fusion": hr.RRF(weights={"tokens": 0})}
-        | {"shaping": hr.Rerank(window=40, vector="tokens")},
-    ]
-    pairs = zip(lived(cuda, tmp_path), lived("cpu", tmp_path), strict=True)
-    for moment, (mine, other) in enumerate(pairs):
-        assert (mine.device, other.device) == (cuda, "cpu")
-        for number, one in enumerate(asked):
-            found = [index.recall(**one) for index in (mine, other)]
-            shown = [ipc_bytes(hits.to_arrow()) for hits in found]
-            assert shown[0] == shown[1], f"call {number}, moment {moment}"
-            assert (len(found[0].to_arrow()) > 0) == (moment < 4)
-
-
-def test_a_batch_that_does_not_fit_on_a_device_is_answered_in_parts(emulated: Emulator) -> None:
-    rows = given(1, 90)
-    index = hr.Index.build(rows["table"], BOTH, vectors=rows["vectors"], device="cuda:0")
-    call: dict[str, Any] = {"vectors": {"tokens": QUERIES * 5}, "scope": SCOPE, "limit": 20}
-    with emulated.memory(1), pytest.raises(hr.DeviceMemoryError):
-        index.recall(**call)  # and idle searches give way
-    held, replies, launches = emulated.allocated_bytes(), set(), []
-    for kilobytes in (1, 40, 160, 4000):
-        before = emulated.n_launches()
-        with emulated.memory(held + 1024 * kilobytes):
-            try:
-                replies.add(ipc_bytes(index.recall(**call).to_arrow()))
-            except hr.DeviceMemoryError:
-                continue
-        launches.append(emulated.n_launches() - before)
-    assert len(replies) == 1
-    assert len(launches) == 3
-    assert launches[0] > launches[1] > launches[2]

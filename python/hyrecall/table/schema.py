@@ -177,10 +177,9 @@ class MaxSim(Vector):
 
     Notes
     -----
-    Exact: the top of the list is that of a full sort. It searches on the CPU, also over shards;
-    an index with such an arm is not placed on a device, and stages that compare vectors do not read
-    it. A vector of zeros counts as none, and a row without a vector is not in the arm. Memory: the
-    vectors as given, and an int8 copy of a byte a number.
+    Exact: the top of the list is that of a full sort, on the CPU and on a device, also over shards.
+    Stages that compare vectors do not read it. A vector of zeros counts as none, and a row without
+    a vector is not in the arm. Memory: the vectors as given, and an int8 copy of a byte a number.
 
     Source: Khattab and Zaharia, "ColBERT", SIGIR 2020.
 
