@@ -106,6 +106,10 @@ ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batc
   }
 }
 
+std::size_t ScopeSizes::most_rows() const {
+  return rows_.empty() ? 1 : *std::max_element(rows_.begin(), rows_.end());
+}
+
 Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,
            ScopeSizes const& sizes)
     : table_(table), batch_(batch), piece_(piece), tuned_(tuned_for(table, batch)) {

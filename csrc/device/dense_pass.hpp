@@ -31,6 +31,7 @@ class ScopeSizes {
   ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows);
 
   std::size_t rows(std::uint32_t query) const { return rows_[scope_of(query)]; }  // at least 1
+  std::size_t most_rows() const;                                                  // likewise
   std::size_t tiles(std::uint32_t query) const { return tiles_[scope_of(query)]; }
 
  private:
