@@ -126,6 +126,17 @@ hyrecall_plant(query_vectors_not_waited_for kernels/cuda/max_sim.cu max_sim
 hyrecall_plant(missing_vectors_count kernels/cuda/max_sim.cuh select
   "if (norm == 0.0f) continue;  // missing" "")
 
+hyrecall_plant(mask_of_sparse_skipped kernels/cuda/sparse.cu sparse
+  "mask.test(i) && sums[i] > 0.0" "sums[i] > 0.0")
+hyrecall_plant(postings_of_another_page kernels/cuda/sparse.cu sparse
+  " || pages[run] != page" "")
+hyrecall_plant(last_row_of_a_tile_left_out kernels/cuda/sparse.cu sparse
+  "least + kTileRows)" "least + kTileRows - 1)")
+hyrecall_plant(next_term_too_early kernels/cuda/sparse.cu sparse
+  "sync_warp();  // the next term adds to what this one has" "")
+hyrecall_plant(sums_of_the_tile_before kernels/cuda/sparse.cu sparse
+  "sync_warp();  // all sums are 0" "")
+
 hyrecall_plant(third_posting_shifted kernels/cuda/postings.cu postings
   "b >> 16 | (c & 0xff) << 16" "b >> 16 | (c & 0xff) << 8")
 hyrecall_plant(last_postings_left_out kernels/cuda/postings.cu postings

@@ -240,6 +240,18 @@ void Pass::set_queries() {
   for (std::uint32_t q : piece_.queries)
     vector_begins_.push_back(vector_begins_.back() + n_vectors(q));
   params.vector_begins = vector_begins_;
+  if (batch_.sparse.of_segments.empty()) return;
+  std::size_t const n_segments = table_.first_slots().size();
+  sparse_begins_.push_back(0);
+  for (std::uint32_t q : piece_.queries) {
+    for (std::size_t s = 0; s < n_segments; ++s) {
+      std::uint32_t const* const own = batch_.sparse.of_segments.data() + q * n_segments + s;
+      auto const terms = batch_.sparse.runs.subspan(own[0], own[1] - own[0]);
+      sparse_runs_.insert(sparse_runs_.end(), terms.begin(), terms.end());
+      sparse_begins_.push_back(static_cast<std::uint32_t>(sparse_runs_.size()));
+    }
+  }
+  params.sparse = {sparse_begins_, sparse_runs_};
 }
 
 void Pass::write_queries(void* context, float* to) {

@@ -79,6 +79,8 @@ class Pass {
   std::optional<DensePlan> plan_;
   std::vector<LexicalText> texts_;
   std::vector<std::uint32_t> vector_begins_;
+  std::vector<std::uint32_t> sparse_begins_;
+  std::vector<SparseRuns> sparse_runs_;
   std::vector<std::uint32_t> guest_rows_;
   std::vector<float*> guest_values_;
   std::vector<GuestReading> readings_;

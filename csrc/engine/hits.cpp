@@ -189,7 +189,8 @@ void Execution::write_hits(std::size_t q, std::span<Candidate const> list, Reply
 
 // Whether the device knows every step. It does not where there is one arm, whose list is its hits
 // already; where more or longer lists come than a CTA sorts; scopes in tables; rows around the
-// hits; texts that the CPU searches; rows of many vectors, which the CPU completes.
+// hits; texts that the CPU searches; many or sparse vectors, which the CPU
+// completes.
 bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const {
   std::size_t const n_arms = request_.n_arms();
   bool const is_known = snapshot_.device != nullptr && snapshot_.n_docs() > 0 && n_arms > 1 &&

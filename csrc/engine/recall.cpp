@@ -36,7 +36,6 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
     DenseColumn const& column = *parts.dense[arm.column];
     require((column.sparse != nullptr) == (arm.sparse != nullptr), "queries like the rows");
     require(column.has_many() == (arm.bundles != nullptr), "queries of as many vectors");
-    require(arm.sparse == nullptr || snapshot.device == nullptr, "sparse vectors on the CPU");
     if (arm.sparse != nullptr) continue;
     std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
     require(dim == column.dim, "queries of the dimension");

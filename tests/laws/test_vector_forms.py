@@ -130,14 +130,6 @@ QUICK = {"max_sim": (8, three_tiles), "sparse": (12, large_mix)}
 each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one.name)
 
 
-@pytest.fixture
-def device(device: str, entry: Entry) -> str:
-    """Where the arms are searched: sparse ones on the CPU alone."""
-    if entry.name == "sparse" and device != "cpu":
-        pytest.skip("sparse vectors are searched on the CPU")
-    return device
-
-
 @each
 def test_replies_are_those_of_the_definition(make: Make, effort: Effort, entry: Entry) -> None:
     n_quick, largest = QUICK[entry.name]

@@ -376,8 +376,9 @@ def test_rows_of_many_vectors_show_the_cpus_bytes(cuda: str, tmp_path: Path) -> 
 def test_a_batch_of_many_vectors_that_does_not_fit_runs_in_parts(emulated: Emulator) -> None:
     index = late_index("cuda:0", 90)
     call = {"vectors": {"tokens": late_queries(55)}, "scope": EVERYONE, "limit": 20}
+    large = {"tokens": [np.ones((400, 24), np.float32)] * 1_000}
     with emulated.memory(1), pytest.raises(hr.DeviceMemoryError):
-        index.recall(**call)  # and idle searches give way
+        index.recall(vectors=large, scope=EVERYONE)  # idle searches give way
     held, replies, launches = emulated.allocated_bytes(), set(), []
     for kilobytes in (40, 160, 4000):
         before = emulated.n_launches()

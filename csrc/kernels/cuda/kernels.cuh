@@ -38,8 +38,16 @@ __global__ void prepare_many(DenseJob const* job);
 __global__ void scan_many(DenseJob const* job);
 std::size_t many_bytes(std::uint32_t n_chunks);
 
-// Of all, at the end; kHasMany: vectors of queries and rows.
-template <bool kHasMany>
+// Of sparse vectors, behind prepare_many.
+inline constexpr unsigned kSparseThreads = 128;
+inline constexpr unsigned kSparseCtas = 8;  // of a multiprocessor
+inline constexpr std::size_t kSparseBytes = kSparseThreads / 32 * kTileRows * sizeof(double);
+__global__ void scan_sparse(DenseJob const* job);
+
+// Of all, at the end. What the scores of rows are made of: a vector each, many, or sparse ones,
+// whose scores the scan knows.
+enum class RowKind { kOne, kMany, kSparse };
+template <RowKind kKind>
 __global__ void pick_best(DenseJob const* job, std::uint32_t list_room);
 
 // Of the lists of several arms, in this order.

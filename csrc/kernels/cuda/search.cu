@@ -91,6 +91,8 @@ void lay_out_input(SearchParams const& params, BlockLayout& layout, DenseJob& jo
   job.is_asked = params.candidates != nullptr ? 1 : 0;
   if (has_text) job.lexical = lay_out_texts(params.text, table.lexical.data(), layout);
   if (has_many(params)) job.vector_begins = layout.copy(params.vector_begins);
+  job.sparse_begins = layout.copy(params.sparse.of_segments);
+  job.sparse_runs = layout.copy(params.sparse.runs);
   std::size_t const n_given = has_guest || has_text ? 0 : n_vectors_of(params);
   job.queries = layout.copy_rows(params.queries, n_given * table.dim);
   job.floors = layout.copy(params.floors, n);

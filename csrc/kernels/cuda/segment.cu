@@ -85,17 +85,30 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 // Rows that have a vector, as [2 * n_tiles] words.
-std::vector<std::uint64_t> rows_present(ColumnParams const& from, DeviceSegmentData const& of) {
+template <typename Has>
+std::vector<std::uint64_t> rows_present(DeviceSegmentData const& of, Has&& has) {
   std::vector<std::uint64_t> out(2 * std::size_t{of.n_tiles()}, 0);
-  for (std::uint32_t row = 0; row < of.n_rows; ++row) {
-    std::uint32_t const end = from.begins != nullptr ? from.begins[row + 1] : row + 1;
-    for (std::uint32_t v = from.begins != nullptr ? from.begins[row] : row; v < end; ++v)
-      if (from.inverse_norms[v] != 0.0f) out[row / 64] |= std::uint64_t{1} << row % 64;
-  }
+  for (std::uint32_t row = 0; row < of.n_rows; ++row)
+    if (has(row)) out[row / 64] |= std::uint64_t{1} << row % 64;
+  return out;
+}
+
+DeviceColumn make_sparse(SparseArrays const& from, DeviceSegmentData& of) {
+  auto const present = rows_present(of, [&](std::uint32_t row) { return from.sizes[row] != 0; });
+  std::vector<std::uint64_t> begins(from.run_begins.begin(), from.run_begins.end());
+  begins.push_back(from.rows.size());
+  DeviceColumn out{};
+  out.rows.n_rows = of.n_rows;
+  out.rows.live = of.memory.upload(present);
+  out.rows.seqs = of.seqs;
+  out.rows.attributes = of.attributes;
+  out.rows.sparse = {of.memory.upload(from.run_pages), of.memory.upload(begins),
+                     of.memory.upload(from.rows), of.memory.upload(from.weights), from.is_half};
   return out;
 }
 
 DeviceColumn make_column(ColumnParams const& from, DeviceSegmentData& of) {
+  if (from.sparse != nullptr) return make_sparse(*from.sparse, of);
   bool const has_many = from.begins != nullptr;
   std::uint32_t const n_rows = has_many ? from.begins[of.n_rows] : of.n_rows;  // of vectors
   DeviceColumn out{from.type, from.dim, 0.0f, {}};
@@ -129,10 +142,16 @@ DeviceColumn make_column(ColumnParams const& from, DeviceSegmentData& of) {
                from.type, n_rows, from.dim, codes, scales, residuals, greatest.data()));
   greatest.download(&bits);  // waits for the kernel: it says whether it failed
   std::memcpy(&out.greatest_residual, &bits, sizeof bits);
-  out.rows = {0,         of.n_rows,     of.memory.upload(rows_present(from, of)),
+  auto const present = rows_present(of, [&](std::uint32_t row) {
+    std::uint32_t v = has_many ? from.begins[row] : row;
+    std::uint32_t const end = has_many ? from.begins[row + 1] : row + 1;
+    while (v < end && from.inverse_norms[v] == 0.0f) ++v;
+    return v < end;
+  });
+  out.rows = {0,         of.n_rows,     of.memory.upload(present),
               of.seqs,   of.attributes, rows,
               norms,     codes,         scales,
-              residuals, nullptr};
+              residuals, nullptr,       {}};
   if (!has_many) return out;
   std::uint32_t const* const begins = of.memory.upload(from.begins, of.n_rows + std::size_t{1});
   auto* const of_rows = of.memory.room<float>(of.n_rows);
@@ -212,8 +231,18 @@ Status create_table(TableParams const* params, Object** out) {
       tiles.push_back(first_tile);
       if (params->is_lexical != 0) {
         lexical.push_back(from.lexical.at(params->column));
-        segments.push_back({first_tile, from.n_rows, view.lexical_live, from.seqs, from.attributes,
-                            nullptr, nullptr, nullptr, nullptr, nullptr, nullptr});
+        segments.push_back({first_tile,
+                            from.n_rows,
+                            view.lexical_live,
+                            from.seqs,
+                            from.attributes,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            {}});
         first_tile += (from.n_rows + kDocTileRows - 1) / kDocTileRows * (kDocTileRows / kTileRows);
         continue;
       }

@@ -65,6 +65,11 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
 void run_many(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
   unsigned const n_ctas = kManyCtas * scanner.n_multiprocessors();
   to.run("prepare_many", prepare_many, n_ctas, kPrepareThreads, 0, job);
+  if (key.many_chunks == kNone32) {
+    unsigned const n_all = kSparseCtas * scanner.n_multiprocessors();
+    to.run("scan_sparse", scan_sparse, n_all, kSparseThreads, kSparseBytes, job);
+    return;
+  }
   to.run("scan_many", scan_many, n_ctas, kManyThreads, many_bytes(key.many_chunks), job);
 }
 
@@ -84,7 +89,8 @@ GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
     return key;
   }
   if (!params.vector_begins.empty()) {
-    key.many_chunks = chunks_of(static_cast<ColumnTable const&>(*params.table).dim);
+    std::uint32_t const dim = static_cast<ColumnTable const&>(*params.table).dim;
+    key.many_chunks = params.sparse.of_segments.empty() ? chunks_of(dim) : kNone32;
     return key;
   }
   key.plane = static_cast<std::int32_t>(params.plane);
@@ -108,9 +114,11 @@ void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scan
   PickShape shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
                                   scanner.n_multiprocessors(), scanner.most_shared_bytes());
   if (has_many) shape = PickShape::shared(shape, key.sorted_rows);
-  to.run("pick_best", has_many ? pick_best<true> : pick_best<false>,
-         dim3(shape.n_ctas, key.n_queries), kSelectThreads, shape.shared_bytes, job,
-         shape.list_room);
+  auto* const pick = !has_many                    ? pick_best<RowKind::kOne>
+                     : key.many_chunks == kNone32 ? pick_best<RowKind::kSparse>
+                                                  : pick_best<RowKind::kMany>;
+  to.run("pick_best", pick, dim3(shape.n_ctas, key.n_queries), kSelectThreads, shape.shared_bytes,
+         job, shape.list_room);
 }
 
 cudaGraphExec_t recorded_sequence(Workspace& workspace, GraphKey const& key,

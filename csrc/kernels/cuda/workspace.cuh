@@ -103,8 +103,9 @@ struct GraphKey {
   KernelChoice kernels;
   bool has_guest;
   bool is_lexical;
-  bool has_words;             // of a lexical search: see scan_postings
-  std::uint32_t many_chunks;  // of each vector of queries of many; 0: a query has one
+  bool has_words;  // of a lexical search: see scan_postings
+  // Of each vector of queries of many; 0: a query has one; kNone32: they are sparse.
+  std::uint32_t many_chunks;
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 

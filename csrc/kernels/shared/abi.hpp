@@ -14,14 +14,15 @@
 #include "kernels/shared/pool_job.hpp"
 #include "kernels/shared/postings.hpp"
 #include "kernels/shared/shape_job.hpp"
+#include "kernels/shared/sparse_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
-// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/tile_filter.hpp,
-// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/sparse_job.hpp,
+// kernels/shared/tile_filter.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
 inline constexpr std::int32_t kAbiVersion = 23;
 inline constexpr int kMaxDevices = 64;
 
@@ -87,6 +88,8 @@ struct ColumnParams {
   // [n_rows + 1] of rows of many vectors: which each has; then rows and norms above are of vectors.
   // Null: each row has one.
   std::uint32_t const* begins;
+  // Set: the rows are sparse, and all of the above but the type is empty.
+  SparseArrays const* sparse;
 };
 
 struct SegmentParams {
@@ -169,6 +172,7 @@ struct SearchParams {
   GuestParams guest;
   // [n_queries + 1] of queries of many vectors: which each has; empty: each has one.
   std::span<std::uint32_t const> vector_begins;
+  SparseTerms sparse;           // of sparse queries, which have no vectors; empty: they are not
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth

@@ -224,8 +224,8 @@ class Sparse(Vector):
     Notes
     -----
     Exact: the top of the list is that of a full sort. There is no IDF: the weights are all. A
-    weight below 2^-60 counts as 0, and a row without any other has no vector. It searches on the
-    CPU, also over shards. Memory: 6 bytes an entry, 4 with float16.
+    weight below 2^-60 counts as 0, and a row without any other has no vector. Memory: 6 bytes an
+    entry, 4 with float16.
 
     Source: Formal et al., "SPLADE", SIGIR 2021; Turtle and Flood, 1995, of the pruning (MaxScore).
 
