@@ -59,7 +59,8 @@ struct SparseCase {
   bool is_half = false;
   std::uint32_t most_terms = 8;
   std::uint32_t most_asked = 40;
-  SlotRanges scope{};  // empty: all
+  SlotRanges scope{};     // empty: all
+  bool is_paged = false;  // rows of the first page have even terms alone, the others odd ones
   std::string folder = HYRECALL_EMULATED_FOLDER;
 };
 
@@ -75,6 +76,8 @@ void check_sparse(Rng& rng, SparseCase const& chosen) {
     for (std::uint32_t i = 0; i < size; ++i) {
       own.rows.push_back(random_weights(rng, chosen.most_terms));
       own.seqs.push_back(scattered_seq(++seq));
+      for (std::uint32_t term = 0; term < kTerms && chosen.is_paged; ++term)
+        if (term % 2 != i / kSparsePageRows) own.rows.back()[term] = 0.0f;
     }
     own.add_postings(chosen.is_half);
     own.live.assign(2 * ((size + kTileRows - 1) / kTileRows), ~std::uint64_t{0});
@@ -137,12 +140,11 @@ void check_sparse(Rng& rng, SparseCase const& chosen) {
 }
 
 void check_every_kind(Rng& rng, std::string const& folder) {
-  check_sparse(rng, {{200, 0, 130}, false, 8, 40, {}, folder});
-  check_sparse(rng, {{300}, true, 3, 6, {}, folder});
-  // A page ends in this scope, and few rows have a term: some of one page have it, none of the
-  // other.
+  check_sparse(rng, {{200, 0, 130}, false, 8, 40, {}, false, folder});
+  check_sparse(rng, {{300}, true, 3, 6, {}, false, folder});
+  // The first rows of two pages, whose terms are others.
   std::uint32_t const page = kSparsePageRows;
-  check_sparse(rng, {{page + 90}, false, 1, 40, {{page - 130, page + 70}}, folder});
+  check_sparse(rng, {{page + 90}, false, 4, 40, {{0, 70}, {page - 130, page + 70}}, true, folder});
 }
 
 bool is_caught(char const* name) {

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kSparseThreads, kSparseCtas) scan_sparse(Dense
                               ? TileMask::all()
                               : group_mask<4>(job, visit, group_number);
     for (std::uint32_t i = lane_id(); i < kTileRows; i += kLanes) sums[i] = 0.0;
-    sync_warp();  // all sums are 0
+    sync_warp();
     DenseSegment const& segment = job.segments[visit.segment];
     add_terms(job, segment.sparse, query * job.n_segments + visit.segment,
               (visit.tile - segment.first_tile) * kTileRows, sums);
