@@ -114,7 +114,7 @@ hyrecall_plant(constants_of_many_left_out kernels/cuda/max_sim.cu max_sim
 hyrecall_plant(vectors_past_the_end_count kernels/cuda/max_sim.cu max_sim
   "scale != 0.0f && one > best" "one > best")
 hyrecall_plant(mask_of_many_skipped kernels/cuda/max_sim.cu max_sim
-  "if (mask.test(row)) {" "if (true) {")
+  "if (tile.mask.test(row)) {" "if (true) {")
 hyrecall_plant(second_panel_replaces_the_first kernels/cuda/max_sim.cu max_sim
   "(at > 0 ? shared().sums[i] : 0.0) + sum" "sum")
 hyrecall_plant(panel_overwritten_too_early kernels/cuda/max_sim.cu max_sim
@@ -127,7 +127,7 @@ hyrecall_plant(missing_vectors_count kernels/cuda/max_sim.cuh select
   "if (norm == 0.0f) continue;  // missing" "")
 
 hyrecall_plant(mask_of_sparse_skipped kernels/cuda/sparse.cu sparse
-  "mask.test(i) && sums[i] > 0.0" "sums[i] > 0.0")
+  "tile.mask.test(i) && sums[i] > 0.0" "sums[i] > 0.0")
 hyrecall_plant(postings_of_another_page kernels/cuda/sparse.cu sparse
   " || pages[run] != page" "")
 hyrecall_plant(last_row_of_a_tile_left_out kernels/cuda/sparse.cu sparse

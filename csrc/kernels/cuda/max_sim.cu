@@ -204,13 +204,8 @@ class ManyScan {
 
   // Rows [32 part, 32 part + 32) of a visit; the CTA calls it.
   __device__ void run(QueuedVisit const& visit, std::uint32_t part) {
-    std::uint32_t const query =
-        job_.batch.panel_queries[job_.batch.panels[visit.panel].query_begin];
-    std::uint32_t const group_number = job_.batch.query_groups[query];
-    DenseGroup const group = job_.batch.groups[group_number];
-    TileMask const mask = visit.tile_class == TileClass::kFull
-                              ? TileMask::all()
-                              : group_mask<4>(job_, visit, group_number);
+    OwnTile const tile = own_tile(job_, visit);
+    std::uint32_t const query = tile.query;
     DenseSegment const& segment = job_.segments[visit.segment];
     std::uint32_t const first = (visit.tile - segment.first_tile) * kTileRows;
     std::uint32_t const begin = job_.vector_begins[query];
@@ -222,24 +217,21 @@ class ManyScan {
       RowProducts const products(job_, segment, panel, n);
 #pragma unroll 1
       for (std::uint32_t i = warp(); i < kUnitRows; i += kManyWarps) {
-        if (!mask.test(part * kUnitRows + i)) continue;
+        if (!tile.mask.test(part * kUnitRows + i)) continue;
         double const sum =
             products.sum_of_greatest(first + part * kUnitRows + i, job_.query_scales + begin + at);
         if (lane_id() == 0) shared().sums[i] = (at > 0 ? shared().sums[i] : 0.0) + sum;
       }
     }
-    TileRun const* const runs = job_.batch.runs + group.run_begin;
-    std::uint32_t* const to =
-        scores_of(job_, query) + first_before(runs, group.n_runs, 1, visit.tile) * kTileRows;
     for (std::uint32_t i = warp(); i < kUnitRows && lane_id() == 0; i += kManyWarps) {
       std::uint32_t const row = part * kUnitRows + i;
       std::uint32_t key = 0;
-      if (mask.test(row)) {
+      if (tile.mask.test(row)) {
         key =
             score_key(lower_score(static_cast<float>(shared().sums[i]),
                                   segment.residuals[first + row], job_.bounds[query].per_residual));
       }
-      to[row] = key;
+      tile.keys[row] = key;
     }
   }
 

@@ -91,24 +91,16 @@ __global__ void __launch_bounds__(kSparseThreads, kSparseCtas) scan_sparse(Dense
     Visit const own = job.first_visits[at];
     if (own.tile_class() == TileClass::kEmpty) continue;
     QueuedVisit const visit = queued(job, own);
-    std::uint32_t const query = job.batch.panel_queries[job.batch.panels[visit.panel].query_begin];
-    std::uint32_t const group_number = job.batch.query_groups[query];
-    TileMask const mask = visit.tile_class == TileClass::kFull
-                              ? TileMask::all()
-                              : group_mask<4>(job, visit, group_number);
+    OwnTile const tile = own_tile(job, visit);
     for (std::uint32_t i = lane_id(); i < kTileRows; i += kLanes) sums[i] = 0.0;
     sync_warp();
     DenseSegment const& segment = job.segments[visit.segment];
-    add_terms(job, segment.sparse, query * job.n_segments + visit.segment,
+    add_terms(job, segment.sparse, tile.query * job.n_segments + visit.segment,
               (visit.tile - segment.first_tile) * kTileRows, sums);
-    DenseGroup const group = job.batch.groups[group_number];
-    TileRun const* const runs = job.batch.runs + group.run_begin;
-    std::uint32_t* const to =
-        scores_of(job, query) + first_before(runs, group.n_runs, 1, visit.tile) * kTileRows;
     for (std::uint32_t i = lane_id(); i < kTileRows; i += kLanes) {
       // Each product is above 0: a row with a sum shares a term.
-      bool const is_found = mask.test(i) && sums[i] > 0.0;
-      to[i] = is_found ? score_key(static_cast<float>(sums[i])) : 0;
+      bool const is_found = tile.mask.test(i) && sums[i] > 0.0;
+      tile.keys[i] = is_found ? score_key(static_cast<float>(sums[i])) : 0;
     }
   }
 }
