@@ -24,7 +24,7 @@ from bench.device_world import SIZES, World
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "bench" / "on_device.sh"
 STEPS = {
-    1: "build ceilings smoke sweep tables hybrid counters laws",
+    1: "build ceilings smoke sweep tables late hybrid counters laws",
     2: "build ceilings smoke tables threads memcheck racecheck initcheck ways",
 }
 # What may be left out without a GPU; each says why.
@@ -75,6 +75,7 @@ def test_both_calls_run_whole_on_the_emulated_device(tmp_path: Path) -> None:
     first = json.loads((tmp_path / "1" / "device.json").read_text())
     assert {one["queries"] for one in first["tune"]["measured"]} == set(SIZES["dry"].batches)
     assert len(first["hybrid"]) == 4
+    assert len(first["late"]) == 2
     assert (tmp_path / "1" / "tune.json").is_file()
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PARTS = ("ceilings", "cases", "threads", "hybrid", "tune", "smoke")
+PARTS = ("ceilings", "cases", "threads", "late", "hybrid", "tune", "smoke")
 Entry = dict[str, Any]
 
 
@@ -188,7 +188,8 @@ def hybrid_row(entry: Entry) -> str:
 
 def markdown(found: Entry) -> str:
     """Show everything for people."""
-    about, cases = found["facts"], (found["cases"] or []) + (found["threads"] or [])
+    about = found["facts"]
+    cases = [*(found["cases"] or []), *(found["threads"] or []), *(found["late"] or [])]
     lines = [f"# {about['name']}, {about['date']}", ""]
     lines += [f"- {name}: {value}" for name, value in about.items() if value and name != "name"]
     for name, value in (found["ceilings"] or {}).items():

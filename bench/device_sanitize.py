@@ -29,7 +29,11 @@ BATCHES = ((1, 10), (33, 300), (9, 1), (300, 100))  # queries, limit
 TENANTS = 3
 STRIDE = 7  # of the order in which shapes are tried, so that a short run meets all kinds
 SCHEMA = hr.Schema(
-    key="id", cell=("tenant",), vector="embedding", attributes=("time", "kind"), cluster="time"
+    key="id",
+    cell=("tenant",),
+    vector=("embedding", hr.MaxSim("tokens"), hr.Sparse("terms")),
+    attributes=("time", "kind"),
+    cluster="time",
 )
 
 
@@ -46,11 +50,19 @@ def table(rng: np.random.Generator, first: int, n: int) -> pa.Table:
 
 
 def vectors(rng: np.random.Generator, n: int, dim: int, dtype: str) -> dict[str, Any]:
-    """Draw rows, one of them zero and one of them another's double."""
+    """Draw rows of each form; of one vector, one is zero and one is the double of another."""
     rows = rng.standard_normal((n, dim)).astype(np.float32)
     rows[n // 2] = 0
     rows[-1] = 2 * rows[0]
-    return {"embedding": rows.astype(DTYPES[dtype])}
+    made = rows.astype(DTYPES[dtype])
+    tokens = [made[at : at + at % 40] for at in range(n)]
+    return {"embedding": made, "tokens": tokens, "terms": [weights(rng, 6) for _ in range(n)]}
+
+
+def weights(rng: np.random.Generator, most: int) -> dict[int, float]:
+    """Draw a sparse vector of 50 terms."""
+    ids = rng.choice(50, rng.integers(most + 1), replace=False)
+    return {int(one): float(rng.random(dtype=np.float32)) for one in ids}
 
 
 def questions(rng: np.random.Generator, dim: int) -> Iterator[dict[str, Any]]:
@@ -65,16 +77,18 @@ def questions(rng: np.random.Generator, dim: int) -> Iterator[dict[str, Any]]:
     ]
     for n_queries, limit in BATCHES:
         yield {
-            "vectors": rng.standard_normal((n_queries, dim)).astype(np.float32),
+            "vectors": {"embedding": rng.standard_normal((n_queries, dim)).astype(np.float32)},
             "scope": [scopes[i] for i in rng.integers(len(scopes), size=n_queries)],
             "filter": [filters[i] for i in rng.integers(len(filters), size=n_queries)],
             "limit": limit,
         }
-        yield {
-            "vectors": rng.standard_normal((n_queries, dim)).astype(np.float32),
-            "scope": hr.Scope(range(TENANTS)),
-            "limit": limit,
-        }
+        everything = {"scope": hr.Scope(range(TENANTS)), "limit": limit}
+        asked = rng.standard_normal((n_queries, dim)).astype(np.float32)
+        yield {"vectors": {"embedding": asked}} | everything
+        if n_queries < 10:
+            many = [rng.standard_normal((9 * n, dim)).astype(np.float32) for n in range(n_queries)]
+            yield {"vectors": {"tokens": many}} | everything
+        yield {"vectors": {"terms": [weights(rng, 40) for _ in range(n_queries)]}} | everything
 
 
 def live(device: str, dim: int, n: int, dtype: str) -> Iterator[pa.Table]:

@@ -86,10 +86,14 @@ tables() { # walls and kernels of the same indexes; the model's way and the chos
   module cases cases.json --size "$size" --ceilings "$out/ceilings.json" --tune "$out/tune.json"
 }
 
+late() { # rows of many vectors
+  module late late.json --size "$size" --ceilings "$out/ceilings.json"
+}
+
 counters() { # of a call's scans and of pick_best, where ncu is there and may read them
   need ncu
   ncu --clock-control none --set basic --section MemoryWorkloadAnalysis_Tables --launch-skip 16 --launch-count 8 \
-    --kernel-name 'regex:scan_rows|scan_wide|scan_postings|pick_best' \
+    --kernel-name 'regex:scan_rows|scan_wide|scan_many|scan_postings|pick_best' \
     "$python" -m bench.device_hybrid "$out/counted.json" --device "$device" --size small --calls 6
 }
 
@@ -212,8 +216,9 @@ if [ -s "$out/excluded" ]; then # one name a line
   export HYRECALL_CUDA_KERNELS
 fi
 if [ "$call" = 1 ]; then
-  step sweep 110 module sweep tune.json --size "$size" --seconds $((100 * patience))
+  step sweep 85 module sweep tune.json --size "$size" --seconds $((75 * patience))
   step tables 75 tables
+  step late 25 late
   step hybrid 50 module hybrid hybrid.json --size "$size"
   step counters 45 counters
   step laws 70 laws

@@ -112,6 +112,36 @@ hyrecall_plant(strict_floor_ignored kernels/cuda/select.cu select
 hyrecall_plant(second_score_without_bound kernels/cuda/select.cu select
   "residual = segment.residuals[" "residual = 0.0f * segment.residuals[")
 
+hyrecall_plant(residual_of_the_first_vector kernels/cuda/segment.cu segment
+  "most = of_vectors[v] > most ? of_vectors[v] : most;" "most = of_vectors[begins[row] + 0 * v];")
+hyrecall_plant(constants_of_many_left_out kernels/cuda/max_sim.cu max_sim
+  "job.vector_bounds[v].constant + kRoundings" "kRoundings")
+hyrecall_plant(vectors_past_the_end_count kernels/cuda/max_sim.cu max_sim
+  "scale != 0.0f && one > best" "one > best")
+hyrecall_plant(mask_of_many_skipped kernels/cuda/max_sim.cu max_sim
+  "if (tile.mask.test(row)) {" "if (true) {")
+hyrecall_plant(second_panel_replaces_the_first kernels/cuda/max_sim.cu max_sim
+  "(at > 0 ? shared().sums[i] : 0.0) + sum" "sum")
+hyrecall_plant(panel_overwritten_too_early kernels/cuda/max_sim.cu max_sim
+  "sync_block();  // nobody reads the old one any more" "")
+hyrecall_plant(panel_not_waited_for kernels/cuda/max_sim.cu max_sim
+  "sync_block();  // all of it is there" "")
+hyrecall_plant(query_vectors_not_waited_for kernels/cuda/max_sim.cu max_sim
+  "sync_block();  // all vectors of the query are prepared" "")
+hyrecall_plant(missing_vectors_count kernels/cuda/max_sim.cuh select
+  "if (norm == 0.0f) continue;  // missing" "")
+
+hyrecall_plant(mask_of_sparse_skipped kernels/cuda/sparse.cu sparse
+  "tile.mask.test(i) && sums[i] > 0.0" "sums[i] > 0.0")
+hyrecall_plant(postings_of_another_page kernels/cuda/sparse.cu sparse
+  " || pages[run] != page" "")
+hyrecall_plant(last_row_of_a_tile_left_out kernels/cuda/sparse.cu sparse
+  "least + kTileRows)" "least + kTileRows - 1)")
+hyrecall_plant(next_term_too_early kernels/cuda/sparse.cu sparse
+  "sync_warp();  // the next term adds to what this one has" "")
+hyrecall_plant(sums_of_the_tile_before kernels/cuda/sparse.cu sparse
+  "sums[i] = 0.0;" "(void)sums;")
+
 hyrecall_plant(third_posting_shifted kernels/cuda/postings.cu postings
   "b >> 16 | (c & 0xff) << 16" "b >> 16 | (c & 0xff) << 8")
 hyrecall_plant(last_postings_left_out kernels/cuda/postings.cu postings

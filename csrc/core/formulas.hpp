@@ -103,10 +103,16 @@ HYRECALL_HD inline float cosine(float dot, float inverse_row_norm, float inverse
 
 // The score of a document of many vectors: the sum of the greatest cosine of each of the query's
 // vectors, in their order, rounded once.
+HYRECALL_HD inline double max_sim_sum(double sum, float greatest) {
+  return sum + static_cast<double>(greatest);
+}
+HYRECALL_HD inline float max_sim_score(double sum) {
+  return static_cast<float>(sum) + 0.0f;  // -0 + 0 is +0
+}
 HYRECALL_HD inline float max_sim(float const* greatest, std::size_t n) {
   double sum = 0.0;
-  for (std::size_t i = 0; i < n; ++i) sum = sum + static_cast<double>(greatest[i]);
-  return static_cast<float>(sum) + 0.0f;  // -0 + 0 is +0
+  for (std::size_t i = 0; i < n; ++i) sum = max_sim_sum(sum, greatest[i]);
+  return max_sim_score(sum);
 }
 
 // The sum so far of the products of a sparse vector's weights with those of the query, in the order

@@ -15,6 +15,8 @@ namespace {
 // Candidates of all queries of a piece whose last search had too little room.
 constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
 constexpr std::size_t kRepairGrowth = 8;
+// Of a pass of queries of many vectors, which has a place of 12 bytes a row in scope and query.
+constexpr std::size_t kManyScores = std::size_t{1} << 25;
 
 class Searcher {
  public:
@@ -27,12 +29,15 @@ class Searcher {
 
   void run() {
     Piece const all = Piece::all(batch_);
-    if (all.queries.size() <= kMostTogether) {
+    std::size_t most = kMostTogether;
+    if (!batch_.vector_begins.empty())
+      most = std::clamp<std::size_t>(kManyScores / sizes_.most_rows(), 1, most);
+    if (all.queries.size() <= most) {
       if (!all.queries.empty()) run_piece(all);
       return;
     }
-    for (std::size_t begin = 0; begin < all.queries.size(); begin += kMostTogether)
-      run_piece(all.part(begin, std::min(all.queries.size(), begin + kMostTogether)));
+    for (std::size_t begin = 0; begin < all.queries.size(); begin += most)
+      run_piece(all.part(begin, std::min(all.queries.size(), begin + most)));
   }
 
  private:
@@ -168,7 +173,8 @@ DenseSearch SearchArrays::view() const {
 
 void search(DeviceTable const& table, DenseSearch const& batch, TakeFound const& take) {
   bool const may_wait = batch.guest == nullptr && batch.text == nullptr &&
-                        batch.first_scores.empty() && !batch.settings.times_kernels;
+                        batch.vector_begins.empty() && batch.first_scores.empty() &&
+                        !batch.settings.times_kernels;
   std::size_t const n = batch.group_of.size();
   if (may_wait && n > 0 && n < kMostTogether && table.queue().is_of_this_process())
     return table.queue().run(table, batch, take);

@@ -16,6 +16,7 @@
 #include "kernels/shared/dense_batch.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/lexical_job.hpp"
+#include "kernels/shared/sparse_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::device {
@@ -48,7 +49,11 @@ struct DenseSearch {
   GuestRows const* guest = nullptr;
   // Of a lexical column, instead of both.
   TextQueries const* text = nullptr;
-  int threads = 1;  // that may copy queries
+  // Of a column whose rows have many vectors: [n_queries + 1] which of `queries` each query has;
+  // none of them is missing.
+  std::span<std::uint32_t const> vector_begins{};
+  SparseTerms sparse{};  // of a sparse column, where vector_begins is all 0
+  int threads = 1;       // that may copy queries
   // For tests: [n_queries, n_slots], where lower_score() of the rows that were found goes.
   std::span<float> first_scores{};
 };

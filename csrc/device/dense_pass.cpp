@@ -49,6 +49,7 @@ std::uint32_t wide_queries(std::span<ScanVariant const> scans, std::uint32_t n_c
 
 // What was measured for such a batch, where nothing is forced.
 Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
+  if (!batch.vector_begins.empty()) return nullptr;
   Settings const& settings = batch.settings;
   bool const is_forced = settings.first_pass != FirstPassChoice::kAny || settings.tuning ||
                          settings.kernels != KernelChoice{};
@@ -58,6 +59,9 @@ Tuned const* tuned_for(DeviceTable const& table, DenseSearch const& batch) {
   return find_tuned(table.folder(), table.ordinal(), plane_of_rows(table.type()), table.dim(),
                     (batch.group_of.size() + n_scopes - 1) / n_scopes);
 }
+
+// Each row in scope has a place for its score, and nothing is read twice.
+constexpr DenseTuning kManyVectors{1, kNone32, 1};
 
 }  // namespace
 
@@ -102,6 +106,10 @@ ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batc
   }
 }
 
+std::size_t ScopeSizes::most_rows() const {
+  return rows_.empty() ? 1 : *std::max_element(rows_.begin(), rows_.end());
+}
+
 Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,
            ScopeSizes const& sizes)
     : table_(table), batch_(batch), piece_(piece), tuned_(tuned_for(table, batch)) {
@@ -126,7 +134,10 @@ Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piec
     depth = std::max(depth, depths_.back());
   }
   bool const is_lexical = table.is_lexical();
-  tuning_ = batch.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
+  tuning_ =
+      has_many()
+          ? kManyVectors
+          : batch.settings.tuning.value_or(is_lexical ? choose_lexical_tuning(n, depth, most_tiles)
                                                       : choose_tuning(depth, most_tiles, tuned_));
   bool const is_asked = !batch.first_scores.empty();
   bool const is_repair = piece.capacity != 0;
@@ -153,14 +164,15 @@ Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piec
 
 // Plans what is read, of which plane.
 void Pass::plan() {
-  bool const is_lexical = table_.is_lexical();
+  // Panels of a query each.
+  bool const is_alone = table_.is_lexical() || has_many();
   auto const plan_for = [&](std::uint32_t wide_queries) {
     plan_.emplace(DensePlanInput{batch_.scopes, batch_.group_scopes, batch_.group_filters,
-                                 group_of_, depths_, tuning_, wide_queries, is_lexical,
+                                 group_of_, depths_, tuning_, wide_queries, is_alone,
                                  table_.tile_rows()});
   };
   params.plane = FirstPassPlane::kInt8;
-  if (is_lexical) {
+  if (is_alone) {
     plan_for(0);
   } else {
     auto const chunks = [&](FirstPassPlane of) {
@@ -223,6 +235,23 @@ void Pass::set_queries() {
   } else {
     params.queries = {&Pass::write_queries, this};
   }
+  if (!has_many()) return;
+  vector_begins_.push_back(0);
+  for (std::uint32_t q : piece_.queries)
+    vector_begins_.push_back(vector_begins_.back() + n_vectors(q));
+  params.vector_begins = vector_begins_;
+  if (batch_.sparse.of_segments.empty()) return;
+  std::size_t const n_segments = table_.first_slots().size();
+  sparse_begins_.push_back(0);
+  for (std::uint32_t q : piece_.queries) {
+    for (std::size_t s = 0; s < n_segments; ++s) {
+      std::uint32_t const* const own = batch_.sparse.of_segments.data() + q * n_segments + s;
+      auto const terms = batch_.sparse.runs.subspan(own[0], own[1] - own[0]);
+      sparse_runs_.insert(sparse_runs_.end(), terms.begin(), terms.end());
+      sparse_begins_.push_back(static_cast<std::uint32_t>(sparse_runs_.size()));
+    }
+  }
+  params.sparse = {sparse_begins_, sparse_runs_};
 }
 
 void Pass::write_queries(void* context, float* to) {
@@ -231,9 +260,14 @@ void Pass::write_queries(void* context, float* to) {
   QueryRows const& from = self.batch_.queries;
   std::size_t const dim = self.table_.dim();
   int const threads = queries.size() * dim < kSerialValues ? 1 : self.batch_.threads;
+  auto const copy = [&](std::size_t row, std::size_t place) {
+    std::memcpy(to + place * dim, from.first + row * from.stride, dim * sizeof(float));
+  };
   try {
     parallel_runs(queries.size(), kShortRun, threads, [&](int, std::size_t i) {
-      std::memcpy(to + i * dim, from.first + queries[i] * from.stride, dim * sizeof(float));
+      if (!self.has_many()) return copy(queries[i], i);
+      for (std::uint32_t v = 0; v < self.n_vectors(queries[i]); ++v)
+        copy(self.batch_.vector_begins[queries[i]] + v, self.vector_begins_[i] + v);
     });
   } catch (...) {  // an interrupt: nothing passes through the library
     self.error_ = std::current_exception();

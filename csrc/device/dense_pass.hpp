@@ -31,6 +31,7 @@ class ScopeSizes {
   ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows);
 
   std::size_t rows(std::uint32_t query) const { return rows_[scope_of(query)]; }  // at least 1
+  std::size_t most_rows() const;                                                  // likewise
   std::size_t tiles(std::uint32_t query) const { return tiles_[scope_of(query)]; }
 
  private:
@@ -63,6 +64,10 @@ class Pass {
   void plan();
   void set_plan(DensePlan const& plan);
   void set_queries();
+  bool has_many() const { return !batch_.vector_begins.empty(); }  // vectors a query
+  std::uint32_t n_vectors(std::uint32_t query) const {
+    return batch_.vector_begins[query + 1] - batch_.vector_begins[query];
+  }
   static void write_queries(void* context, float* to);
 
   DeviceTable const& table_;
@@ -73,6 +78,9 @@ class Pass {
   DenseTuning tuning_{};
   std::optional<DensePlan> plan_;
   std::vector<LexicalText> texts_;
+  std::vector<std::uint32_t> vector_begins_;
+  std::vector<std::uint32_t> sparse_begins_;
+  std::vector<SparseRuns> sparse_runs_;
   std::vector<std::uint32_t> guest_rows_;
   std::vector<float*> guest_values_;
   std::vector<GuestReading> readings_;

@@ -32,7 +32,12 @@ std::vector<cuda::ColumnParams> dense_params(std::span<ColumnArrays const> colum
                   "expected vectors of at most " + std::to_string(most) + " dimensions on cuda:" +
                       std::to_string(ordinal) + ", got " + std::to_string(one.dim));
     }
-    cuda::ColumnParams params{one.type, one.dim, one.rows, one.inverse_norms, nullptr, {}, nullptr};
+    cuda::ColumnParams params{one.type, one.dim, one.rows, one.inverse_norms, nullptr,
+                              {},       nullptr, nullptr,  one.sparse};
+    if (!one.begins.empty()) {
+      require(one.begins.size() == n_rows + 1 && one.guest == nullptr, "vectors of each row");
+      params.begins = one.begins.data();
+    }
     if (one.guest != nullptr) {
       Gate const& gate = *one.guest->gate;
       require(gate.ordinal() == ordinal && gate.folder() == folder &&

@@ -11,6 +11,7 @@
 #include "kernels/int8_bound.hpp"
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/postings.hpp"
+#include "kernels/shared/sparse_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::device {
@@ -24,6 +25,9 @@ struct ColumnArrays {
   // The same rows as they lie on the device: row r is the guest's order[r]. Then rows are not read.
   Guest const* guest = nullptr;
   std::span<std::uint32_t const> order{};
+  // Of rows of many vectors: [n_rows + 1] which each has; rows and norms are of vectors then.
+  std::span<std::uint32_t const> begins{};
+  SparseArrays const* sparse = nullptr;  // instead: the rows are sparse
 };
 
 // Up to here the first pass's error is bounded.

@@ -189,7 +189,8 @@ void Execution::write_hits(std::size_t q, std::span<Candidate const> list, Reply
 
 // Whether the device knows every step. It does not where there is one arm, whose list is its hits
 // already; where more or longer lists come than a CTA sorts; scopes in tables; rows around the
-// hits; texts that the CPU searches.
+// hits; texts that the CPU searches; many or sparse vectors, which the CPU
+// completes.
 bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_host) const {
   std::size_t const n_arms = request_.n_arms();
   bool const is_known = snapshot_.device != nullptr && snapshot_.n_docs() > 0 && n_arms > 1 &&
@@ -198,7 +199,8 @@ bool Execution::is_for_device_alone(std::vector<std::vector<bool>> const& on_hos
                         request_.depth <= kMostPoolList && request_.tables.empty() &&
                         !request_.evidence && request_.lexical.size() + request_.dense.size() > 0 &&
                         request_.n_queries * request_.depth * n_arms <= kMostEntries &&
-                        request_.fusion.weights.size() == n_arms;
+                        request_.fusion.weights.size() == n_arms &&
+                        std::ranges::all_of(request_.dense, &DenseRequest::is_plain);
   return is_known && std::none_of(on_host.begin(), on_host.end(), [](auto const& arm) {
            return std::find(arm.begin(), arm.end(), true) != arm.end();
          });

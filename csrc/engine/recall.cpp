@@ -36,7 +36,6 @@ void check_fits(Snapshot const& snapshot, BatchRequest const& request) {
     DenseColumn const& column = *parts.dense[arm.column];
     require((column.sparse != nullptr) == (arm.sparse != nullptr), "queries like the rows");
     require(column.has_many() == (arm.bundles != nullptr), "queries of as many vectors");
-    require(arm.is_plain() || snapshot.device == nullptr, "rows of one vector on a device");
     if (arm.sparse != nullptr) continue;
     std::uint32_t const dim = arm.guest != nullptr ? arm.guest->dim() : arm.queries->dim();
     require(dim == column.dim, "queries of the dimension");
@@ -296,14 +295,14 @@ void Execution::find_lists(FoundLists& out, std::span<std::uint32_t const> only,
   for (std::size_t at = 0; at < request_.dense.size(); ++at) {
     DenseRequest const& arm = request_.dense[at];
     QueryLists& lists = out.scanned[n_lexical + at];
+    if (arm.completes_only) continue;
     if (is_on_device) {
       DenseArm(snapshot_, request_, arm, scopes_, out.groups.of(arm.table), only).run(lists, taker);
-    } else if (arm.bundles != nullptr && !arm.completes_only) {
-      lists = scan_max_sim(snapshot_, request_, arm, out.audiences->of(arm.table));
-    } else if (arm.sparse != nullptr && !arm.completes_only) {
-      lists = scan_sparse(snapshot_, request_, arm, out.audiences->of(arm.table));
-    } else if (snapshot_.device == nullptr && !arm.completes_only) {
-      lists = scan_dense(snapshot_, request_, arm, out.audiences->of(arm.table));
+    } else if (snapshot_.device == nullptr) {
+      auto const scan = arm.bundles != nullptr  ? scan_max_sim
+                        : arm.sparse != nullptr ? scan_sparse
+                                                : scan_dense;
+      lists = scan(snapshot_, request_, arm, out.audiences->of(arm.table));
     }
   }
 }

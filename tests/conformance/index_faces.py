@@ -232,11 +232,6 @@ class OnDevice(Plain):
     name = "cuda:0"
     device = "cuda:0"
 
-    def open(self, world: World, stack: ExitStack) -> None:
-        if world.shape.many or world.shape.sparse:
-            lack("arms of many or sparse vectors", "they are searched on the CPU")
-        super().open(world, stack)
-
 
 class Mapped(Plain):
     """Saved, and opened with its files mapped."""

@@ -130,12 +130,6 @@ QUICK = {"max_sim": (8, three_tiles), "sparse": (12, large_mix)}
 each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: one.name)
 
 
-@pytest.fixture
-def device() -> str:
-    """The only one that these arms are searched on."""
-    return "cpu"
-
-
 @each
 def test_replies_are_those_of_the_definition(make: Make, effort: Effort, entry: Entry) -> None:
     n_quick, largest = QUICK[entry.name]

@@ -42,7 +42,8 @@ void check_plane(DeviceWorld const& world, GuestMatrix const& guest = {}) {
                                   one.inverse_norms.data(),
                                   guest.gate,
                                   guest.tensor,
-                                  guest.order.data()};
+                                  guest.order.data(),
+                                  nullptr};
   cuda::SegmentParams const params{0, one.n_rows, one.seqs.data(), {}, {&column, 1}, {}};
   cuda::Object* handle = nullptr;
   CHECK_EQ(cuda::create_segment(&params, &handle).code, 0);

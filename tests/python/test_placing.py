@@ -308,6 +308,87 @@ def test_readers_beside_a_writer_see_one_version_each(cuda: str) -> None:
     )
 
 
+# ---- rows of many vectors ----
+
+
+def late_rows(seed: int, n: int) -> dict[str, Any]:
+    """Arguments of build or upsert: rows of a text, a vector, and none to eight other vectors."""
+    rng = np.random.default_rng([seed, n])
+    tokens = [rng.normal(size=(count, 24)).astype(np.float32) for count in rng.integers(0, 9, n)]
+    columns = {
+        "id": np.arange(n),
+        "user": [USERS[i % 3] for i in range(n)],
+        "text": [" ".join(row) for row in WORDS[rng.integers(0, len(WORDS), (n, 3))]],
+    }
+    whole = rng.normal(size=(n, 8)).astype(np.float32)
+    return {"table": pa.table(columns), "vectors": {"tokens": tokens, "whole": whole}}
+
+
+def late_index(device: str, n: int) -> hr.Index:
+    vector = (hr.MaxSim("tokens"), "whole")
+    schema = hr.Schema(key="id", cell="user", text="text", vector=vector)
+    given = late_rows(1, n)
+    return hr.Index.build(given["table"], schema, vectors=given["vectors"], device=device)
+
+
+def late_queries(n: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(7)
+    return [rng.normal(size=(count, 24)).astype(np.float32) for count in rng.integers(1, 9, n)]
+
+
+def late_life(device: str, folder: Path) -> Iterator[hr.Index]:
+    index = late_index(device, 400)
+    yield index
+    index.upsert(**late_rows(2, 150))
+    index.delete(list(range(0, 400, 5)), scope=EVERYONE)
+    yield index
+    index.save(folder / device)
+    yield hr.Index.open(folder / device, device=device)
+    index.compact()
+    yield index
+    index.delete(list(range(400)), scope=EVERYONE)
+    index.compact()
+    yield index
+
+
+def test_rows_of_many_vectors_show_the_cpus_bytes(cuda: str, tmp_path: Path) -> None:
+    tokens = late_queries(4)
+    both = {"tokens": [*tokens[:3], None], "whole": np.eye(8, dtype=np.float32)[:4]}
+    call = {"text": ["tea", "milk", "cup pot", "hot"], "scope": EVERYONE, "limit": 30}
+    asked: list[dict[str, Any]] = [
+        {"vectors": {"tokens": tokens}, "scope": EVERYONE, "limit": 300},
+        {"vectors": {"tokens": tokens}, "scope": "bob", "min_score": hr.Above(1.0)},
+        call | {"vectors": both, "fusion": hr.WeightedSum(), "depth": 60},
+        call | {"vectors": both, "fusion": hr.RRF(), "shaping": hr.MMR(0.5, vector="whole")},
+        call
+        | {"vectors": both, "fusion": hr.RRF(weights={"tokens": 0})}
+        | {"shaping": hr.Rerank(window=40, vector="tokens")},
+    ]
+    pairs = zip(late_life(cuda, tmp_path), late_life("cpu", tmp_path), strict=True)
+    for moment, (mine, other) in enumerate(pairs):
+        assert (mine.device, other.device) == (cuda, "cpu")
+        for number, one in enumerate(asked):
+            found = [index.recall(**one).to_arrow() for index in (mine, other)]
+            assert ipc_bytes(found[0]) == ipc_bytes(found[1]), f"call {number}, moment {moment}"
+            assert (len(found[0]) > 0) == (moment < 4)
+
+
+def test_a_batch_of_many_vectors_that_does_not_fit_runs_in_parts(emulated: Emulator) -> None:
+    index = late_index("cuda:0", 90)
+    call = {"vectors": {"tokens": late_queries(55)}, "scope": EVERYONE, "limit": 20}
+    large = {"tokens": [np.ones((400, 24), np.float32)] * 1_000}
+    with emulated.memory(1), pytest.raises(hr.DeviceMemoryError):
+        index.recall(vectors=large, scope=EVERYONE)  # idle searches give way
+    held, replies, launches = emulated.allocated_bytes(), set(), []
+    for kilobytes in (40, 160, 4000):
+        before = emulated.n_launches()
+        with emulated.memory(held + 1024 * kilobytes):
+            replies.add(ipc_bytes(index.recall(**call).to_arrow()))
+        launches.append(emulated.n_launches() - before)
+    assert len(replies) == 1
+    assert launches[0] > launches[1] > launches[2]
+
+
 # ---- HYRECALL_CUDA_KERNELS leaves out scanning kernels by name ----
 
 VARIABLE = "HYRECALL_CUDA_KERNELS"

@@ -1,5 +1,7 @@
 #include "engine/dense/on_device.hpp"
 
+#include <deque>
+
 #include "core/error.hpp"
 #include "engine/dense/column.hpp"
 
@@ -25,9 +27,16 @@ std::shared_ptr<device::DeviceSegment const> upload(std::string const& folder, i
                           column->zones().span()});
   }
   std::vector<device::ColumnArrays> columns;
+  std::deque<SparseArrays> sparse;  // where they stay
   for (auto const& column : segment.p.dense) {
-    columns.push_back(
-        {type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+    device::ColumnArrays& made = columns.emplace_back(device::ColumnArrays{
+        type_of(*column), column->dim, column->rows.data(), column->inverse_norms.data()});
+    made.begins = column->begins.span();
+    if (column->sparse == nullptr) continue;
+    SparseColumn const& own = *column->sparse;
+    sparse.push_back({own.run_pages.span(), own.run_begins.span(), own.rows.span(),
+                      own.weights.span(), own.sizes.span(), own.is_half});
+    made.sparse = &sparse.back();
   }
   for (GuestColumn const& one : guests) {
     if (one.segment != number) continue;
@@ -111,8 +120,32 @@ DenseArm::DenseArm(Snapshot const& snapshot, BatchRequest const& request, DenseR
     guests_.emplace(*arm.guest, arm.begin, end);
     return;
   }
+  for (std::size_t q = 0; q < request.n_queries; ++q)
+    if (!arm.has(q)) search_.group_of()[q] = kNone32;
+  if (arm.sparse != nullptr) add_sparse(snapshot, request.n_queries);
+  if (arm.bundles == nullptr) return;
+  std::size_t const dim = arm.queries->dim();
+  vector_begins_.push_back(0);
   for (std::size_t q = 0; q < request.n_queries; ++q) {
-    if (arm.query(q).inverse_norm == 0.0f) search_.group_of()[q] = kNone32;
+    for (DenseQuery const& one : arm.bundle(q))
+      vectors_.insert(vectors_.end(), one.padded.data(), one.padded.data() + dim);
+    vector_begins_.push_back(static_cast<std::uint32_t>(vectors_.size() / dim));
+  }
+}
+
+void DenseArm::add_sparse(Snapshot const& snapshot, std::size_t n_queries) {
+  vector_begins_.assign(n_queries + 1, 0);
+  sparse_begins_.push_back(0);
+  for (std::size_t q = 0; q < n_queries; ++q) {
+    for (auto const& view : snapshot.segments) {
+      SparseColumn const& column = *view->segment().p.dense[arm_.column]->sparse;
+      for (HeldTerm const& one : column.held((*arm_.sparse)[arm_.begin + q])) {
+        sparse_runs_.push_back({static_cast<std::uint32_t>(column.term_runs[one.number]),
+                                static_cast<std::uint32_t>(column.term_runs[one.number + 1]),
+                                one.weight});
+      }
+      sparse_begins_.push_back(static_cast<std::uint32_t>(sparse_runs_.size()));
+    }
   }
 }
 
@@ -120,6 +153,10 @@ device::DenseSearch DenseArm::batch() const {
   device::DenseSearch out = search_.batch();
   if (guests_) {
     out.guest = &guests_->wanted();
+  } else if (!vector_begins_.empty()) {
+    out.queries = {vectors_.data(), arm_.sparse != nullptr ? 0 : arm_.queries->dim()};
+    out.vector_begins = vector_begins_;
+    out.sparse = {sparse_begins_, sparse_runs_};
   } else {
     DenseQueries const& all = arm_.guest != nullptr ? arm_.guest->all() : *arm_.queries;
     out.queries = {all.first_row() + arm_.begin * all.stride(), all.stride()};

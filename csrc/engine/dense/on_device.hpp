@@ -81,9 +81,17 @@ class DenseArm {
   void run(QueryLists& lists, ListTaker* taker);
 
  private:
+  void add_sparse(Snapshot const& snapshot, std::size_t n_queries);
+
   DenseRequest const& arm_;
   DeviceSearch search_;
   std::optional<GuestQueries::Rows> guests_;
+  // Of queries of many vectors; without the missing ones.
+  std::vector<float> vectors_;
+  std::vector<std::uint32_t> vector_begins_;
+  // Of sparse queries; see SparseTerms.
+  std::vector<std::uint32_t> sparse_begins_;
+  std::vector<SparseRuns> sparse_runs_;
 };
 
 }  // namespace hyrecall

@@ -16,6 +16,7 @@
 #include "core/float_bits.hpp"
 #include "core/types.hpp"
 #include "engine/request/sparse_query.hpp"
+#include "kernels/shared/sparse_job.hpp"
 
 namespace hyrecall {
 
@@ -32,6 +33,8 @@ struct SparsePair {
   std::string term;
   float query, row;
 };
+
+static_assert(kPageRows == kSparsePageRows);
 
 struct SparseColumn {
   // The postings of a term in a page.

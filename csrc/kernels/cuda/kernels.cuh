@@ -30,7 +30,24 @@ __global__ void cut_texts(DenseJob const* job);
 std::size_t select_bytes();
 std::size_t text_bytes(bool has_words);
 
-// Of both, at the end.
+// Of vectors where queries and rows have many: both, instead of the others.
+inline constexpr unsigned kPrepareThreads = 256;
+inline constexpr unsigned kManyThreads = 128;
+inline constexpr unsigned kManyCtas = 4;  // of a multiprocessor
+__global__ void prepare_many(DenseJob const* job);
+__global__ void scan_many(DenseJob const* job);
+std::size_t many_bytes(std::uint32_t n_chunks);
+
+// Of sparse vectors, behind prepare_many.
+inline constexpr unsigned kSparseThreads = 128;
+inline constexpr unsigned kSparseCtas = 8;  // of a multiprocessor
+inline constexpr std::size_t kSparseBytes = kSparseThreads / 32 * kTileRows * sizeof(double);
+__global__ void scan_sparse(DenseJob const* job);
+
+// Of all, at the end. What the scores of rows are made of: a vector each, many, or sparse ones,
+// whose scores the scan knows.
+enum class RowKind { kOne, kMany, kSparse };
+template <RowKind kKind>
 __global__ void pick_best(DenseJob const* job, std::uint32_t list_room);
 
 // Of the lists of several arms, in this order.
@@ -54,6 +71,8 @@ struct PickShape {
 
   static PickShape of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
                       unsigned n_multiprocessors, std::size_t most_shared_bytes);
+  // The same where CTAs always share: no list of theirs could overflow.
+  static PickShape shared(PickShape of, std::uint32_t sorted_rows);
   static bool has_shares(std::uint32_t n_queries, unsigned n_multiprocessors) {
     return 4 * n_multiprocessors / n_queries > 1;
   }

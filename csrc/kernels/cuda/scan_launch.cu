@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/cuda/max_sim.cuh"
 #include "kernels/cuda/scan_launch.cuh"
 #include "kernels/cuda/status.cuh"
 
@@ -34,10 +35,13 @@ Scanner::Scanner(int device, FirstPassPlane plane, KernelChoice kernels) {
   overlaps_ = is_hopper && kernels.generic_only == 0;
   // Kernels are loaded when they are first named, which a recording may not allow.
   cudaFuncAttributes unused;
-  for (auto* const kernel :
-       {take_queries, prepare_queries, guess_thresholds, prepare_texts, cut_texts})
+  for (auto* const kernel : {take_queries, prepare_queries, guess_thresholds, prepare_texts,
+                             cut_texts, prepare_many, scan_sparse})
     check(cudaFuncGetAttributes(&unused, kernel));
-  allow(pick_best, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  for (auto* const pick :
+       {pick_best<RowKind::kOne>, pick_best<RowKind::kMany>, pick_best<RowKind::kSparse>})
+    allow(pick, kSelectThreads, most_shared_bytes_, n_multiprocessors_);
+  allow(scan_many, kManyThreads, many_bytes(kStagedChunks), n_multiprocessors_);
   for (bool const has_words : {false, true}) {
     text_ctas_[has_words ? 1 : 0] =
         allow(scan_postings, kTextThreads, text_bytes(has_words), n_multiprocessors_);

@@ -12,6 +12,7 @@
 #include <bit>
 
 #include "kernels/cuda/api.cuh"
+#include "kernels/cuda/max_sim.cuh"
 #include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/sequence.cuh"
 
@@ -24,6 +25,15 @@ ColumnTable const& table_of(SearchParams const& params) {
 
 bool is_lexical(SearchParams const& params) {
   return !params.text.texts.empty();
+}
+
+bool has_many(SearchParams const& params) {
+  return !params.vector_begins.empty();
+}
+
+// Vectors of all queries.
+std::size_t n_vectors_of(SearchParams const& params) {
+  return has_many(params) ? params.vector_begins.back() : params.batch.n_queries;
 }
 
 Scanner const& scanner_of(SearchParams const& params) {
@@ -80,7 +90,11 @@ void lay_out_input(SearchParams const& params, BlockLayout& layout, DenseJob& jo
   job.is_exact = has_text ? 1 : 0;
   job.is_asked = params.candidates != nullptr ? 1 : 0;
   if (has_text) job.lexical = lay_out_texts(params.text, table.lexical.data(), layout);
-  job.queries = layout.copy_rows(params.queries, has_guest || has_text ? 0 : n * table.dim);
+  if (has_many(params)) job.vector_begins = layout.copy(params.vector_begins);
+  job.sparse_begins = layout.copy(params.sparse.of_segments);
+  job.sparse_runs = layout.copy(params.sparse.runs);
+  std::size_t const n_given = has_guest || has_text ? 0 : n_vectors_of(params);
+  job.queries = layout.copy_rows(params.queries, n_given * table.dim);
   job.floors = layout.copy(params.floors, n);
   job.strict = layout.copy(params.strict, n);
   job.depths = layout.copy(params.depths, n);
@@ -127,10 +141,13 @@ void lay_out_work(SearchParams const& params, BlockLayout& layout, DenseJob& job
   job.first_visits = layout.room<Visit>(batch.n_first);
   job.rest_visits = layout.room<Visit>(batch.n_rest);
   job.wide_visits = layout.room<Visit>(batch.n_wide);
-  job.plane_queries = layout.room<std::uint8_t>(std::size_t{batch.n_plane_queries} *
-                                                job.plane_chunks * kChunkBytes);
-  job.inverse_query_norms = layout.room<float>(n);
-  job.query_scales = layout.room<float>(n);
+  std::size_t const n_vectors = n_vectors_of(params);
+  std::size_t const n_places =
+      has_many(params) ? places_of_vectors(n, n_vectors) : batch.n_plane_queries;
+  job.plane_queries = layout.room<std::uint8_t>(n_places * job.plane_chunks * kChunkBytes);
+  job.inverse_query_norms = layout.room<float>(n_vectors);
+  job.query_scales = layout.room<float>(n_vectors);
+  job.vector_bounds = layout.room<QueryBound>(has_many(params) ? n_vectors : 0);
   job.bounds = layout.room<QueryBound>(n);
   job.guesses = layout.room<float>(n);
   job.cuts = layout.room<float>(n);
@@ -140,7 +157,8 @@ void lay_out_work(SearchParams const& params, BlockLayout& layout, DenseJob& job
   job.candidates = layout.room<std::uint64_t>(n * params.room);
   bool const has_shares =
       !is_lexical(params) &&
-      PickShape::has_shares(graph_key(params).n_queries, scanner_of(params).n_multiprocessors());
+      (has_many(params) ||
+       PickShape::has_shares(graph_key(params).n_queries, scanner_of(params).n_multiprocessors()));
   job.shares = layout.room<std::uint64_t>(has_shares ? n * params.most_entries : 0);
   job.lexical.norms = layout.room<float>(params.text.scales.size() * kNormLengths);
 }

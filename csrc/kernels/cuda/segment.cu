@@ -1,6 +1,7 @@
 // What:   segments, views and tables of the device; the int8 plane of a column is made here.
 // In/Out: SegmentParams, ViewParams, TableParams: host arrays, checked by
-// device/device_segment.cpp. Launch: take_rows, make_codes: any grid, a warp a row.
+// device/device_segment.cpp. Launch: take_rows, make_codes: any grid, a warp a
+//         vector; join_residuals: any grid, a thread a row.
 // Cost:   an upload of every row, or a copy of what lies on the device already; the plane reads
 //         each row three times, mostly from cache.
 // Oracle: quantize_row of kernels/int8_bound.hpp on the host, bit for bit.
@@ -70,8 +71,46 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
+// Of each row of many vectors the greatest residual.
+__global__ void __launch_bounds__(kRowThreads)
+    join_residuals(float const* of_vectors, std::uint32_t const* begins, std::uint32_t n_rows,
+                   float* residuals) {
+  std::uint32_t const step = gridDim.x * kRowThreads;
+  for (std::uint32_t row = blockIdx.x * kRowThreads + threadIdx.x; row < n_rows; row += step) {
+    float most = 0.0f;
+    for (std::uint32_t v = begins[row]; v < begins[row + 1]; ++v)
+      most = of_vectors[v] > most ? of_vectors[v] : most;
+    residuals[row] = most;
+  }
+}
+
+// Rows that have a vector, as [2 * n_tiles] words.
+template <typename Has>
+std::vector<std::uint64_t> rows_present(DeviceSegmentData const& of, Has&& has) {
+  std::vector<std::uint64_t> out(2 * std::size_t{of.n_tiles()}, 0);
+  for (std::uint32_t row = 0; row < of.n_rows; ++row)
+    if (has(row)) out[row / 64] |= std::uint64_t{1} << row % 64;
+  return out;
+}
+
+DeviceColumn make_sparse(SparseArrays const& from, DeviceSegmentData& of) {
+  auto const present = rows_present(of, [&](std::uint32_t row) { return from.sizes[row] != 0; });
+  std::vector<std::uint64_t> begins(from.run_begins.begin(), from.run_begins.end());
+  begins.push_back(from.rows.size());
+  DeviceColumn out{};
+  out.rows.n_rows = of.n_rows;
+  out.rows.live = of.memory.upload(present);
+  out.rows.seqs = of.seqs;
+  out.rows.attributes = of.attributes;
+  out.rows.sparse = {of.memory.upload(from.run_pages), of.memory.upload(begins),
+                     of.memory.upload(from.rows), of.memory.upload(from.weights), from.is_half};
+  return out;
+}
+
 DeviceColumn make_column(ColumnParams const& from, DeviceSegmentData& of) {
-  std::uint32_t const n_rows = of.n_rows;
+  if (from.sparse != nullptr) return make_sparse(*from.sparse, of);
+  bool const has_many = from.begins != nullptr;
+  std::uint32_t const n_rows = has_many ? from.begins[of.n_rows] : of.n_rows;  // of vectors
   DeviceColumn out{from.type, from.dim, 0.0f, {}};
   unsigned const grid = std::clamp(n_rows / (kRowThreads / kLanes), 1u, 1u << 14);
   std::size_t const n_bytes = std::size_t{n_rows} * from.dim * item_bytes(from.type);
@@ -103,13 +142,23 @@ DeviceColumn make_column(ColumnParams const& from, DeviceSegmentData& of) {
                from.type, n_rows, from.dim, codes, scales, residuals, greatest.data()));
   greatest.download(&bits);  // waits for the kernel: it says whether it failed
   std::memcpy(&out.greatest_residual, &bits, sizeof bits);
-  std::vector<std::uint64_t> present(2 * std::size_t{of.n_tiles()}, 0);
-  for (std::uint32_t row = 0; row < n_rows; ++row) {
-    if (from.inverse_norms[row] != 0.0f) present[row / 64] |= std::uint64_t{1} << row % 64;
-  }
-  out.rows = {
-      0,      n_rows,   of.memory.upload(present), of.seqs, of.attributes, rows, norms, codes,
-      scales, residuals};
+  auto const present = rows_present(of, [&](std::uint32_t row) {
+    std::uint32_t v = has_many ? from.begins[row] : row;
+    std::uint32_t const end = has_many ? from.begins[row + 1] : row + 1;
+    while (v < end && from.inverse_norms[v] == 0.0f) ++v;
+    return v < end;
+  });
+  out.rows = {0,         of.n_rows,     of.memory.upload(present),
+              of.seqs,   of.attributes, rows,
+              norms,     codes,         scales,
+              residuals, nullptr,       {}};
+  if (!has_many) return out;
+  std::uint32_t const* const begins = of.memory.upload(from.begins, of.n_rows + std::size_t{1});
+  auto* const of_rows = of.memory.room<float>(of.n_rows);
+  check(launch(join_residuals, grid, kRowThreads, 0, nullptr, static_cast<float const*>(residuals),
+               begins, of.n_rows, of_rows));
+  out.rows.residuals = of_rows;
+  out.rows.begins = begins;
   return out;
 }
 
@@ -182,8 +231,18 @@ Status create_table(TableParams const* params, Object** out) {
       tiles.push_back(first_tile);
       if (params->is_lexical != 0) {
         lexical.push_back(from.lexical.at(params->column));
-        segments.push_back({first_tile, from.n_rows, view.lexical_live, from.seqs, from.attributes,
-                            nullptr, nullptr, nullptr, nullptr, nullptr});
+        segments.push_back({first_tile,
+                            from.n_rows,
+                            view.lexical_live,
+                            from.seqs,
+                            from.attributes,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            {}});
         first_tile += (from.n_rows + kDocTileRows - 1) / kDocTileRows * (kDocTileRows / kTileRows);
         continue;
       }

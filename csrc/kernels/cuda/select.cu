@@ -9,6 +9,7 @@
 // Oracle: a full sort (tests/emulator, tests/laws/test_l8_exact.py).
 #include <algorithm>
 
+#include "kernels/cuda/max_sim.cuh"
 #include "kernels/cuda/select.cuh"
 #include "kernels/cuda/sort_block.cuh"
 #include "kernels/cuda/warp_math.cuh"
@@ -118,6 +119,7 @@ __device__ bool comes_before(RankedRow const& a, RankedRow const& b) {
 
 // A query's entries: what the first pass has left of it. Those that are wanted get canonical
 // scores.
+template <RowKind kKind>
 class Picker {
  public:
   __device__ Picker(DenseJob const& job, std::uint32_t query, std::uint32_t list_room)
@@ -187,7 +189,7 @@ class Picker {
   // By the residual of any row, then by the row's own.
   __device__ bool may_be_best(std::uint32_t lower_key, std::uint32_t slot) const {
     float residual = 0.0f;
-    if (job_.plane == FirstPassPlane::kInt8) {
+    if (kKind != RowKind::kSparse && job_.plane == FirstPassPlane::kInt8) {
       DenseSegment const& segment = segment_of_tile(job_, slot / kTileRows);
       residual = segment.residuals[slot - segment.first_tile * kTileRows];
     }
@@ -289,7 +291,14 @@ class Picker {
       for (std::uint32_t left = ballot(is_wanted); left != 0; left &= left - 1) {
         std::uint32_t const from = lowest_bit(left);
         std::uint32_t const scored = shuffle(slot, from);
-        std::uint64_t const made = score_key_by_warp(job_, query_, scored);
+        std::uint64_t made = 0;
+        if constexpr (kKind == RowKind::kSparse) {
+          made = shuffle(key, from);
+        } else if constexpr (kKind == RowKind::kMany) {
+          made = max_sim_key_by_warp(job_, query_, scored);
+        } else {
+          made = score_key_by_warp(job_, query_, scored);
+        }
         if (lane_id() == 0) entry_at(first + from) = made << 32 | scored;
       }
     }
@@ -311,7 +320,8 @@ class Picker {
   std::uint32_t n_entries_ = 0;
 };
 
-__device__ void Picker::finish() {
+template <RowKind kKind>
+__device__ void Picker<kKind>::finish() {
   auto* const rows = reinterpret_cast<RankedRow*>(list() + list_room_);
   std::uint32_t const n = n_entries_;
   std::uint32_t const floor_key = score_key(job_.floors[query_]);
@@ -415,7 +425,8 @@ __device__ void Picker::finish() {
 
 }  // namespace
 
-__global__ void __launch_bounds__(kSelectThreads, 3)
+template <RowKind kKind>
+__global__ void __launch_bounds__(kSelectThreads, kKind == RowKind::kMany ? 2 : 3)
     pick_best(DenseJob const* job_at, std::uint32_t list_room) {
   begin_behind();
   DenseJob const& job = *job_at;
@@ -428,9 +439,14 @@ __global__ void __launch_bounds__(kSelectThreads, 3)
     }
     return;
   }
-  Picker picker(job, query, list_room);
+  Picker<kKind> picker(job, query, list_room);
   if (picker.score()) picker.finish();
 }
+
+template __global__ void pick_best<RowKind::kOne>(DenseJob const* job_at, std::uint32_t list_room);
+template __global__ void pick_best<RowKind::kMany>(DenseJob const* job_at, std::uint32_t list_room);
+template __global__ void pick_best<RowKind::kSparse>(DenseJob const* job_at,
+                                                     std::uint32_t list_room);
 
 PickShape PickShape::of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool is_lexical,
                         unsigned n_multiprocessors, std::size_t most_shared_bytes) {
@@ -446,6 +462,11 @@ PickShape PickShape::of(std::uint32_t n_queries, std::uint32_t sorted_rows, bool
   }
   out.shared_bytes = others + out.list_room * sizeof(std::uint64_t);
   return out;
+}
+
+PickShape PickShape::shared(PickShape of, std::uint32_t sorted_rows) {
+  if (of.n_ctas > 1) return of;
+  return {2, 0, kScratchBytes + sorted_rows * sizeof(RankedRow)};
 }
 
 }  // namespace hyrecall::cuda

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cuda/max_sim.cuh"
+#include "kernels/cuda/segment.cuh"
 #include "kernels/cuda/sequence.cuh"
 
 namespace hyrecall::cuda {
@@ -60,6 +62,17 @@ void run_dense(DenseJob const* job, GraphKey const& key, Scanner const& scanner,
   }
 }
 
+void run_many(DenseJob const* job, GraphKey const& key, Scanner const& scanner, Launches& to) {
+  unsigned const n_ctas = kManyCtas * scanner.n_multiprocessors();
+  to.run("prepare_many", prepare_many, n_ctas, kPrepareThreads, 0, job);
+  if (key.many_chunks == kNone32) {
+    unsigned const n_all = kSparseCtas * scanner.n_multiprocessors();
+    to.run("scan_sparse", scan_sparse, n_all, kSparseThreads, kSparseBytes, job);
+    return;
+  }
+  to.run("scan_many", scan_many, n_ctas, kManyThreads, many_bytes(key.many_chunks), job);
+}
+
 }  // namespace
 
 GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
@@ -75,6 +88,11 @@ GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
       key.has_words = key.has_words || text.is_positive == 0;
     return key;
   }
+  if (!params.vector_begins.empty()) {
+    std::uint32_t const dim = static_cast<ColumnTable const&>(*params.table).dim;
+    key.many_chunks = params.sparse.of_segments.empty() ? chunks_of(dim) : kNone32;
+    return key;
+  }
   key.plane = static_cast<std::int32_t>(params.plane);
   key.kernels = params.kernels;
   key.has_guest = params.guest.gate != nullptr;
@@ -85,15 +103,22 @@ GraphKey graph_key(SearchParams const& params, std::uint32_t number) {
 void run_sequence(Workspace& workspace, GraphKey const& key, Scanner const& scanner, Launches& to) {
   auto const* const job =
       reinterpret_cast<DenseJob const*>(workspace.device_input.data()) + key.number;
+  bool const has_many = key.many_chunks > 0;
   if (key.is_lexical) {
     run_lexical(job, key, scanner, to);
+  } else if (has_many) {
+    run_many(job, key, scanner, to);
   } else {
     run_dense(job, key, scanner, to);
   }
-  PickShape const shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
-                                        scanner.n_multiprocessors(), scanner.most_shared_bytes());
-  to.run("pick_best", pick_best, dim3(shape.n_ctas, key.n_queries), kSelectThreads,
-         shape.shared_bytes, job, shape.list_room);
+  PickShape shape = PickShape::of(key.n_queries, key.sorted_rows, key.is_lexical,
+                                  scanner.n_multiprocessors(), scanner.most_shared_bytes());
+  if (has_many) shape = PickShape::shared(shape, key.sorted_rows);
+  auto* const pick = !has_many                    ? pick_best<RowKind::kOne>
+                     : key.many_chunks == kNone32 ? pick_best<RowKind::kSparse>
+                                                  : pick_best<RowKind::kMany>;
+  to.run("pick_best", pick, dim3(shape.n_ctas, key.n_queries), kSelectThreads, shape.shared_bytes,
+         job, shape.list_room);
 }
 
 cudaGraphExec_t recorded_sequence(Workspace& workspace, GraphKey const& key,

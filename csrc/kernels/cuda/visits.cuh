@@ -109,4 +109,22 @@ __device__ inline TileMask group_mask(DenseJob const& job, QueuedVisit const& vi
   return found;
 }
 
+// Of a panel of one query that has a place for each row: what it may see of a visit's tile, and
+// where the keys of the tile's scores go. The whole warp comes here.
+struct OwnTile {
+  std::uint32_t query;
+  TileMask mask;
+  std::uint32_t* keys;  // [kTileRows] 0: the row does not pass
+};
+__device__ inline OwnTile own_tile(DenseJob const& job, QueuedVisit const& visit) {
+  std::uint32_t const query = job.batch.panel_queries[job.batch.panels[visit.panel].query_begin];
+  std::uint32_t const group_number = job.batch.query_groups[query];
+  DenseGroup const group = job.batch.groups[group_number];
+  bool const is_full = visit.tile_class == TileClass::kFull;
+  std::uint32_t const before =
+      first_before(job.batch.runs + group.run_begin, group.n_runs, 1, visit.tile);
+  return {query, is_full ? TileMask::all() : group_mask<4>(job, visit, group_number),
+          scores_of(job, query) + std::size_t{before} * kTileRows};
+}
+
 }  // namespace hyrecall::cuda

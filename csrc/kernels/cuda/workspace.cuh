@@ -104,6 +104,8 @@ struct GraphKey {
   bool has_guest;
   bool is_lexical;
   bool has_words;  // of a lexical search: see scan_postings
+  // Of each vector of queries of many; 0: a query has one; kNone32: they are sparse.
+  std::uint32_t many_chunks;
   friend auto operator<=>(GraphKey const&, GraphKey const&) = default;
 };
 

@@ -14,15 +14,16 @@
 #include "kernels/shared/pool_job.hpp"
 #include "kernels/shared/postings.hpp"
 #include "kernels/shared/shape_job.hpp"
+#include "kernels/shared/sparse_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall::cuda {
 
 // Raise it whenever anything in this file, in kernels/shared/dense_batch.hpp,
 // kernels/shared/guest_tensor.hpp, kernels/shared/lexical_job.hpp, kernels/shared/pool_job.hpp,
-// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/tile_filter.hpp,
-// kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
-inline constexpr std::int32_t kAbiVersion = 22;
+// kernels/shared/postings.hpp, kernels/shared/shape_job.hpp, kernels/shared/sparse_job.hpp,
+// kernels/shared/tile_filter.hpp, kernels/kernel_choice.hpp or the numbers of ArithmeticOp change.
+inline constexpr std::int32_t kAbiVersion = 23;
 inline constexpr int kMaxDevices = 64;
 
 // What a handle stands for: known to the library alone.
@@ -84,6 +85,11 @@ struct ColumnParams {
   Object* gate;                // of create_gate; not null: rows come from this tensor instead
   GuestTensor guest;
   std::uint32_t const* order;  // [n_rows] which of the tensor's rows each is, host
+  // [n_rows + 1] of rows of many vectors: which each has; then rows and norms above are of vectors.
+  // Null: each row has one.
+  std::uint32_t const* begins;
+  // Set: the rows are sparse, and all of the above but the type is empty.
+  SparseArrays const* sparse;
 };
 
 struct SegmentParams {
@@ -122,8 +128,8 @@ struct GuestParams {
 
 // Queries in host memory.
 struct QueryParams {
-  // Writes [n_queries, dim] where the device reads them: the only copy on their way. Called once,
-  // throws nothing.
+  // Writes [n_queries, dim], or all vectors of queries of many, where the device reads them: the
+  // only copy on their way. Called once, throws nothing.
   void (*write)(void* context, float* to);
   void* context;
 };
@@ -164,6 +170,9 @@ struct SearchParams {
   TextQueries text;
   QueryParams queries;  // unless there is a guest or a text
   GuestParams guest;
+  // [n_queries + 1] of queries of many vectors: which each has; empty: each has one.
+  std::span<std::uint32_t const> vector_begins;
+  SparseTerms sparse;           // of sparse queries, which have no vectors; empty: they are not
   float const* floors;          // [n_queries]
   std::uint8_t const* strict;   // [n_queries]
   std::uint32_t const* depths;  // [n_queries] at most depth

@@ -58,7 +58,7 @@ struct Panel {
   std::uint32_t group_begin;  // into panel_groups
   std::uint32_t n_groups;
   std::uint32_t plane_begin;  // its first place among the panels' queries
-  std::uint32_t width;        // places that it has: 8, 16 or 32; of texts 1
+  std::uint32_t width;        // places that it has: 8, 16 or 32; of a query alone 1
 };
 
 inline constexpr std::uint32_t kPanelQueries = 32;

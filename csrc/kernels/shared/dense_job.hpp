@@ -11,6 +11,7 @@
 #include "kernels/shared/dense_rows.hpp"
 #include "kernels/shared/guest_tensor.hpp"
 #include "kernels/shared/lexical_job.hpp"
+#include "kernels/shared/sparse_job.hpp"
 #include "kernels/shared/tile_filter.hpp"
 
 namespace hyrecall {
@@ -29,6 +30,11 @@ struct DenseSegment {
   std::uint8_t const* codes;        // the int8 plane, tiled
   float const* scales;              // [n_rows]
   float const* residuals;           // [n_rows]
+  // Null: a row has one vector. Else [n_rows + 1] row r has the vectors from begins[r] to
+  // begins[r + 1], and what stands above of a row is of a vector, but for the residuals: a row's is
+  // the greatest of its vectors.
+  std::uint32_t const* begins;
+  SparseSegment sparse;  // set: the rows are sparse, and have no other vectors
 };
 
 struct DenseJob {
@@ -58,6 +64,13 @@ struct DenseJob {
   std::uint32_t is_exact;
   std::uint32_t is_asked;  // candidates stay as the first pass found them, and nothing else is made
 
+  // Null: a query has one vector. Else [n_queries + 1] which of `queries` each has; what is made of
+  // a vector, the norms and the scales, is by vector then. See max_sim.cuh.
+  std::uint32_t const* vector_begins;
+  QueryBound* vector_bounds;  // [n_vectors] of queries of many vectors
+  // Of sparse queries, which have none of these vectors: see SparseTerms.
+  std::uint32_t const* sparse_begins;  // [n_queries * n_segments + 1]
+  SparseRuns const* sparse_runs;
   float const* queries;         // [n_queries, dim]
   float const* floors;          // [n_queries] the least score, -inf: none
   std::uint8_t const* strict;   // [n_queries] whether a score must lie above it

@@ -11,7 +11,7 @@ from hyrecall import _core
 from hyrecall.ask.queries import lower
 from hyrecall.ask.scope import read_scopes
 from hyrecall.base.runtime import cuda_library_folder, cuda_report, ordinal_of
-from hyrecall.errors import DeviceMemoryError, OptionError, error
+from hyrecall.errors import DeviceMemoryError
 from hyrecall.segments.segments import HostRates, IndexFacts, Rows, State
 from hyrecall.segments.writer import build
 from hyrecall.table.schema import Schema
@@ -33,14 +33,8 @@ def choose_device(device: str, facts: IndexFacts, state: State) -> tuple[str, In
     """Return the device of an index, its facts, and its first state there."""
     # Only for "auto" is there a choice. If it takes a device, the facts have the rates by which
     # each batch of texts is sent to the device or to the CPU.
-    many = [arm for arm in facts.vector_arms if arm not in facts.schema.one_vector_arms]
-    if many and device not in ("auto", "cpu"):
-        wish = f"'cpu' (arm {many[0]!r} has many or sparse vectors)"
-        raise error(OptionError, "device", wish, repr(device))
     if device != "auto":
         return device, facts, place(device, state, None)
-    if many:
-        return "cpu", facts, _without_guests(state)
     columns = [column for segment in state.segments for column in segment.dense.values()]
     is_small = sum(column.nbytes for column in columns) < AUTO_BYTES
     is_wide = any(column.dim > _core.device.MAX_DIMS[column.dtype] for column in columns)

@@ -177,10 +177,9 @@ class MaxSim(Vector):
 
     Notes
     -----
-    Exact: the top of the list is that of a full sort. It searches on the CPU, also over shards;
-    an index with such an arm is not placed on a device, and stages that compare vectors do not read
-    it. A vector of zeros counts as none, and a row without a vector is not in the arm. Memory: the
-    vectors as given, and an int8 copy of a byte a number.
+    Exact: the top of the list is that of a full sort, on the CPU and on a device, also over shards.
+    Stages that compare vectors do not read it. A vector of zeros counts as none, and a row without
+    a vector is not in the arm. Memory: the vectors as given, and an int8 copy of a byte a number.
 
     Source: Khattab and Zaharia, "ColBERT", SIGIR 2020.
 
@@ -225,8 +224,8 @@ class Sparse(Vector):
     Notes
     -----
     Exact: the top of the list is that of a full sort. There is no IDF: the weights are all. A
-    weight below 2^-60 counts as 0, and a row without any other has no vector. It searches on the
-    CPU, also over shards. Memory: 6 bytes an entry, 4 with float16.
+    weight below 2^-60 counts as 0, and a row without any other has no vector. Memory: 6 bytes an
+    entry, 4 with float16.
 
     Source: Formal et al., "SPLADE", SIGIR 2021; Turtle and Flood, 1995, of the pruning (MaxScore).
 
