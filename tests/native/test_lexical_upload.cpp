@@ -365,8 +365,8 @@ bool is_upload_caught(std::string const& folder) {
 
 TEST(device_planted_bugs_in_postings_are_caught) {
   CHECK(!is_upload_caught(HYRECALL_EMULATED_FOLDER));
-  for (char const* const name :
-       {"third_posting_shifted", "last_postings_left_out", "first_posting_keeps_a_byte_of_the_next"}) {
+  for (char const* const name : {"third_posting_shifted", "last_postings_left_out",
+                                 "first_posting_keeps_a_byte_of_the_next"}) {
     CHECK(is_left_out(name) || is_upload_caught(broken_folder(name)));
   }
 }

@@ -53,9 +53,16 @@ def read_size(option: str, text: str) -> int:
 
 
 def index_in_parts(
-    files: Sequence[Path], output: Path, schema: Schema, wanted: Mapping[str, str], memory: str,
-    *, resume: bool, join: bool, threads: int | None,
-) -> None:  # fmt: skip
+    files: Sequence[Path],
+    output: Path,
+    schema: Schema,
+    wanted: Mapping[str, str],
+    memory: str,
+    *,
+    resume: bool,
+    join: bool,
+    threads: int | None,
+) -> None:
     """Index the columns of Parquet files, part by part, and say how far it is after each."""
     limit = read_size("--memory", memory)
     for one in files:
@@ -187,10 +194,16 @@ def read_schema(
             raise error(OptionError, "--embed", "an arm that --vector does not have", repr(arm))
         vector_arms[arm] = Vector(arm)
     schema = Schema(
-        key=given["key"], cell=names(cell) or None, text=text_arms, vector=vector_arms,
-        attributes=names(given["attribute"]), stored=names(stored) if stored else None,
-        cluster=given["cluster"], thread=given["thread"], place=given["place"],
-    )  # fmt: skip
+        key=given["key"],
+        cell=names(cell) or None,
+        text=text_arms,
+        vector=vector_arms,
+        attributes=names(given["attribute"]),
+        stored=names(stored) if stored else None,
+        cluster=given["cluster"],
+        thread=given["thread"],
+        place=given["place"],
+    )
     return schema, embedded
 
 
@@ -279,9 +292,16 @@ _SHOWN_SKIPPED = 5
 
 
 def _index_folder(
-    folder: Path, output: Path, embed: list[str] | None, embedder: LocalModel,
-    texts: NamedColumns, read: Mapping[str, Any], *, replace: bool, threads: int | None,
-) -> None:  # fmt: skip
+    folder: Path,
+    output: Path,
+    embed: list[str] | None,
+    embedder: LocalModel,
+    texts: NamedColumns,
+    read: Mapping[str, Any],
+    *,
+    replace: bool,
+    threads: int | None,
+) -> None:
     """Index the files of a folder, cut into chunks."""
     from hyrecall import folders
 
@@ -418,9 +438,15 @@ def index(
     if memory is not None:
         refuse(ctx, "nothing with --memory", "embed", "replace", "input_format")
         index_in_parts(
-            files, output, schema, wanted, memory,
-            resume=resume, join=not no_join, threads=threads,
-        )  # fmt: skip
+            files,
+            output,
+            schema,
+            wanted,
+            memory,
+            resume=resume,
+            join=not no_join,
+            threads=threads,
+        )
         return
     refuse(ctx, "--memory with it", "resume", "no_join")
     started = time.perf_counter()

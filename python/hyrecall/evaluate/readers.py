@@ -498,18 +498,17 @@ def _is_trec(place: Place) -> bool:
 
 
 def _read_trec(folder: Path, *, qrels: str | Path | None) -> Dataset:
-    found = _trec_files(folder)
+    found, where = _trec_files(folder), str(folder)
     read = partial(_records, end="</DOC>", read=_document)
-    corpus = _table(chain.from_iterable(map(read, found["documents"])), str(folder))
+    corpus = _once(_table(chain.from_iterable(map(read, found["documents"])), where), where)
     read = partial(_records, end="</top(?:ic)?>", read=_topic)
-    queries = _table(chain.from_iterable(map(read, found["topics"])), str(folder))
+    queries = _once(_table(chain.from_iterable(map(read, found["topics"])), where), where)
     judged = found["qrels"] if qrels is None else [folder / qrels]
     if len(judged) > 1:
         names = [str(path.relative_to(folder)) for path in judged]
         raise error(OptionError, "qrels", "one of the files of judgements", names)
     judgements = _judgements(judged[0], set(queries["id"].to_pylist()), None)
-    corpus, queries = (_once(one, str(folder)) for one in (corpus, queries.select(["id", "text"])))
-    return Dataset(folder.resolve().name, corpus, queries, judgements)
+    return Dataset(folder.resolve().name, corpus, queries.select(["id", "text"]), judgements)
 
 
 def _records(path: Path, *, end: str, read: Callable[[str, str], Row]) -> Iterator[Row]:
