@@ -32,6 +32,8 @@ WITHOUT_A_SCALAR_LINE = {
     "row_norm": "the lines of inverse_norm go through it: it takes a row",
     "inverse_norm": "has lines of its own: they hold rows",
     "max_sim": "a sum of any number of cosines: tests/laws/test_vector_forms.py",
+    "max_sim_sum": "max_sim goes through it, and so does a device",
+    "max_sim_score": "max_sim goes through it, and so does a device",
     "sparse_sum": "a sum of any number of products: tests/laws/test_vector_forms.py",
     "counts": "the lines of fused_score go through it",
     "share_weights": "the lines of balanced_weight go through it",
