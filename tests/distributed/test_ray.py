@@ -212,7 +212,9 @@ def test_an_actor_that_starts_again_opens_no_other_version(tmp_path: Path) -> No
         changed.delete(["k20"], scope="ann")
         changed.save(paths[1])
         os.kill(pid_of(index.shards[1]), signal.SIGKILL)
-        (told,) = index.recall(**asked()).trace.degraded
+        deadline = time.monotonic() + SECONDS
+        while "temporarily unavailable" in (told := index.recall(**asked()).trace.degraded[0]):
+            assert time.monotonic() < deadline  # Ray starts it again, late on a slow machine
         assert told.startswith("shard-1: its documents are missing")
         assert "that was opened, got another one; index.reload()" in told
         one = whole()
