@@ -1741,7 +1741,7 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     "read only later, by a call that refuses it": (
         "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "
         "threads progress; MemorySync.in_memory threads; MemorySync.open threads progress; Newest "
-        "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes; "
+        "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes more_arms; "
         "Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url path "
         "progress; load_dataset qrels; tune measures"
     ),
