@@ -14,31 +14,31 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 # Lines and files of Python by hand.
 PYTHON = {
     "": (1_912, 7),
-    "adapters": (4_550, 15),
+    "adapters": (4_553, 15),
     "arm": (955, 8),
     "ask": (3_542, 14),
     "base": (2_865, 17),
-    "cli": (6_565, 25),
-    "distributed": (4_737, 10),
+    "cli": (6_576, 25),
+    "distributed": (4_738, 10),
     "embed": (2_527, 10),
-    "evaluate": (3_056, 8),
+    "evaluate": (3_064, 8),
     "folders": (1_140, 5),
     "graph": (654, 2),
     "hits": (3_503, 13),
-    "memory": (22_002, 56),
+    "memory": (22_021, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_346, 20),
+    "recall": (5_347, 20),
     "replicas": (1_976, 6),
     "rerank": (348, 2),
     "segments": (3_249, 11),
-    "serve": (7_023, 31),
+    "serve": (7_024, 31),
     "stages": (3_303, 15),
     "systems": (5_033, 29),
     "table": (3_582, 13),
     "text": (804, 3),
 }
-TESTS = (125_089, 602)
+TESTS = (125_193, 602)
 CSRC = (44_670, 374)
 DEVICE_HALF = 10_382  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

@@ -141,6 +141,8 @@ def test_recall_by_text_by_vector_and_by_both_has_the_scores_of_each_arm() -> No
         {"a": 1.0, "c": 0.6, "b": 0.0}
     )
     assert [one.rank for one in both] == [1, 2, 3]
+    assert documents.recall(text="hot", scope="ann", min_confidence=1.0) == []
+    assert documents.recall(text="hot", scope="ann", min_confidence=0.0) == by_text
     assert ids(documents.recall(text="milk", vector=(1, 0), scope="ann", limit=1, offset=1)) == [
         ids(documents.recall(text="milk", vector=(1, 0), scope="ann"))[1]
     ]

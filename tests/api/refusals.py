@@ -427,6 +427,8 @@ ROWS: dict[str, list[Row]] = {
     ],
     "BatchRecall DocumentIndex.recall": [
         option("text: expected text= or vectors=, or both", None),
+        option("min_confidence: expected a number in [0, 1]", -1, NAN),
+        dtype("min_confidence: expected a number in [0, 1]", "x", [3]),
     ],
     "BatchRecall DocumentIndex.recall EdgeLexical Index.* Recipe Recipe.replace "
     "ShardedIndex.recall_one": [
@@ -1741,10 +1743,9 @@ EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or 
     "read only later, by a call that refuses it": (
         "BatchRecall.map batches; DocumentIndex.value; Memory.in_memory threads; Memory.open "
         "threads progress; MemorySync.in_memory threads; MemorySync.open threads progress; Newest "
-        "column; Request; Scope.matching parts; ServiceOptions tokens; "
-        "Setting attributes more_arms; "
-        "Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url path "
-        "progress; load_dataset qrels; tune measures"
+        "column; Request; Scope.matching parts; ServiceOptions tokens; Setting attributes "
+        "more_arms; Setting.but; Tags column; Text analyzer bm25; VectorStore embedder; follow url "
+        "path progress; load_dataset qrels; tune measures"
     ),
     "pydantic refuses it, with its own error": "Edge; Episode; Fact",
     "Browse refuses every change": (

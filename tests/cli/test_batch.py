@@ -77,6 +77,25 @@ def test_a_file_in_batches_gives_the_reply_of_one_call(
     assert [file.name for file in tmp_path.glob("h.*")] == ["h.parquet"]
 
 
+def test_replies_below_a_floor_of_confidence_have_no_rows(run, folder, queries, tmp_path):
+    pq.write_table(queries.drop_columns("vec").slice(6), tmp_path / "q.parquet")
+    asked = ("batch", folder, tmp_path / "q.parquet", "--query-text", "words",
+             "--query-scope", "who")  # fmt: skip
+    who = queries["who"].to_pylist()[6:]
+    index = hr.Index.open(folder)
+    sure = index.recall(text=queries["words"].to_pylist()[6:], scope=who).confidence
+    floor = sorted(sure)[len(sure) // 2]
+    reply = run(*asked, "-o", tmp_path / "h.parquet", "--min-confidence", floor)
+    assert reply.code == 0, reply.err
+    found = set(pq.read_table(tmp_path / "h.parquet")["query"].to_pylist())
+    assert found == {at for at, one in enumerate(sure) if one >= floor}
+    assert 0 < len(found) < len(sure)
+    pq.write_table(queries.slice(1), tmp_path / "q.parquet")
+    refused = run(*asked, "-o", tmp_path / "h.parquet", "--min-confidence", floor)
+    assert refused.code == 1
+    assert "got query 2 with neither" in refused.err
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
 def test_a_file_of_more_queries_than_a_query_number_can_tell_is_refused(
     run, folder, queries, tmp_path, monkeypatch, suffix

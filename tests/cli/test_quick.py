@@ -37,6 +37,7 @@ from seams import (
 
 Run = Callable[..., SimpleNamespace]
 
+UNSURE = ("recall", "is Bob at lunch", "--user", "ann")
 LINES = [
     ("recall", "replication", "--user", "ann"),
     ("recall", "replication", "--user", "ann", "--json"),
@@ -47,6 +48,11 @@ LINES = [
     ("recall", "replication", "--json"),  # with a note of isolation
     ("recall", " ", "--user", "ann"),
     ("recall", "none of these", "--user", "ann", "--recipe", "default"),
+    UNSURE,
+    (*UNSURE, "--json"),
+    (*UNSURE, "--min-confidence", "0.5"),
+    ("recall", "replication", "--user", "ann", "--min-confidence=.2"),
+    ("context", "--query", "is Bob at lunch", "--user", "ann", "--min-confidence", "0.5"),
     ("context", "--query", "replication", "--user", "ann"),
     ("context", "--query", "replication", "--user", "ann", "--budget", "60", "--limit", "1"),
     ("context", "--query", "xyzzy", "--user", "ann"),
@@ -61,6 +67,8 @@ LEFT = [
     ("recall", "replication", "--user", "ann", "--min-score", "bm25=nan"),
     ("recall", "replication", "--user", "ann", "--agent", "ada"),
     ("recall", "replication", "--user", "-x"),
+    ("recall", "replication", "--user", "ann", "--min-confidence", "2"),
+    ("recall", "replication", "--user", "ann", "--min-confidence", "high"),
     ("recall", "replication", "--agent", "ada"),
     ("recall", ".", "--user", "ann"),
     ("recall", "", "--user", "ann"),
@@ -96,6 +104,18 @@ def test_the_owner_answers_what_the_command_finds(
     slowly = run(*line)
     assert slowly.code == 0
     assert (same(quickly.out), quickly.err) == (same(slowly.out), slowly.err)
+
+
+def test_a_reply_that_probably_holds_no_answer_is_told(
+    owner: MemorySync, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert quick.answered(UNSURE)
+    assert "note: probably nothing here answers: confidence 0." in capsys.readouterr().err
+    asked = ("context", "--query", "is Bob at lunch", "--user", "ann")
+    assert quick.answered(asked)
+    assert "lunch was great" in capsys.readouterr().out
+    assert quick.answered((*asked, "--min-confidence", "0.5"))
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("line", LEFT, ids=repr)

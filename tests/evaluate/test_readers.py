@@ -639,6 +639,22 @@ def test_a_query_that_is_a_document_does_not_find_itself(tmp_path: Path) -> None
     assert first.documents == {query: names[:1] for query, names in run.documents.items()}
 
 
+def test_a_judged_document_that_the_corpus_lacks_is_never_found(tmp_path: Path) -> None:
+    """One judgement of ArguAna names such a document; files of two sets would name many."""
+    pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
+    names = [str(number) for number in range(100)]
+    lines(tmp_path / "corpus.jsonl", {name: f"tea {name}" for name in names[1:]})
+    lines(tmp_path / "queries.jsonl", {f"q{name}": f"tea {name}" for name in names})
+    tsv(tmp_path / "qrels.tsv", {f"q{name}": {name: 1} for name in names})
+    dataset = load_dataset(tmp_path)
+    run = run_setting(Indexes(dataset), dataset, read_setting("bm25"))
+    scores = score_run(run.documents, dataset.judgements, measures=["R@10"])
+    assert scores.means == {"R@10": 0.99}
+    tsv(tmp_path / "qrels.tsv", {f"q{name}": {name: 1} for name in names[:99]})
+    with pytest.raises(OptionError, match="line 1: expected a document of the set, got '0'"):
+        load_dataset(tmp_path)
+
+
 def test_the_interval_of_a_mean_is_that_of_its_percentiles() -> None:
     """Of 0 and 1 in 100 queries the percentiles are those of the binomial distribution."""
     stats = pytest.importorskip("scipy.stats")

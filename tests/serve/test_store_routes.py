@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hyrecall.memory import Memory
+from hyrecall.memory import Memory, MemorySync
 from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
-from seams import Opening, RecallReply
+from seams import Opening, RecallReply, recall_data
 from seams import serve_BatchReply as BatchReply
 from serve.conftest import ANN, BOB
 from serve_client import calling
@@ -425,3 +425,26 @@ async def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
     assert floored["confidence"] == matches.confidence
     assert "confidence" not in plain
     assert "confidence" not in plain["items"][0]
+
+
+def test_a_service_judges_a_reply_once_and_tells_null_where_the_store_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        MemorySync.open(tmp_path / "m", embedder=None) as owner,
+        MemorySync.open(tmp_path / "m", embedder=None) as other,
+    ):
+        for text in ("Ann drinks green tea", "Ann bought a car"):
+            owner.remember(text, user_id="ann")
+        matches = other.search("Ann drinks green tea", user_id="ann")
+        ranked, judged = type(matches._ranked), []
+        judge = ranked.judge
+        monkeypatch.setattr(ranked, "judge", lambda self: judged.append(1) or judge(self))
+        told = recall_data(matches, explain=False, began=0.0, confidence=True)
+        assert len(judged) == 1 < len(matches)
+        assert told["confidence"] == matches.confidence
+        assert [one["confidence"] for one in told["items"]] == [one.confidence for one in matches]
+        owner.remember("Ann drinks green tea again", user_id="ann")
+        told = recall_data(matches, explain=False, began=0.0, confidence=True)
+        assert (told["confidence"], told["answerable"]) == (None, None)
+        assert [one["confidence"] for one in told["items"]] == [None] * len(matches)

@@ -799,6 +799,7 @@ class DocumentIndex:
         fusion: Fusion | None = None,
         min_score: Mapping[str, float | Above] | None = None,
         min_fused: float | Above | None = None,
+        min_confidence: float | None = None,
         normalize: bool = False,
         shaping: Sequence[Stage] | Stage = (),
         recipe: Recipe | None = None,
@@ -810,7 +811,8 @@ class DocumentIndex:
         text : str or typed query, optional
         vector : array, shape (dim,), optional
         scope : cell or Scope
-        filter, limit, offset, depth, fusion, min_score, min_fused, normalize, shaping, recipe
+        filter, limit, offset, depth, fusion, min_score, min_fused, min_confidence
+        normalize, shaping, recipe
             As in :meth:`hyrecall.Index.recall_one`, errors too. The arms are ``text`` and
             ``vector``.
 
@@ -831,7 +833,8 @@ class DocumentIndex:
         hits = index.recall_one(
             text=asked, vector=vector, scope=scope, limit=limit, offset=offset, depth=depth,
             filter=read_filter(filter, self._attributes), fusion=fusion, min_score=min_score,
-            min_fused=min_fused, normalize=normalize, shaping=shaping, recipe=recipe,
+            min_fused=min_fused, min_confidence=min_confidence, normalize=normalize,
+            shaping=shaping, recipe=recipe,
             columns=self._columns(index),
         )  # fmt: skip
         warn_if_degraded(hits.trace.degraded)

@@ -129,6 +129,7 @@ def batch(
     bm25: list[str] | None = None,
     min_score: list[str] | None = None,
     min_fused: float | None = None,
+    min_confidence: float | None = None,
     normalize: bool = False,
     recipe: str | None = None,
     columns: list[str] | None = None,
@@ -179,6 +180,7 @@ def batch(
         "2024-05-01"}, "lang": ["de", "fr"]}. Dates and times are ISO 8601; durations are not
         supported.
     min_score [ARM=]SCORE: The lowest score in an arm.
+    min_confidence P: The lowest confidence of a reply, in [0, 1]; a query below it has no rows.
     recipe NAME: Rank by a recipe: $RECIPES, or a .json file. It replaces --fusion, --bm25,
         --min-score, --min-fused and --normalize. [default: none]
     columns COLUMN: Columns of the documents to add; repeat the option or use commas for several.
@@ -229,7 +231,7 @@ def batch(
     )
     recall = FileRecall.of(
         index, folders, opening, asked, scope=fixed,
-        options={**options, "columns": names(columns)},
+        options={**options, "min_confidence": min_confidence, "columns": names(columns)},
         embed=None if arm is None else {arm: "static"},
         names=OPTIONS, none=source.empty(), skips=skips,
     )  # fmt: skip

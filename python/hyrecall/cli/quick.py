@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -28,7 +29,7 @@ CHARACTERS: Final = 4
 
 _OF_BOTH: Final[dict[str, type]] = {
     **dict.fromkeys(("--path", "--user", "--org", "--workspace", "--agent", "--recipe"), str),
-    **{"--limit": int, "--min-score": list},
+    **{"--limit": int, "--min-score": list, "--min-confidence": float},
 }
 OPTIONS: Final[dict[str, dict[str, type]]] = {
     "recall": _OF_BOTH
@@ -39,6 +40,7 @@ OPTIONS: Final[dict[str, dict[str, type]]] = {
 
 _SETTINGS = {"path", "recipe", "embedder", "embedding_url", "embedding_model"}
 _LARGEST = 2**20  # bytes of the settings
+_PLAIN_NUMBER: Final = re.compile(r"[01]|[01]?\.[0-9]{1,9}")
 _SECONDS = 60.0  # for an embedder that loads, and for the index
 
 
@@ -74,6 +76,7 @@ def answered(arguments: Sequence[str]) -> bool:
             "offset": given.get("--offset", 0),
             "token_budget": budget if name == "context" else given.get("--token-budget"),
             "min_score": given.get("--min-score"),
+            "min_confidence": given.get("--min-confidence"),
         },
     }
     found = ask(folder, question)
@@ -156,7 +159,9 @@ def _read(
             given.setdefault(name, []).append(value)
         elif kind is str:
             given[name] = value
-        elif value.isascii() and value.isdecimal() and len(value) < 10:
+        elif kind is float and _PLAIN_NUMBER.fullmatch(value):
+            given[name] = float(value)
+        elif kind is int and value.isascii() and value.isdecimal() and len(value) < 10:
             given[name] = int(value)
         else:
             return None

@@ -73,7 +73,7 @@ def recall_from_store(
 ) -> None:
     """Answer a query with options of ``search``, as ``table``, ``json`` or ``context``."""
     from hyrecall.memory import plain
-    from hyrecall.memory.data.matches import is_answerable, known_confidence
+    from hyrecall.memory.data.matches import doubt_of, is_answerable, known_confidence
 
     if agent is not None and user_id is not None:
         raise error(OptionError, "--agent", "an agent, or --user", "both")
@@ -89,7 +89,8 @@ def recall_from_store(
             matches = ready.search(text, user_id=user_id, **place, **options)
         else:
             matches = ready.agent(agent, **place).search(text, **options)
-        sure = None if form == "context" else known_confidence(matches)
+        sure = known_confidence(matches) if form == "json" and explain else None
+        doubt = doubt_of(matches) if form == "table" else None
     tell_reasons(matches.reasons)
     if form == "json":
         how_sure = {"confidence": sure, "answerable": is_answerable(sure)} if explain else {}
@@ -105,8 +106,8 @@ def recall_from_store(
                 for (cells, below), near in zip(rows, around, strict=True)
             ]
         )
-        if rows and is_answerable(sure) is False:
-            say(f"note: probably nothing here answers: confidence {sure:.2f}")
+        if doubt is not None:
+            say(f"note: {doubt}")
         if explain and rows:
             _explain(matches, first)
 
@@ -185,6 +186,7 @@ def context(
     agent: str | None = None,
     recipe: str | None = None,
     min_score: list[str] | None = None,
+    min_confidence: float | None = None,
     **whose: Unpack[Whose],
 ) -> None:
     """Print the memories that fit a prompt, marked as data, in a number of tokens.
@@ -197,12 +199,14 @@ def context(
     agent NAME: Only what this agent of --org may see.
     recipe NAME: How to rank, as of recall. [default: the setting recipe, or default]
     min_score [ARM=]SCORE: The lowest score: bm25=SCORE, cosine=SCORE, or SCORE for the fused score.
+    min_confidence P: The lowest confidence of all that is found, in [0, 1]; below it nothing is
+        printed.
     """
     at_least("--budget", budget, 1)
     recall_from_store(
         path, stdin_text() if query == "-" else query, "context", agent=agent, recipe=recipe,
         limit=limit, token_budget=budget, min_score=by_arm("--min-score", min_score, number),
-        **whose,
+        min_confidence=min_confidence, **whose,
     )  # fmt: skip
 
 

@@ -388,6 +388,7 @@ class BatchOptions(TypedDict, total=False):
     fusion: Fusion | None
     min_score: Floors
     min_fused: float | Above | None
+    min_confidence: float | None
     bm25: BM25 | Mapping[str, BM25] | None
     normalize: bool
     arms: Sequence[Arm] | Arm

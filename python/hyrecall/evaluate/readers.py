@@ -81,7 +81,8 @@ def load_dataset(
     OptionError, DTypeError
         No known form, an option that the form does not have, or a missing or wrong file, column or
         value; the message names file and line. Judgements and classes may name only queries and
-        documents of the set; those of TREC may name documents that it lacks.
+        documents of the set, but for one judgement in a hundred, and any of TREC, whose document
+        the set lacks: it counts as never found.
     """
     place = _place(read_path(path))
     form = form_of(place)
@@ -316,6 +317,7 @@ def _rows(path: Place, *needed: str) -> Iterator[tuple[str, Row]]:
 
 # ---- Judgements ----
 
+_MOST_LACKING = 0.01  # of the judgements; one of the 1,406 of BEIR's ArguAna has no document
 _GRADES = range(-100, 1001)  # ir-measures' memory grows with the largest grade
 
 
@@ -324,14 +326,20 @@ def _judgements(
 ) -> dict[str, dict[str, int]]:
     """Read the grades of documents by query; ``known``: the documents that they may name."""
     judgements: dict[str, dict[str, int]] = {}
+    lacking: list[tuple[str, str]] = []
+    n_read = 0
     for where, (query, document, given) in _pairs(path, queries):
         _check_known(where, "a query of the set", query, queries)
-        if known is not None:
-            _check_known(where, "a document of the set", document, known)
+        n_read += 1
+        if known is not None and document not in known:
+            lacking.append((where, document))
         grades = judgements.setdefault(query, {})
         if document in grades:
             raise error(OptionError, where, "each pair once", f"({query}, {document}) again")
         grades[document] = _grade(where, given)
+    if len(lacking) > _MOST_LACKING * n_read:  # else they count as never found
+        where, document = lacking[0]
+        raise error(OptionError, where, "a document of the set", repr(document))
     return judgements
 
 

@@ -18,7 +18,7 @@ from hyrecall.embed import choose
 from hyrecall.embed.guard import Off
 from hyrecall.errors import OptionError, error
 from hyrecall.hits.hit_tables import EXACT, Snippets
-from hyrecall.memory.data.matches import Matches
+from hyrecall.memory.data.matches import Matches, doubt_of
 from hyrecall.memory.derived.layout import IndexNotReadyError, layout_of
 from hyrecall.memory.keeping import Owner
 from hyrecall.memory.recall.audience import audience, read_agent, read_partition
@@ -54,7 +54,8 @@ def answer(store: Store, asked: dict[str, Any], *, seconds: float = _SECONDS) ->
         note = isolation_note(by, audience(connection, by))
     told = shown(asked["form"], asked["text"], matches, store, first=asked["options"]["offset"] + 1)
     degraded = [f"degraded: {one}" for one in matches.reasons]
-    return {"notes": [*filter(None, [note]), *degraded], "shown": told}
+    doubt = doubt_of(matches) if asked["form"] == "table" else None
+    return {"notes": [*filter(None, [note, *degraded, doubt])], "shown": told}
 
 
 def _embeds_alike(store: Store, recipe: Recipe, asked: dict[str, Any]) -> bool:

@@ -64,9 +64,10 @@ def with_floor(reply: ReplyBase, given: object, *, is_sorted: bool) -> ReplyBase
 
 def _above(reply: Reply, floor: float) -> Reply:
     judged = reply.all_judged()
-    if any(one.query is None and one.is_asked for one in judged):
-        wish, got = "a text, or a vector of a known embedder", "a query with neither"
-        raise error(OptionError, "min_confidence", wish, got, "pass embed= to the index")
+    for query, one in enumerate(judged):
+        if one.query is None and one.is_asked:
+            wish, got = "a text, or a vector of a known embedder", f"query {query} with neither"
+            raise error(OptionError, "min_confidence", wish, got, "pass embed= to the index")
     kept = np.array([one.query is None or one.query.value >= floor for one in judged], np.bool_)
     arrays = only_queries(reply.arrays, kept)
     for name in QUERY_ARRAYS:

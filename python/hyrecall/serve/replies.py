@@ -35,7 +35,7 @@ from hyrecall.hits.reply import facets_data
 from hyrecall.hits.trace import Trace
 from hyrecall.index import Index
 from hyrecall.memory import Edge, Episode, Matches, MatchParts
-from hyrecall.memory.data.matches import is_answerable
+from hyrecall.memory.data.matches import is_answerable, known_confidences
 from hyrecall.memory.replies import Reason, reasons_data
 from hyrecall.serve.errors import ErrorBody, check_size, naming_query
 from hyrecall.serve.metrics import index_numbers
@@ -225,11 +225,12 @@ def recall_data(
     """Return the reply to a recall as plain data; `began` is of ``time.perf_counter``."""
     is_explained = explain and matches._ranked is not None
     dropped = matches.explain_dropped() if is_explained else None
+    sure, sure_of = known_confidences(matches) if confidence else (None, [])
     shown = []
-    for match in matches:
+    for at, match in enumerate(matches):
         one: dict[str, Any] = {name: getattr(match, name) for name in _OF_A_MATCH}
         if confidence:
-            one["confidence"] = match.confidence if matches._ranked is not None else None
+            one["confidence"] = sure_of[at]
         if is_explained:
             one["explanation"] = _explanation(match)
         if highlight:
@@ -247,7 +248,7 @@ def recall_data(
         "edges": list(matches.edges),
         "context": [list(near) for near in matches.context],
         "around": [list(near) for near in matches.around],
-        **(_sure(matches.confidence) if confidence else {}),
+        **(_sure(sure) if confidence else {}),
         "now": matches.now,
         "took_ms": (time.perf_counter() - began) * 1e3,
     }

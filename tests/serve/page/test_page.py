@@ -75,6 +75,24 @@ def test_the_trace_tells_steps_with_times_and_how_many_each_stage_dropped(
 
 
 @pytest.mark.slow
+def test_a_reply_that_probably_holds_no_answer_says_so_and_every_one_how_sure_it_is(
+    open_page: Open, memory: MemorySync, index_service: str
+) -> None:
+    page = open_page()
+    for query, is_doubtful in ((QUERY, False), ("does Nora paint in May 1999", True)):
+        recall(page, query)
+        sure = memory.search(query, user_id="alice").confidence
+        assert sure is not None
+        assert (sure < 0.2) == is_doubtful
+        assert f"confidence {sure:.2f}" in page.inner_text(".summary")
+        told = page.inner_text("#reply")
+        assert ("Probably nothing here answers: these are best guesses." in told) == is_doubtful
+    page.select_option("#beside", "honeycomb")
+    page.wait_for_selector(".both")
+    assert page.inner_text(".both").count("Probably nothing here answers") == 2
+
+
+@pytest.mark.slow
 def test_a_degraded_reply_says_in_words_what_did_not_run(
     open_page: Open, plain_service: str
 ) -> None:

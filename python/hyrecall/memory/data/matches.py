@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -365,12 +366,29 @@ class Matches(list[EpisodeMatch]):
         return f"<Matches: {len(self)}{' of ' if best else ''}{best}{why}>"
 
 
+def known_confidences(matches: Matches) -> tuple[float | None, list[float | None]]:
+    """Return how sure a reply is and each match, by one search.
+
+    None also where the store, in another process, has changed.
+    """
+    if matches._ranked is not None:
+        with suppress(OptionError):
+            reply, hits = matches._ranked.judge().values
+            return reply, [hits[place] for place in matches._places]
+    return None, [None] * len(matches)
+
+
 def known_confidence(matches: Matches) -> float | None:
-    """Return how sure a reply is; None also where its store, in another process, has changed."""
-    try:
-        return matches.confidence
-    except OptionError:
+    """Return how sure a reply is, as :func:`known_confidences`."""
+    return known_confidences(matches)[0]
+
+
+def doubt_of(matches: Matches) -> str | None:
+    """Return what a person is told of a reply that probably holds no answer."""
+    sure = known_confidence(matches) if matches else None
+    if sure is None or is_answerable(sure):
         return None
+    return f"probably nothing here answers: confidence {sure:.2f}"
 
 
 class Facts(list[Fact]):

@@ -1,10 +1,10 @@
 // Two recipes side by side: which hits both have, how their ranks differ, and lines between them.
 import { key, spanOf } from "./bars.js";
 import { el, show, svg } from "./dom.js";
-import { duration, plural } from "./format.js";
+import { duration, howSure, plural } from "./format.js";
 import { hitItem } from "./hit.js";
 import { coloursOf, keyOf, ranksIn } from "./replies.js";
-import { degradedNotice, tracePanel } from "./trace.js";
+import { degradedNotice, doubtNotice, tracePanel } from "./trace.js";
 import { armInWords } from "./words.js";
 
 function badge(rank, there, other) {
@@ -25,8 +25,8 @@ function column(reply, other, colourOf) {
     return item;
   });
   return el("section", { class: "column", "aria-label": `Recipe ${reply.recipe}` },
-    el("h2", null, reply.recipe, " ", el("span", { class: "faint" }, `${plural(reply.hits.length, "hit")}, ${duration(reply.tookMs)}`)),
-    degradedNotice(reply), key(reply, colourOf, armInWords),
+    el("h2", null, reply.recipe, " ", el("span", { class: "faint" }, [plural(reply.hits.length, "hit"), duration(reply.tookMs), howSure(reply)].filter(Boolean).join(", "))),
+    degradedNotice(reply), doubtNotice(reply), key(reply, colourOf, armInWords),
     reply.hits.length ? el("ol", { class: "hits" }, items) : el("p", { class: "faint" }, "Nothing found."),
     el("details", { class: "why" }, el("summary", null, `How ${reply.recipe} found them`), tracePanel(reply, colourOf)));
 }

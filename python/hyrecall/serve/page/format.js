@@ -31,6 +31,9 @@ export function time(iso) {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
+/** How sure a reply is, in words; null where nothing is known. */
+export const howSure = (reply) => (reply.confidence === null ? null : `confidence ${reply.confidence.toFixed(2)}`);
+
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 
 /** `n` things named, joined by commas and a last "and". */

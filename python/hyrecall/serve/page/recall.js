@@ -4,11 +4,11 @@ import { api } from "./api.js";
 import { key, spanOf } from "./bars.js";
 import { showBoth } from "./compare.js";
 import { byId, el, link, show } from "./dom.js";
-import { duration, plural } from "./format.js";
+import { duration, howSure, plural } from "./format.js";
 import { hitItem } from "./hit.js";
 import { textOf } from "./memory.js";
 import { coloursOf, readReply } from "./replies.js";
-import { degradedNotice, tracePanel } from "./trace.js";
+import { degradedNotice, doubtNotice, tracePanel } from "./trace.js";
 import { armInWords } from "./words.js";
 
 const MOST = 100;
@@ -45,7 +45,7 @@ export function whoOf(form) {
 export function bodyOf(form, kind, columns) {
   const limit = Number(given(form, "limit") || 10);
   if (!Number.isInteger(limit) || limit < 1 || limit > MOST) throw new Error(`Limit: expected a whole number from 1 to ${MOST}`);
-  const body = { limit, explain: true };
+  const body = { limit, explain: true, confidence: true };
   const filter = json(form, "filter", "Filter");
   if (filter !== undefined) body.filter = filter;
   body.text = form.elements.query.value;
@@ -77,7 +77,7 @@ function around(reply) {
 }
 
 const headline = (reply) => [
-  plural(reply.hits.length, "hit"), duration(reply.tookMs), reply.mode === "substring" ? "found as plain text" : null,
+  plural(reply.hits.length, "hit"), duration(reply.tookMs), reply.mode === "substring" ? "found as plain text" : null, howSure(reply),
 ].filter(Boolean).join(" · ");
 
 /** Why nothing was found; without a user, a store looks only at the memories that have none. */
@@ -88,7 +88,7 @@ const nothing = (form, info) => (info.kind === "store" && info.free("user_id") &
 function showOne(place, reply, canOpen, ifNone) {
   const colourOf = coloursOf([reply]);
   const span = spanOf(reply.hits);
-  show(place, degradedNotice(reply), el("p", { class: "summary" }, el("b", null, reply.recipe), ` · ${headline(reply)}`),
+  show(place, degradedNotice(reply), doubtNotice(reply), el("p", { class: "summary" }, el("b", null, reply.recipe), ` · ${headline(reply)}`),
     el("div", { class: "answer" },
       el("section", { "aria-label": "Hits" },
         reply.hits.length > 0 && key(reply, colourOf, armInWords),

@@ -75,6 +75,8 @@ export function readReply(raw, recipe, offset = 0) {
     reasons: raw.reasons ?? [],
     degraded: raw.degraded === true,
     mode: raw.lexical_mode ?? null,
+    confidence: raw.confidence ?? null,
+    isDoubtful: raw.answerable === false,
     related: raw.related ?? [],
     context: raw.context ?? [],
     edges: raw.edges ?? [],

@@ -85,6 +85,12 @@ export function degradedNotice(reply) {
   return el("div", { class: "notice degraded" }, el("p", null, el("strong", null, "Less than it could be")), el("ul", null, lines));
 }
 
+/** Says above the hits that probably none of them is an answer. */
+export function doubtNotice(reply) {
+  if (!reply.isDoubtful || !reply.hits.length) return null;
+  return el("div", { class: "notice" }, el("p", null, el("strong", null, "Probably nothing here answers"), ": these are best guesses."));
+}
+
 /** The panel beside the hits. */
 export function tracePanel(reply, colourOf) {
   if (!reply.trace) return el("p", { class: "faint" }, "No index answered, so there is no trace.");
