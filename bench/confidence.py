@@ -12,65 +12,42 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import hyrecall as hr
 from bench.ablation import load
+from hyrecall.ask.scoring import DEFAULT_BM25, DEFAULT_FUSION
 from hyrecall.embed import StaticEmbedder
-from hyrecall.evaluate import Dataset
-from hyrecall.evaluate.data import CELL, VECTOR
-from hyrecall.hits.confidence import confidence
-from hyrecall.hits.hits import reply_of
+from hyrecall.evaluate import Dataset, Indexes, Setting
+from hyrecall.evaluate.compare import compare
+from hyrecall.evaluate.confidence import (
+    PROBES,
+    SHARES,
+    Asked,
+    area,
+    ask,
+    bins,
+    calibration_error,
+    fit_models,
+    squared_errors,
+    value_of,
+    values_of_hits,
+    weights_of,
+)
+from hyrecall.evaluate.data import VECTOR
+from hyrecall.hits.confidence import Model
+from hyrecall.recipe import Dense, Lexical, Recipe
 
-Floats = npt.NDArray[np.float64]
 ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
-MINILM = "all-MiniLM-L6-v2"
 GOLDEN = "golden"  # has the vectors of the packaged model already
-LIMIT = 10
-SHARES = {"own": 0.5, "foreign": 0.25, "gone": 0.25}
-"""What is asked: questions with an answer, questions of others, and questions whose answers are
-taken away."""
-FOREIGN = 300  # questions of each other set
-PENALTY = 1e-3
 ADVERSARIAL = "category_name"  # the column that tells which questions are
-SIGNALS = {
-    "both": (("cosine", "lead", "names"), ("cosine", "words", "behind", "query")),
-    "words": (("lead", "names"), ("words", "behind", "query")),
-    "vectors": (("cosine", "lead"), ("behind", "query")),
-}
-"""Of a reply and of a hit, by what is asked."""
-
-
-@dataclass
-class Asked:
-    """One question that a set was asked: its signals, and whether the reply held an answer."""
-
-    group: str  # of the split: a tenant, or the even or odd half
-    kind: str
-    holds: bool
-    signals: Mapping[str, float]
-    hits: list[Mapping[str, float]]
-    right: list[bool]
-
-
-@dataclass
-class Unasked:
-    """The embedder of vectors that are given: only its name is read."""
-
-    model: str
-    dim: int
-    is_prompt = True
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        """Refuse: all vectors are given."""
-        raise AssertionError(texts)
+ARMS = {"both": ("text", "vectors"), "words": ("text",), "vectors": ("vectors",)}
 
 
 def texts_of(table: Any) -> list[str]:
@@ -91,169 +68,31 @@ def embedded(dataset: Dataset) -> Dataset:
     return replace(dataset, corpus=tables[0], queries=tables[1])
 
 
-def questions(dataset: Dataset, others: Sequence[Dataset], model: str, arms: str) -> list[Asked]:
+def questions(dataset: Dataset, others: Sequence[Dataset], arms: str) -> list[Asked]:
     """Ask a set what has an answer there, what has none, and what has none any more."""
-    corpus = dataset.corpus
-    ids, texts = corpus["id"].to_pylist(), texts_of(corpus)
-    cells = corpus[CELL].to_pylist() if dataset.has_cells else [""] * len(ids)
-    rows = pa.table({"id": ids, "doc": ids, "cell": cells, "text": texts, VECTOR: corpus[VECTOR]})
-    schema = hr.Schema(key="id", cell="cell", text="text", vector=VECTOR, attributes="doc")
-    dim = corpus[VECTOR].type.list_size
-    index = hr.Index.build(rows, schema, embed=Unasked(model, dim), analyzer=ENGLISH)
-    judged = dataset.judged
-    asked = judged["text"].to_pylist()
-    own = judged[CELL].to_pylist() if dataset.has_cells else [""] * len(asked)
-    right = [
-        {doc for doc, grade in dataset.judgements[query].items() if grade > 0}
-        for query in judged["id"].to_pylist()
-    ]
-    scopes = sorted(set(cells))
-    following = dict(zip(scopes, scopes[1:] + scopes[:1], strict=True))
-
-    def ask(kind: str, table: Any, scope: list[str], answers: list[set[str]], **more: Any) -> None:
-        given: dict[str, Any] = {"text": None, "vectors": {}}
-        if arms != "vectors":
-            given["text"] = table["text"].to_pylist()
-        if arms != "words":
-            given["vectors"] = table[VECTOR].combine_chunks()
-        hits = index.recall(**given, scope=scope, limit=LIMIT, **more)
-        (reply,) = reply_of(hits).parts
-        for at, (one, judged) in enumerate(zip(hits, reply.all_judged(), strict=True)):
-            if judged.query is None:
-                continue
-            held = [hit.key in answers[at] for hit in one]
-            group = scope[at] if dataset.has_cells else ("even", "odd")[at % 2]
-            out.append(Asked(
-                group, kind, any(held), _values(judged.query),
-                [_values(hit) for hit in judged.hits], held,
-            ))  # fmt: skip
-
-    out: list[Asked] = []
-    ask("own", judged, own, right)
-    gone = [hr.Filter(doc=hr.NoneOf(sorted(one))) for one in right]
-    ask("gone", judged, own, [set()] * len(asked), filter=gone)
+    lexical = Lexical(bm25=DEFAULT_BM25 if arms == "both" else None)
+    parts = (lexical, Dense())  # as a call without a recipe
+    recipe = Recipe(name=arms, arms=parts, fusion=DEFAULT_FUSION, confidence=PROBES[arms])
+    setting = Setting(arms, {"recipe": recipe}, arms=ARMS[arms], analyzer=ENGLISH)
+    indexes = Indexes(dataset)
+    out = ask(indexes, dataset, setting, () if dataset.has_cells else others)
     if ADVERSARIAL in dataset.queries.column_names:
         of_category = pc.equal(dataset.queries[ADVERSARIAL], "adversarial")
         some = dataset.queries.filter(of_category)
-        ask("adversarial", some, some[CELL].to_pylist(), [set()] * len(some))
-    if dataset.has_cells:
-        ask("foreign", judged, [following[one] for one in own], [set()] * len(asked))
-    for other in others if not dataset.has_cells else ():
-        some = other.judged.slice(0, FOREIGN)
-        ask("foreign", some, [""] * len(some), [set()] * len(some))
+        judgements = {query: {"": 0} for query in some["id"].to_pylist()}
+        unanswered = replace(dataset, queries=some, judgements=judgements)
+        asked = ask(indexes, unanswered, setting)
+        out += [replace(one, kind="adversarial") for one in asked if one.kind == "own"]
     return out
-
-
-def _values(one: Any) -> dict[str, float]:
-    return {signal.name: signal.value for signal in one.signals}
-
-
-# ---- Learn
-
-
-def weights_of(asked: Sequence[Asked]) -> Floats:
-    """Return the weight of each question: the kinds have their shares, a set has 1."""
-    counts = {kind: sum(one.kind == kind for one in asked) for kind in SHARES}
-    there = sum(share for kind, share in SHARES.items() if counts[kind])
-    return np.array([SHARES[one.kind] / there / counts[one.kind] for one in asked])
-
-
-def fit(values: Floats, right: Floats, weights: Floats) -> Floats:
-    """Return the coefficients of a logistic model, the base first, by Newton's method."""
-    mean, spread = values.mean(axis=0), values.std(axis=0) + 1e-9
-    rows = np.column_stack([np.ones(len(values)), (values - mean) / spread])
-    held = np.diag([1e-9] + [PENALTY * weights.sum()] * values.shape[1])
-    found = np.zeros(rows.shape[1])
-    for _ in range(50):
-        chance = 1 / (1 + np.exp(-rows @ found))
-        slope = rows.T @ (weights * (chance - right)) + held @ found
-        curve = (rows * (weights * chance * (1 - chance))[:, None]).T @ rows + held
-        found -= np.linalg.solve(curve, slope)
-    raw = found[1:] / spread
-    return np.concatenate([[found[0] - raw @ mean], raw])
-
-
-@dataclass
-class Learnt:
-    """Coefficients of one family."""
-
-    query: dict[str, float]
-    hit: dict[str, float] = field(default_factory=dict)
-
-    def of_query(self, one: Asked) -> float:
-        """Return the confidence of a reply."""
-        return confidence("", self.query, one.signals).value if one.signals else 0.0
-
-    def of_hits(self, one: Asked) -> list[float]:
-        """Return the confidence of each hit."""
-        logit = confidence("", self.query, one.signals).logit if one.signals else 0.0
-        values = [{**hit, "query": logit} for hit in one.hits]
-        return [confidence("", self.hit, hit).value for hit in values]
-
-
-def learn(sets: Sequence[Sequence[Asked]], arms: str) -> Learnt:
-    """Learn on some sets, each as important as the others."""
-    pairs = []
-    for part in sets:
-        plain = [one for one in part if one.kind in SHARES]
-        pairs += [(o, w) for o, w in zip(plain, weights_of(plain), strict=True) if o.signals]
-    names, of_hits = SIGNALS[arms]
-    values = np.array([[one.signals[name] for name in names] for one, _ in pairs])
-    weights = np.array([weight for _, weight in pairs])
-    found = fit(values, np.array([float(one.holds) for one, _ in pairs]), weights)
-    made = Learnt(_rounded(("base", *names), found))
-    rows, right, of_hit = [], [], []
-    for one, weight in pairs:
-        logit = confidence("", made.query, one.signals).logit
-        for hit, is_right in zip(one.hits, one.right, strict=True):
-            rows.append([{**hit, "query": logit}[name] for name in of_hits])
-            right.append(float(is_right))
-            of_hit.append(weight)
-    made.hit = _rounded(("base", *of_hits), fit(np.array(rows), np.array(right), np.array(of_hit)))
-    return made
-
-
-def _rounded(names: Sequence[str], values: Floats) -> dict[str, float]:
-    return {name: float(f"{value:.4g}") for name, value in zip(names, values, strict=True)}
 
 
 # ---- Measure
 
 
-def area(right: Sequence[float], wrong: Sequence[float]) -> float:
-    """Return the share of pairs in the right order (AUROC), ties half."""
-    if not len(right) or not len(wrong):
-        return float("nan")
-    values = np.concatenate([right, wrong])
-    order = values.argsort(kind="stable")
-    ranks = np.empty(len(values))
-    ranks[order] = np.arange(1, len(values) + 1)
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    means = np.bincount(inverse, ranks) / counts
-    n = len(right)
-    return float((means[inverse[:n]].sum() - n * (n + 1) / 2) / n / len(wrong))
-
-
-def bins(values: Floats, right: Floats, weights: Floats) -> Iterator[tuple[float, float, float]]:
-    """Return weight, mean confidence and share of right of each tenth of [0, 1]."""
-    tenth = np.minimum((values * 10).astype(int), 9)
-    for at in range(10):
-        inside = tenth == at
-        weight = weights[inside].sum()
-        if weight:
-            means = (weights[inside] @ one[inside] / weight for one in (values, right))
-            yield (float(weight / weights.sum()), *map(float, means))  # type: ignore[misc]
-
-
-def calibration_error(values: Floats, right: Floats, weights: Floats) -> float:
-    """Return the expected calibration error over ten bins."""
-    return sum(weight * abs(mean - share) for weight, mean, share in bins(values, right, weights))
-
-
-def measure(asked: Sequence[Asked], made: Learnt) -> dict[str, float]:
+def measure(asked: Sequence[Asked], made: Model) -> dict[str, float]:
     """Return the figures of a set."""
     plain = [one for one in asked if one.kind in SHARES]
-    values = np.array([made.of_query(one) for one in plain])
+    values = np.array([value_of(made, one) for one in plain])
     holds = np.array([float(one.holds) for one in plain])
     weights = weights_of(plain)
 
@@ -261,11 +100,11 @@ def measure(asked: Sequence[Asked], made: Learnt) -> dict[str, float]:
         return [v for v, one in zip(values, plain, strict=True)
                 if one.kind == kind and (one.holds or not held)]  # fmt: skip
 
-    hits = [made.of_hits(one) for one in plain]
+    hits = [values_of_hits(made, one) for one in plain]
     flat = np.array([value for row in hits for value in row])
     right = np.array([float(r) for one in plain for r in one.right])
     per_hit = np.repeat(weights, [len(row) for row in hits])
-    adversarial = [made.of_query(one) for one in asked if one.kind == "adversarial"]
+    adversarial = [value_of(made, one) for one in asked if one.kind == "adversarial"]
     return {
         "foreign": area(of("own"), of("foreign")),
         "taken away": area(of("own"), of("gone")),
@@ -287,19 +126,20 @@ def halves(asked: Sequence[Asked]) -> tuple[list[Asked], list[Asked]]:
             [one for one in asked if one.group not in first])  # fmt: skip
 
 
-def gain(asked: Sequence[Asked], made: Learnt, other: Learnt) -> tuple[float, float]:
+def learn(sets: Sequence[Sequence[Asked]], arms: str) -> Model:
+    """Learn on some sets, each as important as the others."""
+    return fit_models([[one for one in part if one.kind in SHARES] for part in sets], arms)
+
+
+def gain(asked: Sequence[Asked], made: Model, other: Model) -> tuple[float, float]:
     """Return by how much the squared error falls, and the p of the paired randomisation test."""
     plain = [one for one in asked if one.kind in SHARES]
-    weights = weights_of(plain) * len(plain)
-    losses = [
-        np.array([(how.of_query(one) - one.holds) ** 2 for one in plain]) for how in (made, other)
-    ]
-    differences = weights * (losses[1] - losses[0])
-    random = np.random.default_rng(20260101)
-    flips = random.choice((-1.0, 1.0), (2000, len(plain)))
-    means = np.abs(flips @ differences) / len(plain)
-    found = float(differences.mean())
-    return found, float((1 + (means >= abs(found) - 1e-15).sum()) / 2001)
+    before, after = (
+        squared_errors(name, plain, np.array([value_of(how, one) for one in plain]))
+        for name, how in (("before", other), ("after", made))
+    )
+    (found,) = compare(before, after)
+    return -found.difference, found.p_value
 
 
 def print_table(family: str, arms: str, sets: Mapping[str, Sequence[Asked]]) -> None:
@@ -310,9 +150,9 @@ def print_table(family: str, arms: str, sets: Mapping[str, Sequence[Asked]]) -> 
     print("| " + " | ".join(heads) + " |\n" + "|---" * len(heads) + "|")
     for name, asked in sets.items():
         rest = [one for other, one in sets.items() if other != name]
-        made, constant = learn(rest, arms), learn(rest, arms)
+        made = learn(rest, arms)
         held = sum(w for one, w in _weighed(rest) if one.holds) / sum(w for _, w in _weighed(rest))
-        constant.query = {"base": float(np.log(held / (1 - held)))}
+        constant = made._replace(query={"base": float(np.log(held / (1 - held)))})
         better, p = gain(asked, made, constant)
         own = f"{-better:+.3f} ({p:.3f})"
         print_row(f"{name}, left out", measure(asked, made), own)
@@ -343,7 +183,7 @@ def print_diagram(sets: Mapping[str, Sequence[Asked]], arms: str) -> None:
     rows: list[tuple[float, float, float]] = []
     for name, asked in sets.items():
         made = learn([one for other, one in sets.items() if other != name], arms)
-        rows += [(made.of_query(one), float(one.holds), w) for one, w in _weighed([asked])]
+        rows += [(value_of(made, one), float(one.holds), w) for one, w in _weighed([asked])]
     values, right, weights = (np.array(one) for one in zip(*rows, strict=True))
     print("```text\nconfidence   replies   hold an answer")
     for weight, mean, share in bins(values, right, weights):
@@ -351,10 +191,10 @@ def print_diagram(sets: Mapping[str, Sequence[Asked]], arms: str) -> None:
     print("```\n")
 
 
-def collect(datasets: Sequence[Dataset], model: str, arms: str) -> dict[str, list[Asked]]:
+def collect(datasets: Sequence[Dataset], arms: str) -> dict[str, list[Asked]]:
     """Ask every set."""
     return {
-        one.name: questions(one, [other for other in datasets if other is not one], model, arms)
+        one.name: questions(one, [other for other in datasets if other is not one], arms)
         for one in datasets
     }
 
@@ -363,15 +203,14 @@ def report(datasets: Sequence[Dataset], *, learns: bool = False) -> None:
     """Print the tables of every family, and the coefficients if they are asked for."""
     static = [one if one.name == GOLDEN else embedded(one) for one in datasets]
     minilm = [one for one in datasets if one.name != GOLDEN]
-    static_model = StaticEmbedder().model
-    for family, sets, model, arms in (
-        ("words", static, static_model, "words"),
-        ("static", static, static_model, "both"),
-        ("static alone", static, static_model, "vectors"),
-        ("minilm", minilm, MINILM, "both"),
-        ("minilm alone", minilm, MINILM, "vectors"),
+    for family, sets, arms in (
+        ("words", static, "words"),
+        ("static", static, "both"),
+        ("static alone", static, "vectors"),
+        ("minilm", minilm, "both"),
+        ("minilm alone", minilm, "vectors"),
     ):
-        asked = collect(sets, model, arms)
+        asked = collect(sets, arms)
         if len(asked) > 1:
             print_table(family, arms, asked)
         if learns:

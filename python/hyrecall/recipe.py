@@ -1,5 +1,23 @@
 """The class of recipes and its parts, for writing or changing recipes."""
 
-from hyrecall.ask.recipe import Dense, Fill, Lexical, Recipe, Tables, TieBreak, WithThreads
+from hyrecall.ask.recipe import (
+    Coefficients,
+    Dense,
+    Fill,
+    Lexical,
+    Recipe,
+    Tables,
+    TieBreak,
+    WithThreads,
+)
 
-__all__ = ["Dense", "Fill", "Lexical", "Recipe", "Tables", "TieBreak", "WithThreads"]
+__all__ = [
+    "Coefficients",
+    "Dense",
+    "Fill",
+    "Lexical",
+    "Recipe",
+    "Tables",
+    "TieBreak",
+    "WithThreads",
+]

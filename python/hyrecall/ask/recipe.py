@@ -30,6 +30,7 @@ from hyrecall.base.options import (
     column_name,
     integer,
     names,
+    plain_pairs,
     plain_values,
     text,
 )
@@ -347,6 +348,75 @@ class WithThreads:
             raise error(DTypeError, "bm25", "an hr.BM25, or None", repr(self.bm25))
 
 
+_OF_A_REPLY = ("base", "cosine", "lead", "names")
+_OF_A_HIT = ("base", "cosine", "words", "behind", "query")
+
+
+@check_keywords
+@dataclass(frozen=True, kw_only=True)
+class Coefficients:
+    """How sure a reply and its hits are: the coefficients of two logistic models.
+
+    ``hyrecall learn --confidence`` and :func:`hyrecall.evaluate.learn_confidence` find them from
+    judged queries. docs/confidence.md defines the signals that they weigh.
+
+    Vectors count if ``cosine`` is weighed, whatever the embedder; texts count if ``names`` or
+    ``words`` is. A query without one of those that count is judged by the package's coefficients.
+
+    Parameters
+    ----------
+    query : mapping of str to float
+        For ``base``, the logit where all signals are 0, and some of ``cosine``, ``lead`` and
+        ``names``; in [-1e6, 1e6].
+    hit : mapping of str to float
+        For ``base``, and some of ``cosine``, ``words``, ``behind`` and ``query``.
+
+    Raises
+    ------
+    OptionError
+        No ``base``, another signal, a number out of range, or neither texts nor vectors count.
+    DTypeError
+        A setting of another type.
+
+    Examples
+    --------
+    >>> made = Coefficients(query={"base": -2, "names": -1}, hit={"query": 1, "base": -1})
+    >>> made.hit
+    (('base', -1.0), ('query', 1.0))
+    >>> made.reads_texts, made.reads_vectors
+    (True, False)
+    """
+
+    query: Mapping[str, float] | tuple[tuple[str, float], ...]
+    hit: Mapping[str, float] | tuple[tuple[str, float], ...]
+
+    def __post_init__(self) -> None:
+        """Check the coefficients and put them in the order of the signals."""
+        for name, known in (("query", _OF_A_REPLY), ("hit", _OF_A_HIT)):
+            given = dict(plain_pairs(name, getattr(self, name)))
+            if "base" not in given or not set(known) >= given.keys():
+                raise error(OptionError, name, f"'base', and some of {known[1:]}", [*given])
+            wish = "a number in [-1e6, 1e6]"
+            checked = {
+                one: number(f"{name}[{one!r}]", given[one], -1e6, 1e6, wish)
+                for one in known
+                if one in given
+            }
+            set_fields(self, **{name: tuple(checked.items())})
+        if not (self.reads_texts or self.reads_vectors):
+            raise error(OptionError, "query", "'cosine' or 'names', or hit 'words'", [*given])
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether texts count."""
+        return "names" in dict(self.query) or "words" in dict(self.hit)
+
+    @property
+    def reads_vectors(self) -> bool:
+        """Whether vectors count."""
+        return "cosine" in dict((*self.query, *self.hit))
+
+
 # ---- Defines recipes: the arms, fusion, shaping and fallbacks of a recall as plain data ----
 
 OnEmpty: TypeAlias = Literal["newest", "empty", "error"]
@@ -378,6 +448,7 @@ class RecipeSettings(TypedDict, total=False):
     tables: Tables | None
     exact: bool | Literal["words"]
     with_threads: WithThreads | None
+    confidence: Coefficients | None
 
 
 @check_keywords
@@ -433,6 +504,8 @@ class Recipe:
     with_threads : WithThreads, optional
         How queries are answered whose scope holds a row in a thread (``Schema(thread=)``); see
         :meth:`for_threads`.
+    confidence : Coefficients, optional
+        How sure replies are; default: by the package's coefficients for the embedder.
 
     Raises
     ------
@@ -468,6 +541,7 @@ class Recipe:
     tables: Tables | None = None
     exact: bool | Literal["words"] = False
     with_threads: WithThreads | None = None
+    confidence: Coefficients | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -508,6 +582,7 @@ class Recipe:
         _check_part("budget_mmr", self.budget_mmr, MMR)
         _check_part("tables", self.tables, Tables)
         _check_part("with_threads", self.with_threads, WithThreads)
+        _check_part("confidence", self.confidence, Coefficients)
 
     def _take(self, name: str, kind: Any, wish: str) -> tuple[Any, ...]:
         """Check a setting of several parts and convert it to a tuple; a single part is allowed."""
@@ -669,6 +744,8 @@ class Recipe:
             how = self.with_threads
             constants = "" if how.bm25 is None else f", {show(how.bm25)}"
             lines.append(f"  threads   {show(how.around)}{constants}")
+        if self.confidence is not None:
+            lines.append(f"  sure      {show(self.confidence)}")
         if self.semantic == "opt-in":
             lines.append("  semantic  where an embedder is named")
         wrapper = textwrap.TextWrapper(
@@ -694,7 +771,7 @@ def known_parts() -> dict[str, type[Any]]:
     """Return the kinds of parts of recipes and calls that are plain data, by name."""
     kinds = (
         Recipe, Lexical, Dense, TieBreak, Tables, WithThreads, Fill, *PARTS, Context, SharedTags,
-        BM25, RRF, WeightedSum, Max, DBSF, Above,
+        Coefficients, BM25, RRF, WeightedSum, Max, DBSF, Above,
     )  # fmt: skip
     return {kind.__name__: kind for kind in kinds} | built_in()
 

@@ -32,11 +32,14 @@ from hyrecall.evaluate import (
     Comparison,
     Dataset,
     Indexes,
+    Learnt,
+    LearntConfidence,
     Setting,
     Study,
     ablate,
     difference_table,
     embed_dataset,
+    learn_confidence,
     learn_from_feedback,
     load_dataset,
     read_setting,
@@ -57,6 +60,8 @@ from hyrecall.evaluate.data import VECTOR
 from hyrecall.evaluate.readers import form_of
 from hyrecall.evaluate.report import (
     checks_text,
+    confidence_text,
+    confidence_to_dict,
     differences_text,
     learnt_text,
     learnt_to_dict,
@@ -331,6 +336,7 @@ def _show(study: Study, checks: Checks, moved: list[dict[str, Any]]) -> None:
 # ---- ``hyrecall learn``: fits a recipe's weights to judged queries: of a set, or of a store's user
 
 _NOT_BETTER = 1  # the exit code if nothing was written
+_OF_CONFIDENCE = ("foreign", "model")
 _NEEDS_VECTORS = ("rrf",)  # a setting that does, because words and vectors are fused
 
 
@@ -348,6 +354,9 @@ def learn(
     thread: str | None = None,
     place: str | None = None,
     measure: str = "nDCG@10",
+    confidence: bool = False,
+    foreign: list[Path] | None = None,
+    model: str | None = None,
     as_json: bool = False,
     analyzer: str | None = None,
     stopwords: str | None = None,
@@ -359,6 +368,8 @@ def learn(
 
     Of a store, the queries and judgements are what --user said by hyrecall feedback. Nothing of
     other users is read.
+
+    With --confidence, learn how sure replies are instead of the weights.
 
     The recipe is written only if it is better than the one it starts from on queries that it did
     not see (p < .05). Use it with hyrecall recall --recipe FILE, or with Recipe.from_json. It needs
@@ -376,22 +387,48 @@ def learn(
     arms --arm COLUMN: One more column that becomes an arm: texts, such as who said a row or its
         date; or vectors, which the queries have too. Repeat the option for several. [default: none]
     measure NAME: The measure that is compared.
+    confidence: Learn the coefficients of confidence; the squared error is compared.
+    foreign DATA: With --confidence, a set whose queries nothing in DATA answers. Repeat the option
+        for several. [default: those of other tenants of DATA]
+    model NAME: With --confidence, the embedder of the vectors that DATA has, such as
+        all-MiniLM-L6-v2, by whose coefficients the package judges.
     """
     asked: dict[str, Any] = {"user_id": user_id, "org": org, "workspace": workspace}
     fits: dict[str, Any] = {"features": tuple(features or ()), "measure": measure, "tell": say}
     if (data / "memory.db").is_file():
         of_a_set = ("arms", "thread", "place", "analyzer", "embedder", "stopwords", "qrels")
         refuse(ctx, "none with a store, whose own holds", *of_a_set)
+        refuse(ctx, "none with a store", "confidence", *_OF_CONFIDENCE)
         with opened(data, recipe=recipe, read_only=True) as memory:
             learnt = learn_from_feedback(now_ready(memory), threads=threads, **asked, **fits)
     else:
         refuse(ctx, "none with a retrieval set", *asked)
-        dataset = with_vectors(read_data(data, qrels), embedder, _NEEDS_VECTORS)
+        wish = "none with --confidence" if confidence else "--confidence with it"
+        refuse(ctx, wish, *(("features", "measure") if confidence else _OF_CONFIDENCE))
+        given = read_data(data, qrels)
+        dataset = with_vectors(given, embedder, _NEEDS_VECTORS)
         base = _base(recipe or "default", dataset.has_vectors)
         own = given_analyzer(analyzer, stopwords) or base.analyzer
         base = replace(base, analyzer=own, **threaded(dataset, thread, place, arms or ()))
-        learnt = run_learn(Indexes(dataset, threads=threads), dataset, base=base, **fits)
+        indexes = Indexes(dataset, threads=threads)
+        if confidence:
+            if dataset is not given:
+                model = getattr(_embedder(embedder), "model", None)
+            others = [read_data(one, None) for one in foreign or ()]
+            others = [with_vectors(one, embedder, _NEEDS_VECTORS) for one in others]
+            made = learn_confidence(
+                indexes, dataset, base=base, foreign=others, model=model, tell=say
+            )
+            show(as_json, confidence_to_dict(made), confidence_text(made, width=screen_width()))
+            _write(made, output)
+            return
+        learnt = run_learn(indexes, dataset, base=base, **fits)
     show(as_json, learnt_to_dict(learnt), learnt_text(learnt, width=screen_width()))
+    _write(learnt, output)
+
+
+def _write(learnt: Learnt | LearntConfidence, output: Path | None) -> None:
+    """Write a learnt recipe if it is better."""
     if output is None:
         return
     if not learnt.is_better:

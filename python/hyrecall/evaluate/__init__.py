@@ -12,6 +12,7 @@ from hyrecall.evaluate.compare import (
     difference_table,
     score_run,
 )
+from hyrecall.evaluate.confidence import Calibration, LearntConfidence, learn_confidence
 from hyrecall.evaluate.data import Dataset, embed_dataset
 from hyrecall.evaluate.learn import Learnt, learn, learn_from_feedback
 from hyrecall.evaluate.readers import load_dataset
@@ -31,10 +32,12 @@ from hyrecall.evaluate.tune import Study, Tuned, ablate, tune
 
 __all__ = [
     "MEASURES",
+    "Calibration",
     "Comparison",
     "Dataset",
     "Indexes",
     "Learnt",
+    "LearntConfidence",
     "Run",
     "Scores",
     "Setting",
@@ -46,6 +49,7 @@ __all__ = [
     "embed_dataset",
     "grid",
     "learn",
+    "learn_confidence",
     "learn_from_feedback",
     "load_dataset",
     "plot_study",

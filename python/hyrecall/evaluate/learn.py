@@ -233,7 +233,7 @@ def _prepared(setting: Setting, features: Sequence[str], dataset: Dataset) -> Se
     columns = dict.fromkeys((*setting.attributes, *(one.column for one in weigh), *named))
     columns.pop("id", None)  # every index has the key column
     made = setting.but(setting.name, recipe=recipe.replace(with_threads=None))
-    return replace(made, attributes=tuple(columns))
+    return replace(made, attributes=tuple(filter(None, columns)))
 
 
 def _with_faint_arms(recipe: Recipe, texts: Iterable[str]) -> Recipe:

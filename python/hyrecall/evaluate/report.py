@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hyrecall.base.text_tables import Column, Row, TextLine, clean, table_text, 
 from hyrecall.base.text_tables import table as lines_of
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.compare import Comparison, require_extra
+from hyrecall.evaluate.confidence import LearntConfidence
 from hyrecall.evaluate.learn import Learnt
 from hyrecall.evaluate.run import Setting
 from hyrecall.evaluate.tune import Study, Tuned
@@ -188,6 +189,48 @@ def learnt_to_dict(learnt: Learnt) -> dict[str, Any]:
         "is_better": learnt.is_better,
         "against_base": asdict(learnt.against_base),
         "report": study_to_dict(learnt.report),
+        "recipe": json.loads(learnt.recipe.to_json()),
+    }
+
+
+def confidence_text(learnt: LearntConfidence, *, width: int = 80) -> str:
+    """Show learnt coefficients, how good confidences were and are, and whether they are better."""
+    given = learnt.recipe.confidence
+    assert given is not None
+    of_query, of_hit = dict(given.query), dict(given.hit)
+    weights = [
+        [name, *("" if name not in of else f"{of[name]:.4g}" for of in (of_query, of_hit))]
+        for name in dict.fromkeys((*of_query, *of_hit))
+    ]
+    rows = [
+        [name, f"{one.auroc:.4f}", f"{one.ece:.4f}", f"{one.squared_error:.4f}"]
+        for name, one in ((f"by {learnt.before_by}", learnt.before), ("learnt", learnt.after))
+    ]
+    verdict = "better" if learnt.is_better else "not better (p < 0.05 is needed)"
+    against = learnt.against_base  # of errors, which are better where they are lower
+    lower = replace(against, better=against.worse, worse=against.better)
+    told = f"learnt from {learnt.n_queries:,} even queries whose reply holds an answer:"
+    return "\n\n".join(
+        [
+            _wrapped(width, told),
+            table_text(["signal", "reply", "hit"], weights, width=width),
+            f"{learnt.against_base.n_queries:,} odd queries",
+            table_text(["confidence", "AUROC", "ECE", "squared error"], rows, width=width),
+            _wrapped(width, f"learnt is {verdict}, {_verdict(lower)}"),
+        ]
+    )
+
+
+def confidence_to_dict(learnt: LearntConfidence) -> dict[str, Any]:
+    """Return learnt coefficients as plain data."""
+    return {
+        "base": learnt.base.to_dict(),
+        "n_queries": learnt.n_queries,
+        "is_better": learnt.is_better,
+        "before_by": learnt.before_by,
+        "before": asdict(learnt.before),
+        "after": asdict(learnt.after),
+        "against_base": asdict(learnt.against_base),
         "recipe": json.loads(learnt.recipe.to_json()),
     }
 

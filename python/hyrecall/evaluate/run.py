@@ -349,7 +349,7 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     if recipe is None:
         setting = setting.but(setting.name, depth=depth)
     wanted = setting.options.get("limit", min(limit, depth))
-    own = _own_documents(dataset)
+    own = own_documents(dataset)
     room = bool(own) and wanted < depth  # one's own document has no rank
     hits, starts = recalled(indexes, dataset, setting, wanted + room)
     keys, scores = hits["key"].to_pylist(), hits["score"].to_pylist()
@@ -374,7 +374,7 @@ def recalled(
     return hits, [0, *np.cumsum(counts).tolist()]
 
 
-def _own_documents(dataset: Dataset) -> set[str]:
+def own_documents(dataset: Dataset) -> set[str]:
     """Return the judged queries that are documents too, with the same id and text.
 
     They do not find themselves, as in BEIR's ArguAna.

@@ -61,6 +61,9 @@ MODELS: Final[Mapping[str, Model]] = {
 }
 """By family of embedders and what was asked; "alone": vectors without words."""
 
+OWN: Final = "recipe"
+"""The name of a recipe's own coefficients."""
+
 _MODELS_OF: Final = {"wordllama/": "static", "all-MiniLM-L6-v2": "minilm"}
 
 
@@ -92,7 +95,8 @@ class Confidence:
     value : float
         In [0, 1]: 1 / (1 + exp(-logit)), or 0 where no document was found.
     model : str
-        Which coefficients: "words", "static" or "minilm"; with "alone", of vectors without words.
+        Which coefficients: "words", "static" or "minilm"; with "alone", of vectors without words;
+        "recipe": the recipe's own.
     logit : float
         The coefficient ``base`` and the products of the signals, added in their order.
     signals : tuple of Signal

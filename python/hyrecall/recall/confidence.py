@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from hyrecall.errors import OptionError, error
 from hyrecall.hits.confidence import (
     MODELS,
     NOTHING_FOUND,
+    OWN,
     Confidence,
     Judged,
+    Model,
     confidence,
     family_of,
 )
@@ -155,6 +157,15 @@ class _Words:
         return found
 
 
+class _Chosen(NamedTuple):
+    """The coefficients that judge one query, and the text and vector arms that they weigh."""
+
+    name: str
+    model: Model
+    words: list[_Words]
+    dense: list[int]
+
+
 class _Piece:
     """Some queries of a call, searched again for the documents that their arms list."""
 
@@ -181,6 +192,9 @@ class _Piece:
         ]
         self._family = next(filter(None, families), None)
         self._dense = [at for at, one in enumerate(families) if one and one == self._family]
+        plain = reply.facts.schema.one_vector_arms
+        arms = enumerate(zip(plan.arms, plan.bases, strict=True))
+        self._vectors = [at for at, (arm, base) in arms if base in plain and arm not in plan.extra]
 
     def column(self, at: int, segment: int) -> Any:
         """Return the texts of a segment in a lexical arm."""
@@ -193,18 +207,15 @@ class _Piece:
         words = [_Words(self, at, own) for at in range(self.plan.n_lexical)]
         has_text = any(one.is_asked for one in words)
         words = [one for one in words if one.whole > 0]
-        dense = [at for at in self._dense if self._has_vector(at, own)]
-        model = self._family if dense else "words"
-        if dense and not words:
-            model = f"{self._family} alone"
+        chosen = self._by_recipe(own, words, has_text=has_text)
+        chosen = self._by_package(own, words) if chosen is None else chosen
+        model, coefficients, words, dense = chosen
         has_asked = is_asked(self.plan, query)
         if not has_asked or not (has_text or dense):
             # A text that was refused is told in ``degraded``.
             texts = (self.request.text_query(at, own) for at in range(self.plan.n_lexical))
             is_given = has_asked and all(one is None for one in texts)
             return Judged(None, (None,) * (end - begin), is_given)
-        assert model is not None
-        coefficients = MODELS[model]
         found = {
             (segment, row): self._closeness(words, dense, segment, row, scores)
             for segment, row, scores in self._considered(own, words, dense)
@@ -228,6 +239,23 @@ class _Piece:
             values = {"cosine": cosine, "words": share, "behind": behind, "query": of_query.logit}
             hits.append(confidence(model, coefficients.hit, values))
         return Judged(of_query, tuple(hits))
+
+    def _by_recipe(self, own: int, words: list[_Words], *, has_text: bool) -> _Chosen | None:
+        """Return the recipe's coefficients and what they weigh, if the query asks all of it."""
+        given = self.plan.confidence
+        if given is None or (given.reads_texts and not has_text):
+            return None
+        dense = [at for at in self._vectors if given.reads_vectors and self._has_vector(at, own)]
+        if given.reads_vectors and not dense:
+            return None
+        weighed = Model(dict(given.query), dict(given.hit))
+        return _Chosen(OWN, weighed, words if given.reads_texts else [], dense)
+
+    def _by_package(self, own: int, words: list[_Words]) -> _Chosen:
+        """Return the package's coefficients for what the query asks, and what they weigh."""
+        dense = [at for at in self._dense if self._has_vector(at, own)]
+        model = f"{self._family}{'' if words else ' alone'}" if dense else "words"
+        return _Chosen(model, MODELS[model], words, dense)
 
     def _has_vector(self, at: int, own: int) -> bool:
         row = self.request.query_vector(at - self.plan.n_lexical, own)

@@ -18,7 +18,7 @@ from hyrecall.text.bm25 import BM25
 
 if TYPE_CHECKING:
     from hyrecall.arm.arm import FoundDocs
-    from hyrecall.ask.recipe import Fill, Recipe, Tables, TieBreak
+    from hyrecall.ask.recipe import Coefficients, Fill, Recipe, Tables, TieBreak
     from hyrecall.recall.arms import Searches
     from hyrecall.recall.exact import Exact, ExactTexts
     from hyrecall.recall.graph_views import BoundGraphs
@@ -92,6 +92,7 @@ class Plan(NamedTuple):
     feedback: Feedback | None = None  # before the fusion: a first search for the queries
     grouping: Grouping | None = None  # threads as hits, rows around hits
     bases: tuple[str, ...] = ()  # without the table's name: the index's arm behind each of arms
+    confidence: Coefficients | None = None  # None: the package's
 
     def complete(
         self,

@@ -347,6 +347,7 @@ def make_plan(
             bases, _weighed(bases, weights), n_queries, texts, vectors
         ),
         tables=tables, evidence=evidence, feedback=feedback, bases=bases, grouping=grouping,
+        confidence=getattr(how, "confidence", None),
     )  # fmt: skip
 
 
