@@ -182,11 +182,13 @@ NAMES = {
     "hyrecall.evaluate.compare": (
         "GATE bootstrap_interval check randomisation_p read_baseline read_measure write_baseline"
     ),
+    "hyrecall.evaluate.confidence": ("PROBES ask calibration fit_models squared_errors value_of"),
     "hyrecall.evaluate.data": "evaluate_CELL=CELL",
     "hyrecall.evaluate.learn": "_Pools _cross_entropy fit_weights",
     "hyrecall.evaluate.readers": "form_of",
     "hyrecall.evaluate.report": (
-        "learnt_text learnt_to_dict study_to_dict tuned_text tuned_to_dict"
+        "confidence_text confidence_to_dict learnt_text learnt_to_dict study_to_dict tuned_text "
+        "tuned_to_dict"
     ),
     "hyrecall.evaluate.run": "Setting score_setting",
     "hyrecall.graph.graph": "BoundGraph",

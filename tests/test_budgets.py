@@ -13,22 +13,22 @@ SLACK = 0.02  # more than this below its budget, a room's gain is to be written 
 
 # Lines and files of Python by hand.
 PYTHON = {
-    "": (1_912, 7),
+    "": (1_930, 7),
     "adapters": (4_553, 15),
     "arm": (955, 8),
-    "ask": (3_542, 14),
+    "ask": (3_619, 14),
     "base": (2_865, 17),
-    "cli": (6_576, 25),
+    "cli": (6_613, 25),
     "distributed": (4_738, 10),
     "embed": (2_527, 10),
-    "evaluate": (2_991, 8),
+    "evaluate": (3_486, 9),
     "folders": (1_140, 5),
     "graph": (654, 2),
-    "hits": (3_503, 13),
+    "hits": (3_507, 13),
     "memory": (22_021, 56),
     "migrate": (1_322, 8),
     "parts": (1_493, 4),
-    "recall": (5_347, 20),
+    "recall": (5_377, 20),
     "replicas": (1_976, 6),
     "rerank": (348, 2),
     "segments": (3_249, 11),
@@ -38,7 +38,7 @@ PYTHON = {
     "table": (3_582, 13),
     "text": (804, 3),
 }
-TESTS = (125_183, 602)
+TESTS = (125_607, 603)
 CSRC = (44_670, 374)
 DEVICE_HALF = 10_382  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
 

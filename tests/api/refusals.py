@@ -938,7 +938,7 @@ ROWS: dict[str, list[Row]] = {
         shape("filter: expected 1 entries, one per query", []),
     ],
     "Indexes": [dtype("device: expected a str", -1, None, NAN, [3])],
-    "Indexes ablate embed_dataset learn run_setting tune": [
+    "Indexes ablate embed_dataset learn learn_confidence run_setting tune": [
         dtype("dataset: expected a Dataset", -1, "x", None, NAN),
     ],
     "Indexes learn_from_feedback": [dtype("threads: expected an int", "x", NAN, [3], LONE)],
@@ -1035,6 +1035,12 @@ ROWS: dict[str, list[Row]] = {
         shape("vectors: expected 3 values in every query", None, of="text", vector=[1.0]),
     ],
     "is_pattern": [dtype("text: expected a str", -1, None, NAN, [3])],
+    "learn_confidence": [
+        dtype("base: expected a Setting", -1, "x", NAN, [3]),
+        option("base: expected a setting with one recipe", read_setting("rrf")),
+        dtype("foreign: expected a sequence of Dataset", 3, "x", ["x"], None),
+        dtype("model: expected a str", 3, NAN, [3]),
+    ],
     "learn": [
         option("weights: expected fused, agreement, ARM_score, ARM_rank,", {"x": 1}, of="features"),
         dtype("base: expected a Setting", -1, "x", NAN, [3]),
@@ -1061,6 +1067,16 @@ ROWS: dict[str, list[Row]] = {
         dtype("weights['fused']: expected a number in", {"fused": "x"}),
         option("weights['fused']: expected a number in", {"fused": NAN}),
         option("weights['recency(at, soon)']: expected a duration", {"recency(at, soon)": 1}),
+    ],
+    "Coefficients": [
+        dtype("query: expected a mapping of values", "x", -1, None),
+        option("query: expected 'base', and some of", {}, {"words": 1}, {"base": 1, "words": 1}),
+        dtype("query['base']: expected a number in", {"base": "x"}),
+        option("query['names']: expected a number in", {"base": 0, "names": NAN}),
+        option("query: expected 'cosine' or 'names', or hit 'words'", {"base": 1, "lead": 1}),
+        dtype("hit: expected a mapping of values", "x", -1, None),
+        option("hit: expected 'base', and some of", {}, {"words": 1}, {"base": 1, "lead": 1}),
+        option("hit['query']: expected a number in", {"base": 0, "query": 1e9}),
     ],
     "Linear Provenance": [dtype("weights: expected a mapping of values", "x", -1)],
     "Matches.explain": [
@@ -1334,6 +1350,7 @@ ROWS: dict[str, list[Row]] = {
         dtype("tables: expected a Tables, or None", "x", -1),
         dtype("tie_break: expected a tuple of TieBreak", "x", -1),
         dtype("with_threads: expected a WithThreads, or None", "x", -1),
+        dtype("confidence: expected a Coefficients, or None", "x", -1, {"base": 1}),
     ],
     "Recipe Recipe.replace Index.*": [
         dtype("expansion: expected hr.Context or hr.SharedTags", "x", -1),
@@ -1706,9 +1723,9 @@ ROWS: dict[str, list[Row]] = {
 }  # fmt: skip
 EXCEPTIONS: dict[str, str] = {  # reason: callables, each with its arguments or with all
     "a value that the package makes: it keeps what it is given": (
-        "Agent; Chunk; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; EpisodeMatch; "
-        "Explanation; Facts; FolderRead; FoundDocument; Held; Learnt; LeftOut; MatchParts; "
-        "Matches; Migrated; "
+        "Agent; Calibration; Chunk; Comparison; DatasetHits; Degradation; Dropped; DroppedRow; "
+        "EpisodeMatch; Explanation; Facts; FolderRead; FoundDocument; Held; Learnt; "
+        "LearntConfidence; LeftOut; MatchParts; Matches; Migrated; "
         "NearRow; Neighbour; Note; NoteHit; NoteHits; Part; Pruned; Pulled; "
         "Pushed; QueryFeedback; ReadPolicyFault; Reading; Record; Related; Remembered; Run; "
         "Scores; ShardEntry; Shards; Source; StageDrops; StageTrace; Statistics; Study; Synced; "

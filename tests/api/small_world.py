@@ -414,6 +414,7 @@ GOOD: dict[str, dict[str, Any]] = {  # of a callable, or of methods with one nam
     "Index.open": {"path": lambda world: world.saved},
     "Index.recall": {"text": ["tea"], "scope": "ana"},
     "Index.arecall": {"text": ["tea"], "scope": "ana"},
+    "Coefficients": {"query": {"base": 0.0, "names": 1.0}, "hit": {"base": 0.0}},
     "Linear": {"weights": {"fused": 1.0}},
     "Composite": {"time": "at"},
     "recall_dataset": {"queries": lambda w: w.folder / "queries.parquet"},

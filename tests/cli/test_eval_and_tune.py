@@ -12,6 +12,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.evaluate import MEASURES, Indexes, ablate, load_dataset, read_setting, run_setting
 from hyrecall.evaluate import tune as run_tune
+from hyrecall.recipe import Coefficients
 from retrieval_set import small_set, write_folder
 
 pytest.importorskip("ir_measures", reason="the extra [evaluate] is not installed")
@@ -338,6 +339,35 @@ def test_the_winner_of_tune_is_printed_as_python_that_gives_its_lists(run, small
     assert tuned.winner.name == told["winner"]["name"]
     expected = run_setting(indexes, data, tuned.winner).documents
     assert asked_by(told["python"], small) == dict(expected)
+
+
+def test_wrong_coefficients_of_confidence_are_learnt_anew(run, tmp_path):
+    folder = write_folder(small_set(n_docs=400, n_queries=160), tmp_path / "set")
+    wrong, path = tmp_path / "wrong.json", tmp_path / "right.json"
+    given = Coefficients(query={"base": 3, "names": 1}, hit={"base": 1})
+    wrong.write_text(hr.recipes.default.replace(confidence=given).to_json())
+    asked = ("learn", folder, "--confidence", "-o", path)
+    reply = run(*asked, "--recipe", wrong, "--json")
+    assert (reply.code, reply.data["is_better"]) == (0, True), reply.err
+    assert reply.data["before_by"] == "recipe"
+    assert reply.data["after"]["squared_error"] < reply.data["before"]["squared_error"]
+    learnt = hr.Recipe.from_json(path.read_text())
+    assert learnt == hr.Recipe.from_json(json.dumps(reply.data["recipe"]))
+    written = path.read_bytes()
+    again = run(*asked, "--recipe", path)
+    assert (again.code, "not written to" in again.err) == (1, True)
+    assert path.read_bytes() == written
+    for option, told in (
+        (("--measure", "AP"), "--measure: expected none with --confidence, got 'AP'"),
+        (("--feature", "x"), "--feature: expected none with --confidence"),
+        (("--foreign", folder), "foreign: expected none with two tenants or more, got 1"),
+    ):
+        refused = run(*asked, *option)
+        assert (refused.code, told in refused.err) == (1, True), refused.err
+    for option in ("--foreign", "--model"):
+        refused = run("learn", folder, option, "x")
+        assert refused.code == 1
+        assert f"{option}: expected --confidence with it" in refused.err
 
 
 @pytest.mark.slow

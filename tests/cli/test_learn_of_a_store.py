@@ -39,6 +39,8 @@ def test_a_store_is_learnt_from_for_one_user(
         refused = run(*asked, "--user", "ann", *wrong)
         assert refused.code == 1
         assert f"{wrong[0]}: expected none with a store" in refused.err
+    refused = run(*asked, "--user", "ann", "--confidence")
+    assert (refused.code, "--confidence: expected none with a store" in refused.err) == (1, True)
     refused = run("learn", tmp_path, "--user", "ann")
     told = "error: --user: expected none with a retrieval set, got 'ann'\n"
     assert (refused.code, refused.err) == (1, told)

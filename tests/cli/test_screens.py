@@ -154,7 +154,10 @@ SCREENS = {
         needs=("ir_measures", "scipy"),
     ),
     "tune": Screen(("tune small",), needs=("ir_measures", "scipy")),
-    "learn": Screen(("learn small -o recipe.json",), needs=("ir_measures", "scipy")),
+    "learn": Screen(
+        ("learn small -o recipe.json", "learn small --confidence -o recipe.json"),
+        needs=("ir_measures", "scipy"),
+    ),
     "remember": of_store(
         "remember 'oak is a tree' --user ann --id t1",
         "remember 'oak is a tree' --user ann --id t1 --json",

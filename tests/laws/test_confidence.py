@@ -9,16 +9,17 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.distributed import ShardedIndex
+from hyrecall.recipe import Coefficients
 from laws.checks import LawBroken, foreign_rows, mingled
 from laws.effort import Effort
-from laws.engine import EngineSubject, arguments, schema, table
+from laws.engine import EngineSubject, arguments, recipe_of, schema, table
 from laws.planted import STATISTICS, mutant, mutation
 from oracle import confidence
 from oracle.corpus import Draw, draw_call, draw_mix, draw_rows, draw_shape
 from oracle.documents import Call, Row, Shape
 from oracle.recall import Oracle
 from oracle.words import Words
-from seams import CONFIDENCE_MODELS, confidence_module
+from seams import CONFIDENCE_MODELS, confidence_module, reply_of
 
 Values = list[tuple[float | None, tuple[float | None, ...]]]  # of each query and of its hits
 FAMILY = "minilm"
@@ -113,6 +114,73 @@ def test_a_wrong_definition_is_noticed(bug: type) -> None:
         check_definition(Oracle, range(40), bug)
 
 
+# ---- a recipe's own coefficients, whatever made the vectors
+
+OWN = (
+    ({"base": -1.0, "cosine": 2.0, "lead": 3.0, "names": -1.0},
+     {"base": -2.0, "cosine": 1.0, "words": 1.5, "behind": -1.0, "query": 0.5}),
+    ({"base": -1.0, "lead": 2.0, "names": -1.0}, {"base": 0.5, "words": 1.0, "behind": -3.0}),
+    ({"base": -0.5, "lead": 4.0, "cosine": 1.0}, {"base": -1.0, "behind": -2.0, "query": 1.0}),
+)  # fmt: skip
+OF_OPTIONS = ("fusion", "min_score", "min_fused", "bm25", "depth", "shaping")
+
+
+def by_recipe(shape: Shape, call: Call, own: Any) -> dict[str, Any]:
+    """The call by a recipe that has coefficients."""
+    recipe = recipe_of(call, shape, exact=False)
+    recipe = recipe.replace(confidence=Coefficients(query=own[0], hit=own[1]))
+    asked = {k: one for k, one in arguments(shape, call).items() if k not in OF_OPTIONS}
+    return asked | {"recipe": recipe}
+
+
+def is_blank(call: Call, at: int) -> bool:
+    texts = [own[at] for own in call.texts.values()]
+    is_text = any(not isinstance(one, Words) or one.text.strip() for one in texts if one)
+    return not is_text and all(own[at] is None for own in call.vectors.values())
+
+
+def of_own(of: type, seeds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Check own coefficients by the definition; return by which coefficients replies were."""
+    monkeypatch.setattr(confidence_module, "_family", lambda *_: None)
+    models = set()
+    for seed in seeds:
+        draw = Draw(f"own {seed}")
+        shape = replace(draw_shape(draw), many=frozenset())
+        while not (shape.lexical and shape.dense) or shape.sparse:
+            shape = replace(draw_shape(draw), many=frozenset())
+        rows = draw_rows(draw, shape, draw_mix(draw))
+        subject, oracle, own = EngineSubject(shape, rows), Oracle(shape, rows), OWN[seed % 3]
+        for _ in range(3):
+            call = replace(with_names(draw, draw_call(draw, oracle, 6)), depth=100)
+            hits = subject.index.recall(**by_recipe(shape, call, own))
+            for at, found in enumerate(values_of(hits)):
+                made = of(oracle, MODELS, None, own).of(call, at)
+                if is_blank(call, at):  # by a recipe it asks nothing
+                    made = confidence.Judged(None, [])
+                right = (made.reply, *made.hits)
+                same = len(found[1]) == len(made.hits)
+                if not same or not all(map(is_close, (found[0], *found[1]), right)):
+                    raise LawBroken(f"seed {seed}: {call.take([at])!r}\n{found}\n{made}")
+            parts = [reply_of(one).judged(one.query).query for one in hits]
+            models.update(one.model for one in parts if one is not None)
+    return models
+
+
+def test_a_recipes_coefficients_are_the_definitions(
+    effort: Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = effort.cases(quick=24, full=1500)
+    assert of_own(confidence.Confidence, range(n), monkeypatch) == {"recipe", "words"}
+
+
+@pytest.mark.parametrize("bug", [Everyones, Filtered, Own])
+def test_a_wrong_definition_is_noticed_by_a_recipe_too(
+    bug: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LawBroken):
+        of_own(bug, range(40), monkeypatch)
+
+
 # ---- of the authorised cells only (L2)
 
 
@@ -142,6 +210,15 @@ def engine(shape: Shape, rows: Sequence[Row]) -> Callable[[Call], Values]:
 
 def test_others_rows_change_no_bit(effort: Effort) -> None:
     check_alone(engine, range(effort.cases(quick=40, full=5000)))
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_others_rows_change_no_bit_by_a_recipes_coefficients(own: Any, effort: Effort) -> None:
+    def made(shape: Shape, rows: Sequence[Row]) -> Callable[[Call], Values]:
+        index = EngineSubject(shape, rows).index
+        return lambda call: values_of(index.recall(**by_recipe(shape, call, own)))
+
+    check_alone(made, range(effort.cases(quick=12, full=1500)))
 
 
 def test_statistics_of_all_cells_are_noticed() -> None:

@@ -8,6 +8,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.embed import HashEmbedder
 from hyrecall.memory import EpisodeMatch, MemorySync
+from hyrecall.recipe import Coefficients
 from seams import CONFIDENCE_MODELS, recalling
 
 TEXTS = ("Ann drinks green tea", "rain in May", "Ann bought a car in 2023")
@@ -48,6 +49,24 @@ def test_vectors_count_by_the_stores_embedder() -> None:
             made = memory.search("green tea", user_id="ann")[0].explain().reply_confidence
             assert made.model == model
             assert made.model in CONFIDENCE_MODELS
+
+
+def test_a_stores_recipe_may_have_coefficients_of_its_own(tmp_path: Path) -> None:
+    own = Coefficients(
+        query={"base": -1, "cosine": 3, "names": -1}, hit={"base": -1, "cosine": 2, "query": 0.5}
+    )
+    how: dict[str, Any] = {"recipe": hr.recipes.default.replace(confidence=own)}
+    how["embedder"] = HashEmbedder(dim=32)
+    with filled(MemorySync.open(tmp_path / "m", **how)) as owner:
+        mine = owner.search("green tea", user_id="ann")
+        made = mine[0].explain().reply_confidence
+        assert made.model == "recipe"
+        assert [(one.name, one.weight) for one in made.signals] == [*own.query]
+        assert mine.confidence == made.value
+        with MemorySync.open(tmp_path / "m", **how) as other:
+            theirs = other.search("green tea", user_id="ann")
+            assert theirs.confidence == mine.confidence
+            assert [one.confidence for one in theirs] == [one.confidence for one in mine]
 
 
 def test_another_process_of_the_store_is_as_sure(tmp_path: Path) -> None:

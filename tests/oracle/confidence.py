@@ -28,13 +28,20 @@ class Judged:
 class Confidence:
     """How sure the replies of an oracle are, by given coefficients.
 
-    ``family`` is that of the embedder of all vector arms, None for an unknown one.
+    ``family`` is that of the embedder of all vector arms, None for an unknown one. ``own`` are the
+    coefficients of a recipe, of a query and of a hit.
     """
 
     how: Bm25 = DEFAULT_BM25
 
-    def __init__(self, oracle: Oracle, models: Models, family: str | None) -> None:
-        self.oracle, self.models, self.family = oracle, models, family
+    def __init__(
+        self,
+        oracle: Oracle,
+        models: Models,
+        family: str | None,
+        own: tuple[Mapping[str, float], Mapping[str, float]] | None = None,
+    ) -> None:
+        self.oracle, self.models, self.family, self.own = oracle, models, family, own
 
     def of(self, call: Call, query: int) -> Judged:
         """How sure the reply to a query is."""
@@ -45,11 +52,17 @@ class Confidence:
         texts = {arm: call.texts[arm][query] for arm in arms if arm in call.texts}
         shares = [self.shares(search, arm, text) for arm, text in texts.items() if text is not None]
         shares = [one for one in shares if one is not None]
-        dense = self.dense(call, query, arms)
+        dense = self.dense(call, query, arms) if self.family is not None else []
+        is_own = self.is_by_own(texts, self.dense(call, query, arms))
+        if is_own:
+            reads_texts, reads_vectors = self.reads
+            texts, shares = (texts, shares) if reads_texts else ({}, [])
+            dense = self.dense(call, query, arms) if reads_vectors else []
         if not (dense or any(text is not None for text in texts.values())):
             return Judged(None, [None] * len(page))
         model = self.family if dense else "words"
-        of_query, of_hit = self.models[f"{model} alone" if dense and not shares else model]
+        by_package = self.models.get(f"{model} alone" if dense and not shares else model)
+        of_query, of_hit = self.own if is_own else by_package
         deep = replace(call, depth=max(oracle.depth(call), CONSIDERED))
         ranks = oracle.search(deep, query).ranks
         lists = [ranks.get(arm, {}) for arm in (*texts, *dense)]
@@ -81,10 +94,20 @@ class Confidence:
             hits.append(probability(weigh(of_hit, own)))
         return Judged(probability(logit), hits)
 
+    @property
+    def reads(self) -> tuple[bool, bool]:
+        """Whether a recipe's coefficients weigh a signal of texts, and one of vectors."""
+        weighed = {name for of in self.own or () for name in of}
+        return bool(weighed & {"names", "words"}), "cosine" in weighed
+
+    def is_by_own(self, texts: Mapping[str, Any], dense: list[str]) -> bool:
+        """Whether a query asks all that a recipe's coefficients weigh."""
+        asked = any(text is not None for text in texts.values()), bool(dense)
+        needed = zip(self.reads, asked, strict=True)
+        return self.own is not None and all(has or not reads for reads, has in needed)
+
     def dense(self, call: Call, query: int, arms: list[str]) -> list[str]:
-        """The vector arms that are asked and whose embedder is known."""
-        if self.family is None:
-            return []
+        """The vector arms that are asked."""
         asked = {arm: call.vectors[arm][query] for arm in arms if arm in call.vectors}
         return [arm for arm, vector in asked.items() if vector is not None and vector.any()]
 

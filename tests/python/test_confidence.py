@@ -11,7 +11,7 @@ import pytest
 import hyrecall as hr
 from hyrecall.distributed import Request, Statistics, merge
 from hyrecall.embed import HashEmbedder
-from hyrecall.recipe import Fill, Lexical, Recipe
+from hyrecall.recipe import Coefficients, Fill, Lexical, Recipe
 
 ROWS = [
     {"id": 1, "text": "Ann drinks green tea", "kind": "habit", "number": 1},
@@ -140,6 +140,51 @@ def test_vectors_count_where_their_embedder_is_known() -> None:
                 index.recall_one(**floor)
         else:
             index.recall_one(**floor)
+
+
+BOTH = Coefficients(
+    query={"base": -1, "cosine": 2, "lead": 1}, hit={"words": 1, "base": 0, "query": 1}
+)
+WORDS = Coefficients(query={"base": -1, "names": -1}, hit={"base": 0, "query": 1})
+VECTORS = Coefficients(query={"base": -1, "cosine": 2}, hit={"base": 0, "query": 1})
+
+
+def test_a_recipes_coefficients_judge_queries_that_ask_what_they_weigh() -> None:
+    index, vector = vectors_of("mine"), HashEmbedder(dim=64).embed([SURE])[0]
+    for own, asked, model in (
+        (BOTH, {"text": SURE, "vector": vector}, "recipe"),
+        (BOTH, {"text": SURE}, "recipe"),  # which the index embeds
+        (BOTH, {"vector": vector}, None),
+        (WORDS, {"text": SURE}, "recipe"),
+        (WORDS, {"vector": vector}, None),
+        (VECTORS, {"vector": vector}, "recipe"),
+        (VECTORS, {"text": SURE, "vector": vector}, "recipe"),
+    ):
+        recipe = Recipe.from_json(hr.recipes.default.replace(confidence=own).to_json())
+        assert recipe.confidence == own
+        hits = index.recall_one(**asked, recipe=recipe)
+        explained = hits[0].explain()
+        made = explained.reply_confidence
+        assert (None if made is None else made.model) == model
+        if made is None:
+            assert hits.confidence is None
+            continue
+        assert [(one.name, one.weight) for one in made.signals] == [*own.query]
+        assert made.value == hits.confidence
+        assert explained.confidence is not None
+        assert [(one.name, one.weight) for one in explained.confidence.signals] == [*own.hit]
+        assert "by recipe" in str(explained)
+        floored = index.recall_one(**asked, recipe=recipe, min_confidence=hits.confidence)
+        assert floored.keys == hits.keys
+    recipes = [hr.recipes.default.replace(confidence=VECTORS), hr.recipes.default]
+    mixed = index.recall(text=[SURE, SURE], recipe=recipes)
+    told = [one[0].explain().reply_confidence for one in mixed]
+    assert [None if one is None else one.model for one in told] == ["recipe", "words"]
+
+
+def test_coefficients_without_their_vector_leave_a_text_to_the_package(index: hr.Index) -> None:
+    by_own = index.recall_one(text=SURE, recipe=hr.recipes.default.replace(confidence=BOTH))
+    assert by_own.confidence == index.recall_one(text=SURE).confidence
 
 
 def test_what_no_arm_ranked_here_is_refused(index: hr.Index) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
+import hyrecall as hr
 from hyrecall.memory import Memory, MemorySync
+from hyrecall.recipe import Coefficients
 from hyrecall.recipes import hebb
 from hyrecall.serve import Caller, ServiceOptions, create_app
 from seams import Opening, RecallReply, recall_data
@@ -425,6 +428,19 @@ async def test_a_recall_tells_how_sure_it_is_where_it_is_asked() -> None:
     assert floored["confidence"] == matches.confidence
     assert "confidence" not in plain
     assert "confidence" not in plain["items"][0]
+
+
+async def test_a_service_judges_by_the_coefficients_of_its_stores_recipe() -> None:
+    constant = {"base": 2.0, "names": 0.0}  # 1 / (1 + e^-2) for all that is found
+    own = Coefficients(query=constant, hit={"base": 0.0})
+    recipe = hr.recipes.default.replace(confidence=own)
+    async with calling(create_app(Memory.in_memory(recipe=recipe, embedder=None))) as client:
+        await client.post("/v1/memories", json={"text": "tea at four", **USER})
+        asked = {"text": "the tea of Bob", "confidence": True, **USER}
+        reply = (await client.post("/v1/recall", json=asked)).json()
+    assert reply["confidence"] == pytest.approx(1 / (1 + math.exp(-2)))
+    assert reply["answerable"]
+    assert [one["confidence"] for one in reply["items"]] == [0.5]
 
 
 def test_a_service_judges_a_reply_once_and_tells_null_where_the_store_has_changed(

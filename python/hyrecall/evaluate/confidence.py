@@ -15,7 +15,8 @@ import numpy.typing as npt
 from hyrecall.ask.filters import Filter
 from hyrecall.ask.predicates import NoneOf
 from hyrecall.ask.recipe import Coefficients, Dense, Lexical, Recipe
-from hyrecall.base.arguments import check_objects
+from hyrecall.base.arguments import as_items, check_objects
+from hyrecall.base.options import text
 from hyrecall.errors import DTypeError, OptionError, error
 from hyrecall.evaluate.compare import (
     Comparison,
@@ -157,6 +158,8 @@ def learn_confidence(
         The extra ``[evaluate]`` is not installed.
     """
     require_extra()
+    if model is not None:
+        text("model", model)
     start = read_setting("default") if base is None else base
     recipe = start.options.get("recipe")
     if not isinstance(recipe, Recipe) or "filter" in start.options:
@@ -214,7 +217,8 @@ def _arms(setting: Setting, recipe: Recipe) -> str:
 
 
 def _check_foreign(dataset: Dataset, foreign: Sequence[Dataset], arms: str) -> None:
-    if not all(isinstance(one, Dataset) for one in foreign):
+    items = as_items(foreign)
+    if items is None or not all(isinstance(one, Dataset) for one in items):
         raise error(DTypeError, "foreign", "a sequence of Dataset", repr(foreign))
     if dataset.has_cells and (foreign or len(_tenants(dataset)) < 2):
         wish = "none with two tenants or more" if foreign else "two tenants or more"
@@ -287,16 +291,16 @@ def ask(
 
     ids = dataset.judged["id"].to_pylist()
     every = [best_grades(dataset.judgements[query], classes) for query in ids]
-    answers = [{doc for doc, grade in one.items() if grade > 0} for one in every]
+    answers = [{label for label, grade in one.items() if grade > 0} for one in every]
     themselves = own_documents(dataset)
     hidden = [{query} & themselves for query in ids]
     asked = what_is_asked(dataset, setting) if ids else {}
     put("own", ids, answers, filter=[_without(one) for one in hidden], **asked)
     members: dict[str, list[str]] = {}
-    for document, its_class in (classes or {}).items():
-        members.setdefault(its_class, []).append(document)
+    for document in dataset.corpus["id"].to_pylist():
+        members.setdefault(counted_as(document, classes), []).append(document)
     gone = [
-        one.union(answer, *(members.get(name, ()) for name in answer))
+        one.union(*(members.get(label, ()) for label in answer))
         for one, answer in zip(hidden, answers, strict=True)
     ]
     nothing = [set[str]()] * len(ids)

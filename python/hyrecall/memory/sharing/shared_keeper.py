@@ -227,7 +227,7 @@ def _predicate(of: type) -> ClassCodec:
 
 OF_RECIPES: Final[tuple[type | ClassCodec, ...]] = (
     replace(ClassCodec.read(Recipe), is_kept=True),
-    *(recipe.Lexical, recipe.Dense, recipe.TieBreak),
+    *(recipe.Lexical, recipe.Dense, recipe.TieBreak, recipe.Coefficients),
     *(recipe.Tables, recipe.Fill, recipe.WithThreads),
     *PARTS,
     *(expansion.Context, expansion.SharedTags),
