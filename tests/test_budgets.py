@@ -21,7 +21,7 @@ PYTHON = {
     "cli": (6_565, 25),
     "distributed": (4_737, 10),
     "embed": (2_527, 10),
-    "evaluate": (2_983, 8),
+    "evaluate": (2_984, 8),
     "folders": (1_140, 5),
     "graph": (654, 2),
     "hits": (3_503, 13),
