@@ -13,8 +13,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-import pyarrow as pa
-
 from bench.ablation import asked_sets
 from bench.learnt import run_learnt
 from bench.quality import (
@@ -23,23 +21,22 @@ from bench.quality import (
     MEASURES,
     PLACE,
     THREAD,
+    WHEN,
+    WHO,
+    beside_words,
     milliseconds,
     print_scores,
     scored,
+    with_days,
 )
-from hyrecall.ask.recipe import Dense, Lexical
 from hyrecall.evaluate import Dataset, Indexes, Setting, read_setting, run_setting
 
-WHO, WHEN, SPARSE = "speaker", "said", "terms"
-GIVEN = 0.25  # the weight of who and when without learning, where that of the words is 1
+SPARSE = "terms"
 
 
 def with_arms(dataset: Dataset, *, sparse: bool) -> Dataset:
     """Return the set with the columns that become arms, as far as it has what they are made of."""
-    corpus, queries = dataset.corpus, dataset.judged
-    if "timestamp" in corpus.column_names:
-        days = [f"{one.day} {one:%B %Y %A}" for one in corpus["timestamp"].to_pylist()]
-        corpus = corpus.append_column(WHEN, pa.array(days))
+    corpus, queries = with_days(dataset.corpus), dataset.judged
     if sparse:
         from bench.quality_models import documents, encoded  # needs torch and a model
 
@@ -68,11 +65,8 @@ def unlearnt(base: Setting, arms: tuple[str, ...]) -> Setting:
     recipe = base.options["recipe"]
     if base.thread is not None:
         recipe = recipe.for_threads()
-    texts = tuple(arm for arm in arms if arm != SPARSE)
-    if texts:
-        (words,) = (part for part in recipe.arms if isinstance(part, Lexical))
-        given = Lexical(arms=texts, weight=GIVEN)
-        recipe = recipe.replace(arms=(replace(words, arms=("text",)), given, Dense()))
+    if texts := tuple(arm for arm in arms if arm != SPARSE):
+        recipe = beside_words(recipe, texts)
     return replace(base.but(base.name, recipe=recipe), more_arms=arms)
 
 

@@ -4,10 +4,12 @@
 
 prints tables for docs/evaluation.md; ``golden`` among DATA is the committed set. A set whose corpus
 has columns ``session`` and ``turn`` is also ranked by ``recipes.conversation``, with and without
-each part of its evidence, one with the first is also measured by session, and one whose queries
-have a column ``category_name`` by category. The stars are the p of the paired randomisation test
-against the default recipe (``*`` < .05, ``**`` < .01). Texts are stemmed and without English stop
-words. Of several sets, the tables of docs/confidence.md follow.
+each part of its evidence, and with arms of who said a row and when if it has ``speaker`` and
+``timestamp``. One with the first is also measured by session, and one whose queries have a column
+``category_name`` by category. The stars are the p of the paired randomisation test against the
+default recipe, or ``recipes.conversation`` where its parts are compared (``*`` < .05, ``**`` <
+.01). Texts are stemmed and without English stop words. Of several sets, the tables of
+docs/confidence.md follow.
 """
 
 import statistics
@@ -23,6 +25,7 @@ import hyrecall as hr
 from bench.ablation import asked_sets
 from bench.confidence import report as report_confidence
 from bench.learnt import NAME, run_learnt
+from hyrecall.ask.recipe import Dense, Lexical
 from hyrecall.evaluate import (
     Dataset,
     Indexes,
@@ -43,7 +46,9 @@ TITLES = {"RR": "MRR"}
 ENGLISH = hr.Analyzer("snowball:english", stopwords="english")
 SETTINGS = {"BM25": "bm25", "vectors": "dense", "RRF 60": "rrf", "default": "default"}
 THREAD, PLACE = "session", "turn"
-BASE = "default"
+WHO, WHEN = "speaker", "said"
+GIVEN = 0.25  # the weight of who and when without learning, where that of the words is 1
+BASE, CONVERSATION = "default", "all parts"
 N_TIMED = 200
 LEAST_LEARNT_FROM = 100  # weights from fewer queries say nothing
 
@@ -99,8 +104,23 @@ def settings(dataset: Dataset) -> dict[str, Setting]:
     return {name: replace(one, name=name, analyzer=ENGLISH) for name, one in made.items()}
 
 
-def parts() -> dict[str, Setting]:
-    """Return ``recipes.conversation`` without each part of its evidence, by names of the tables."""
+def with_days(corpus: pa.Table) -> pa.Table:
+    """Return the corpus with the day of each row in words, if it has times."""
+    if "timestamp" not in corpus.column_names:
+        return corpus
+    days = [f"{one.day} {one:%B %Y %A}" for one in corpus["timestamp"].to_pylist()]
+    return corpus.append_column(WHEN, pa.array(days))
+
+
+def beside_words(recipe: hr.Recipe, texts: tuple[str, ...]) -> hr.Recipe:
+    """Return the recipe with further text arms."""
+    (words,) = (part for part in recipe.arms if isinstance(part, Lexical))
+    given = Lexical(arms=texts, weight=GIVEN)
+    return recipe.replace(arms=(replace(words, arms=("text",)), given, Dense()))
+
+
+def parts(dataset: Dataset) -> dict[str, Setting]:
+    """Return ``recipes.conversation`` with fewer and more parts, by names of the tables."""
     recipe = hr.recipes.conversation
     (around,) = recipe.shaping
     assert isinstance(around, hr.Around)
@@ -113,9 +133,13 @@ def parts() -> dict[str, Setting]:
     for name, change in without.items():
         made[f"without {name}"] = recipe.replace(shaping=(replace(around, **change),))
     base = replace(read_setting("conversation"), analyzer=ENGLISH, thread=THREAD, place=PLACE)
-    return {
-        name: base.but(name, recipe=one) for name, one in (made | {"all parts": recipe}).items()
-    }
+    made = {CONVERSATION: recipe, **made}
+    found = {name: base.but(name, recipe=one) for name, one in made.items()}
+    if {WHO, WHEN} <= set(dataset.corpus.column_names):
+        more = (WHO, WHEN)
+        one = base.but("with who and when", recipe=beside_words(recipe, more))
+        found[one.name] = replace(one, more_arms=more)
+    return found
 
 
 def sessions(dataset: Dataset) -> dict[str, str]:
@@ -171,12 +195,15 @@ def table(heads: list[str], rows: list[list[str]]) -> None:
 
 
 def print_scores(
-    scores: Mapping[str, Scores], measures: tuple[str, ...], ms: Mapping[str, float] | None = None
+    scores: Mapping[str, Scores],
+    measures: tuple[str, ...],
+    ms: Mapping[str, float] | None = None,
+    base: str = BASE,
 ) -> None:
-    """Print the means of each ranking, with the stars of their differences from the default."""
+    """Print the means of each ranking, with the stars of their differences from a base."""
     rows = []
     for name, one in scores.items():
-        marks = [stars(scores[BASE], one, measure) if name != BASE else "" for measure in measures]
+        marks = [stars(scores[base], one, measure) if name != base else "" for measure in measures]
         cells = [figure(one.means[m]) + mark for m, mark in zip(measures, marks, strict=True)]
         rows.append([name, *cells, *([] if ms is None else [f"{ms[name]:.2f}"])])
     heads = [TITLES.get(measure, measure) for measure in measures]
@@ -212,6 +239,7 @@ def print_published(name: str) -> None:
 
 def report(dataset: Dataset) -> None:
     """Print all tables of a set."""
+    dataset = replace(dataset, corpus=with_days(dataset.corpus))
     indexes, asked = Indexes(dataset), settings(dataset)
     runs = {name: run_setting(indexes, dataset, one) for name, one in asked.items()}
     if dataset.judged.num_rows >= LEAST_LEARNT_FROM:
@@ -228,10 +256,9 @@ def report(dataset: Dataset) -> None:
         print("What each part of recipes.conversation gains:\n")
         of_part = {
             n: scored(dataset, run_setting(indexes, dataset, s), MEASURES)
-            for n, s in parts().items()
+            for n, s in parts(dataset).items()
         }
-        rows = [[n, *(figure(one.means[m]) for m in MEASURES)] for n, one in of_part.items()]
-        table(["", *(TITLES.get(m, m) for m in MEASURES)], rows)
+        print_scores(of_part, MEASURES, base=CONVERSATION)
     if "session" in dataset.corpus.column_names:
         classes = sessions(dataset)
         print("By session, each at the rank of its best row:\n")

@@ -24,16 +24,7 @@ pytest.importorskip("typer", reason="the extra [cli] is not installed")
 from cli.conftest import start
 from hyrecall import Analyzer, __version__, recipes
 from hyrecall.memory import MemorySync
-from seams import (
-    LENGTH,
-    MOST_BYTES_OF_HELLO,
-    NOTICE,
-    Commands,
-    address_of,
-    asking,
-    plain,
-    quick,
-)
+from seams import LENGTH, MOST_BYTES_OF_HELLO, NOTICE, Commands, address_of, asking, plain, quick
 
 Run = Callable[..., SimpleNamespace]
 

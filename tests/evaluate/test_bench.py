@@ -154,14 +154,28 @@ def test_every_query_is_ranked_by_the_weights_of_the_other_parts(
 # ---- further arms ----
 
 
+def spoken() -> Dataset:
+    days = pa.array([1, 2, 3, 4, 40], pa.timestamp("us"))
+    corpus = small().corpus.append_column("timestamp", days)
+    speakers = pa.array(["ann", "bob", "ann", "bob", "cid"])
+    return replace(small(), corpus=corpus.append_column("speaker", speakers))
+
+
+def test_who_and_when_are_beside_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = spoken()
+    level = pa.array([[1, 0], [1, 1]], pa.list_(pa.float32(), 2))  # q2: to both of Bob's rows
+    asked = alone.queries.set_column(3, "text", pa.array(["tea", "cid"]))
+    asked = asked.set_column(4, "embedding", level)
+    quality.report(replace(alone, queries=asked, judgements={"q1": {"a1": 1}, "q2": {"b2": 1}}))
+    found = lines(capsys)
+    assert found["all parts 0"][3] == ".750"  # MRR: b1 is before b2, which Cid said
+    assert found["with who and when 0"] == ["1.000"] * 5
+
+
 def test_who_and_when_become_arms_beside_the_words(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone = small()
-    days = pa.array([1, 2, 3, 4, 40], pa.timestamp("us"))
-    corpus = alone.corpus.append_column("timestamp", days)
-    corpus = corpus.append_column("speaker", pa.array(["ann", "bob", "ann", "bob", "cid"]))
-    made = learnt_arms.with_arms(replace(alone, corpus=corpus), sparse=False)
+    made = learnt_arms.with_arms(spoken(), sparse=False)
     assert made.corpus["said"].to_pylist() == ["1 January 1970 Thursday"] * 5
 
     def learn(indexes: Indexes, asked: Dataset, base: Setting) -> tuple[Run, Setting]:

@@ -7,11 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hyrecall.errors import OptionError
-from hyrecall.evaluate import (
-    Scores,
-    compare,
-    difference_table,
-)
+from hyrecall.evaluate import Scores, compare, difference_table
 from seams import bootstrap_interval, randomisation_p
 
 pytest.importorskip("scipy", reason="the extra [evaluate] is not installed")

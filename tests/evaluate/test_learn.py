@@ -11,15 +11,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall.errors import OptionError
-from hyrecall.evaluate import (
-    Dataset,
-    Indexes,
-    Learnt,
-    Setting,
-    learn,
-    read_setting,
-    run_setting,
-)
+from hyrecall.evaluate import Dataset, Indexes, Learnt, Setting, learn, read_setting, run_setting
 from seams import Stage, _cross_entropy, _Pools, fit_weights, learnt_text, learnt_to_dict
 from seams import evaluate_CELL as CELL
 

@@ -366,10 +366,7 @@ def test_each_question_of_longmemeval_searches_its_own_sessions(chats: Path) -> 
     dataset = load_dataset(chats)
     assert dataset.judgements == {"a": {"answer_a": 1}, "b": {"answer_b": 1}}
     assert dataset.name == "longmemeval_s_cleaned"
-    assert found(dataset) == {
-        "a": {"s1", "answer_a"},
-        "b": {"s1", "answer_b"},
-    }
+    assert found(dataset) == {"a": {"s1", "answer_a"}, "b": {"s1", "answer_b"}}
     assert dataset.corpus["text"].to_pylist()[1] == "I had tea\nhow nice"
     assert dataset.queries["question_type"].to_pylist() == ["single-session-user"] * 2
 

@@ -27,12 +27,7 @@ from hyrecall.evaluate.run import (
     with_each,
     without_each,
 )
-from hyrecall.evaluate.tune import (
-    Study,
-    Tuned,
-    ablate,
-    tune,
-)
+from hyrecall.evaluate.tune import Study, Tuned, ablate, tune
 
 __all__ = [
     "MEASURES",

@@ -165,9 +165,7 @@ def score_run(
     import ir_measures
 
     named = read_measures(measures)
-    judged = {
-        query: _one_per_class(grades, classes) for query, grades in judgements.items() if grades
-    }
+    judged = {query: best_grades(own, classes) for query, own in judgements.items() if own}
     queries = tuple(sorted(judged))
     values = {measure: np.zeros(len(queries)) for measure in named}
     lists = {query: _ranked(query, run[query], classes) for query in queries if run.get(query)}
@@ -187,17 +185,18 @@ def score_run(
     return Scores(name, queries, values)
 
 
-def _label(document: str, classes: Mapping[str, str] | None) -> str:
+def counted_as(document: str, classes: Mapping[str, str] | None) -> str:
     """Return the label of the unit that counts once: a class, or a document without one."""
     if classes is None or document not in classes:
         return f"document {document}"
     return f"class {classes[document]}"
 
 
-def _one_per_class(grades: Mapping[str, int], classes: Mapping[str, str] | None) -> dict[str, int]:
+def best_grades(grades: Mapping[str, int], classes: Mapping[str, str] | None) -> dict[str, int]:
+    """Return the best grade, at least 0, of each unit that counts once."""
     best: dict[str, int] = {}
     for document, grade in grades.items():
-        label = _label(document, classes)
+        label = counted_as(document, classes)
         best[label] = max(best.get(label, 0), grade)
     return best
 
@@ -210,7 +209,7 @@ def _ranked(
         raise error(DTypeError, f"run[{query!r}]", "a list of ids", f"str {documents!r}")
     if len(set(documents)) < len(documents):
         raise error(OptionError, f"run[{query!r}]", "each document once", "one twice")
-    labels = dict.fromkeys(_label(document, classes) for document in documents)
+    labels = dict.fromkeys(counted_as(document, classes) for document in documents)
     return {label: float(len(labels) - at) for at, label in enumerate(labels)}
 
 
@@ -311,11 +310,8 @@ def randomisation_p(
     differences: Values, *, n_resamples: int = N_RESAMPLES, seed: int = SEED
 ) -> float:
     """Return the two-sided p of the paired randomisation test."""
-    # If the two runs were equally good, each query's difference could equally have the other sign.
-    # p is the share of sign flips whose mean is at least as far from 0 as the observed one. Of too
-    # many flips some are drawn, and the observed one is added, so that p is never 0. Smucker,
-    # Allan, Carterette, "A comparison of statistical significance tests for information retrieval
-    # evaluation", CIKM 2007.
+    # docs/evaluation.md names the source. Of too many flips some are drawn, and the observed one is
+    # added, so that p is never 0.
     moved = differences[differences != 0]
     if not len(moved):
         return 1.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
@@ -205,7 +204,8 @@ def embed_dataset(
     texts = _documents(dataset.corpus)
     texts += [text if name in judged else None for name, text in asked]
     row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    rows = _rows([*row_of], embedder, tell)[[row_of[text] for text in texts]]
+    with closing(Guard(embedder, workers=1)) as guard:
+        rows = embed_texts(guard, [*row_of], tell=tell)[[row_of[text] for text in texts]]
     column = pa.FixedSizeListArray.from_arrays(
         pa.array(rows.ravel()), rows.shape[1], mask=pa.array(~rows.any(axis=1))
     )
@@ -222,14 +222,3 @@ def _documents(corpus: pa.Table) -> list[str | None]:
     names = [name for name in ("title", "text") if name in corpus.column_names]
     columns: Any = (corpus[name].to_pylist() for name in names)
     return [" ".join(part for part in row if part) for row in zip(*columns, strict=True)]
-
-
-def _rows(
-    texts: Sequence[str | None], embedder: Embedder, tell: ProgressFunction | None
-) -> npt.NDArray[np.float32]:
-    """Return one row per text, a zero row for a text without a vector."""
-    guard = Guard(embedder, workers=1)
-    try:
-        return embed_texts(guard, texts, tell=tell)
-    finally:
-        guard.close()

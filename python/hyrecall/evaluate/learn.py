@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,24 +26,23 @@ from hyrecall.embed.guard import embed_texts
 from hyrecall.errors import OptionError, error
 from hyrecall.evaluate.compare import (
     Comparison,
+    best_grades,
     compare,
+    counted_as,
     read_measure,
     read_measures,
     require_extra,
 )
 from hyrecall.evaluate.data import CELL, VECTOR, Dataset
-from hyrecall.evaluate.run import Indexes, Setting, columns_as_arms, read_setting, what_is_asked
+from hyrecall.evaluate.run import Indexes, Setting, columns_as_arms, read_setting, recalled
 from hyrecall.evaluate.tune import Study, ablate
-from hyrecall.hits.hits import Hits
 from hyrecall.index import Index
 from hyrecall.stages.evidence import Around, Prior
 from hyrecall.stages.linear import Linear
 from hyrecall.stages.provenance import Provenance
-from hyrecall.stages.stage import Stage
 
 if TYPE_CHECKING:
     from hyrecall.memory import MemorySync
-    from hyrecall.memory.store import Store
 
 
 Floats = npt.NDArray[np.float64]
@@ -161,12 +161,11 @@ def learn(
     tell(f"candidates of the even queries, by {start.name}")
     setting, n_queries = fit_weights(indexes, dataset.split("even"), start, features=features)
     odd = dataset.split("odd")
-    how: dict[str, Any] = {
-        "analyzer": start.analyzer, "thread": start.thread, "place": start.place,
-        "attributes": start.attributes,
-    }  # fmt: skip
-    arms = [replace(read_setting(one), **how) for one in ("bm25", "dense")]
-    single = [one for one in arms if set(one.arms) < set(start.arms)]
+    single = [
+        replace(start, name=one.name, options=one.options, arms=one.arms, more_arms=())
+        for one in map(read_setting, ("bm25", "dense"))
+        if set(one.arms) < set(start.arms)
+    ]
     named = read_measures(measures, first=[chosen_by])
     report = ablate(indexes, odd, [start, *single, setting], measures=named, tell=tell)
     (against,) = compare(report.scores[0], report.scores[-1], measures=[chosen_by])
@@ -178,17 +177,11 @@ def fit_weights(
     indexes: Indexes, dataset: Dataset, base: Setting, *, features: Sequence[str] = ()
 ) -> tuple[Setting, int]:
     """Return the setting with weights learnt on all queries of a set, and how many taught them."""
-    # The features are the fused score, the scaled score in each arm, their agreement, what Prior
-    # and Provenance of the recipe do, and, with Around, each of its parts and the scores of the
-    # three candidates before and behind a row in its thread, in each arm but further text arms.
-    # Such an arm (who said a row, its date) has hardly any weight in the base: it is a feature.
-    # The candidates are the first of the base's list, as many as its depth. The loss is the mean
-    # cross-entropy of softmaxes, each over one relevant candidate and all candidates of the query
-    # that are not relevant, weighted by grade. An L2 penalty, in units of a feature's spread, holds
-    # the weights near those of the base recipe: those of its Linear, or 1 for the fused score and
-    # each part of its stages, and 0 for others. Five-fold cross-validation chooses its strength;
-    # where queries have tenants, a fold has all queries of a tenant. L-BFGS finds the minimum.
-    # Weights have four digits and the base's scale.
+    # docs/evaluation.md describes features, candidates, loss and cross-validation. The weights of
+    # the base are those of its Linear, or 1 for the fused score and each part of its stages, and 0
+    # for others. A further text arm (who said a row, its date) has hardly any weight in the base:
+    # it is a feature. The L2 penalty is in units of a feature's spread; grades weigh the losses of
+    # relevant candidates. Learnt weights have four digits and the base's scale.
     require_extra()
     start = _prepared(base, features, dataset)
     recipe: Recipe = start.options["recipe"]
@@ -196,7 +189,7 @@ def fit_weights(
     names = tuple(dict.fromkeys((*_features(recipe, start, dataset), *known, *features)))
     own = np.array([(known or dict.fromkeys(OWN, 1.0)).get(name, 0.0) for name in names])
     weights = {name: one or FAINT for name, one in zip(names, own.tolist(), strict=True)}
-    before = _before(recipe)
+    before = tuple(one for one in recipe.shaping if one.phase < Linear.phase)
     # What fills a list was not found: it has no features.
     asked = recipe.replace(
         shaping=(*before, Linear(weights)), on_no_match=(), fill=None, on_empty="empty"
@@ -228,23 +221,20 @@ def _prepared(setting: Setting, features: Sequence[str], dataset: Dataset) -> Se
     recipe = setting.options.get("recipe")
     if not isinstance(recipe, Recipe):
         raise error(OptionError, "base", "a setting with one recipe", repr(setting.name))
-    found = (kind.among(recipe.shaping) for kind in (Prior, Provenance))
-    columns = [one.column for one in found if one is not None]
-    if None in columns:
+    weigh = [one for one in recipe.shaping if isinstance(one, Prior | Provenance)]
+    if any(one.column is None for one in weigh):
         raise error(OptionError, "base", "a recipe whose Prior names its column", recipe.name)
     if setting.thread is not None:
         recipe = recipe.for_threads()
     recipe = _with_faint_arms(recipe, columns_as_arms(dataset.corpus, setting.more_arms)[0])
     weighed = dict.fromkeys((*features, *_weights(recipe)), 1.0)
-    read = [
-        one.of
-        for one in (Linear(weighed).features if weighed else ())
-        if one.kind in ("value", "age", "shared")
-    ]
-    named = [one for one in (*columns, *read) if one is not None and one != "id"]
-    attributes = tuple(dict.fromkeys((*setting.attributes, *named)))
+    read = Linear(weighed).features if weighed else ()
+    named = [one.of for one in read if one.kind in ("value", "age", "shared")]
+    columns = (*setting.attributes, *(one.column for one in weigh), *named)
+    # Every index has the key column.
+    attributes = dict.fromkeys(one for one in columns if one is not None and one != "id")
     made = setting.but(setting.name, recipe=recipe.replace(with_threads=None))
-    return replace(made, attributes=attributes)
+    return replace(made, attributes=tuple(attributes))
 
 
 def _with_faint_arms(recipe: Recipe, texts: Iterable[str]) -> Recipe:
@@ -258,11 +248,6 @@ def _with_faint_arms(recipe: Recipe, texts: Iterable[str]) -> Recipe:
         for part in recipe.arms
     )
     return recipe.replace(arms=(*own, Lexical(arms=faint, weight=FAINT)))
-
-
-def _before(recipe: Recipe) -> tuple[Stage, ...]:
-    """Return the stages that run before Linear."""
-    return tuple(one for one in recipe.shaping if one.phase < Linear.phase)
 
 
 def _features(recipe: Recipe, setting: Setting, dataset: Dataset) -> list[str]:
@@ -284,49 +269,31 @@ def _features(recipe: Recipe, setting: Setting, dataset: Dataset) -> list[str]:
 
 def _pools(indexes: Indexes, dataset: Dataset, setting: Setting) -> _Pools:
     """Recall the candidates of the judged queries with their features."""
-    judged = dataset.judged
-    options: dict[str, Any] = dict(setting.options)
-    options["limit"] = options.get("depth", options["recipe"].depth)
-    options |= what_is_asked(dataset, setting)
-    hits = indexes.get(setting).recall(**options).to_arrow()
+    recipe: Recipe = setting.options["recipe"]
+    depth = setting.options.get("depth", recipe.depth)
+    hits, starts = recalled(indexes, dataset, setting, depth)
     addends = hits["linear_addends"].combine_chunks().flatten().to_numpy()
-    weights = np.array(list(_weights(options["recipe"]).values()))
+    weights = np.array(list(_weights(recipe).values()))
+    keys, classes = hits["key"].to_pylist(), dataset.classes
+    tells, shares = [], [np.zeros(0)]
+    for query, (begin, end) in zip(dataset.judged["id"].to_pylist(), pairwise(starts), strict=True):
+        grades = best_grades(dataset.judgements[query], classes)
+        found = np.array([grades.get(counted_as(key, classes), 0) for key in keys[begin:end]])
+        tells.append(0 < (found > 0).sum() < len(found))
+        shares.append(found / max(found.sum(), 1))
+    folds = np.array(_folds(dataset), np.int64)
     candidates = addends.reshape(-1, len(weights)) / weights
-    keys = hits["key"].to_pylist()
-    counts = np.bincount(hits["query"].to_numpy(), minlength=judged.num_rows)
-    ends = np.cumsum(counts)
-    classes = dataset.classes or {}
-    fold_of = _folds(dataset)
-    starts, features, shares, folds = [0], [], [], []
-    for query, fold, end, n in zip(judged["id"].to_pylist(), fold_of, ends, counts, strict=True):
-        grades: dict[str, float] = {}  # by document, or by class
-        for document, grade in dataset.judgements[query].items():
-            name = classes.get(document, document)
-            grades[name] = max(grades.get(name, 0.0), float(grade))
-        own = keys[end - n : end]
-        found = np.array([max(grades.get(classes.get(key, key), 0.0), 0.0) for key in own])
-        if not 0 < (found > 0).sum() < len(found):
-            continue
-        features.append(candidates[end - n : end])
-        shares.append(found / found.sum())
-        starts.append(starts[-1] + int(n))
-        folds.append(fold)
-    return _Pools(
-        np.concatenate([candidates[:0], *features]),
-        np.array(starts),
-        np.concatenate([np.zeros(0), *shares]),
-        np.array(folds, np.int64),
-    )
+    every = _Pools(candidates, np.array(starts), np.concatenate(shares), folds)
+    return every.of(np.array(tells, np.bool_))
 
 
 def _folds(dataset: Dataset) -> list[int]:
     """Return the fold of each judged query: by tenant if there are enough, else by its id."""
     judged = dataset.judged
-    if dataset.has_cells:
-        cells = judged[CELL].to_pylist()
-        distinct = sorted(set(cells))
-        if len(distinct) >= N_FOLDS:
-            return [distinct.index(cell) % N_FOLDS for cell in cells]
+    cells = judged[CELL].to_pylist() if dataset.has_cells else []
+    distinct = sorted(set(cells))
+    if len(distinct) >= N_FOLDS:
+        return [distinct.index(cell) % N_FOLDS for cell in cells]
     ids = judged["id"].to_pylist()
     return [xxhash.xxh3_64_intdigest(query.encode()) // 2 % N_FOLDS for query in ids]
 
@@ -481,7 +448,10 @@ def learn_from_feedback(
         raise error(OptionError, "feedback", wish, len(judgements))
     tell(f"{len(judgements):,} queries with feedback")
     queries = list(judgements)
-    vectors = _vectors(store, queries)
+    vectors = None
+    if store.guard.off is None:
+        vectors = embed_texts(store.guard, queries)
+        store.settle()
     index, scope = own_index(view, threads=threads)
     dataset = _dataset(queries, vectors, judgements)
     has_threads = index.count(scope=scope, filter=Filter(session_id=NotNull())) > 0
@@ -496,15 +466,6 @@ def learn_from_feedback(
     return learn(
         _OwnIndex(index, scope), dataset, base=base, features=features, measure=measure, tell=tell
     )
-
-
-def _vectors(store: Store, texts: Sequence[str]) -> npt.NDArray[np.float32] | None:
-    """Embed the queries; None: the store has no embedder."""
-    if store.guard.off is not None:
-        return None
-    rows = embed_texts(store.guard, texts)
-    store.settle()
-    return rows
 
 
 def _dataset(
@@ -534,25 +495,9 @@ class _OwnIndex(Indexes):
     def __init__(self, index: Index, scope: Scope) -> None:
         self._index, self._scope = index, scope
 
-    def get(self, setting: Setting) -> Any:
-        """Return what is asked: the index has one form."""
-        del setting
-        return self
-
-    def recall(self, **options: Any) -> _NamedHits:
-        """Recall within the scope."""
-        return _NamedHits(self._index.recall(scope=self._scope, **options), self._index)
-
-
-class _NamedHits:
-    """Hits whose keys name the cell too."""
-
-    def __init__(self, hits: Hits, index: Index) -> None:
-        self._hits, self._cell = hits, index.schema.cell_columns
-
-    def to_arrow(self) -> pa.Table:
-        """Return the hits as a table."""
-        table = self._hits.to_arrow()
-        parts = [table[name].to_pylist() for name in (*self._cell, "key")]
+    def _recall(self, setting: Setting, **asked: Any) -> pa.Table:
+        index = self._index
+        table = index.recall(scope=self._scope, **setting.options, **asked).to_arrow()
+        parts = [table[name].to_pylist() for name in (*index.schema.cell_columns, "key")]
         names = pa.array(map(_name, zip(*parts, strict=True)), pa.string())
         return table.set_column(table.column_names.index("key"), "key", names)

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -279,9 +280,7 @@ class Indexes:
         self, dataset: Dataset, *, device: str = "auto", threads: int | None = None
     ) -> None:
         """Keep the corpus without building an index."""
-        self._corpus = dataset.corpus
-        self._has_cells = dataset.has_cells
-        self._has_vectors = dataset.has_vectors
+        self._dataset = dataset
         self._how: dict[str, Any] = {"device": device, "threads": threads}
         self._built: dict[tuple[Any, ...], Index] = {}
 
@@ -291,21 +290,23 @@ class Indexes:
         columns = (setting.attributes, setting.thread, setting.place, setting.more_arms)
         which = (setting.analyzer.hash, *columns)
         if which not in self._built:
-            title = ("title",) if "title" in self._corpus.column_names else ()
-            texts, vectors = columns_as_arms(self._corpus, setting.more_arms)
+            corpus = self._dataset.corpus
+            title = ("title",) if "title" in corpus.column_names else ()
+            texts, vectors = columns_as_arms(corpus, setting.more_arms)
             schema = Schema(
                 key="id",
-                cell=CELL if self._has_cells else None,
+                cell=CELL if self._dataset.has_cells else None,
                 text={"text": Text(*title, "text"), **texts},
-                vector=(*((VECTOR,) if self._has_vectors else ()), *vectors),
+                vector=(*((VECTOR,) if self._dataset.has_vectors else ()), *vectors),
                 attributes=setting.attributes,
                 thread=setting.thread,
                 place=setting.place,
             )
-            self._built[which] = Index.build(
-                self._corpus, schema, analyzer=setting.analyzer, **self._how
-            )
+            self._built[which] = Index.build(corpus, schema, analyzer=setting.analyzer, **self._how)
         return self._built[which]
+
+    def _recall(self, setting: Setting, **asked: Any) -> pa.Table:
+        return self.get(setting).recall(**setting.options, **asked).to_arrow()
 
 
 @check_objects
@@ -343,28 +344,34 @@ def run_setting(indexes: Indexes, dataset: Dataset, setting: Setting, *, limit: 
     queries = judged["id"].to_pylist()
     if not queries:
         return Run(setting.name, {}, {})
-    options: dict[str, Any] = dict(setting.options)
-    recipe = options.get("recipe")
+    recipe = setting.options.get("recipe")
+    depth = setting.options.get("depth", getattr(recipe, "depth", DEPTH))
     if recipe is None:
-        options.setdefault("depth", DEPTH)
-    depth = options.get("depth", getattr(recipe, "depth", DEPTH))
-    wanted = options.get("limit", min(limit, depth))
+        setting = setting.but(setting.name, depth=depth)
+    wanted = setting.options.get("limit", min(limit, depth))
     own = _own_documents(dataset)
-    options["limit"] = wanted + (bool(own) and wanted < depth)  # one's own document has no rank
-    options |= what_is_asked(dataset, setting)
-    hits = indexes.get(setting).recall(**options).to_arrow()
-    counts = np.bincount(hits["query"].to_numpy(), minlength=len(queries))
-    ends = np.cumsum(counts)
+    room = bool(own) and wanted < depth  # one's own document has no rank
+    hits, starts = recalled(indexes, dataset, setting, wanted + room)
     keys, scores = hits["key"].to_pylist(), hits["score"].to_pylist()
     spans = {
-        query: [at for at in range(end - n, end) if query not in own or keys[at] != query][:wanted]
-        for query, end, n in zip(queries, ends, counts, strict=True)
+        query: [at for at in range(*span) if query not in own or keys[at] != query][:wanted]
+        for query, span in zip(queries, pairwise(starts), strict=True)
     }
     return Run(
         setting.name,
         {query: tuple(keys[at] for at in span) for query, span in spans.items()},
         {query: tuple(scores[at] for at in span) for query, span in spans.items()},
     )
+
+
+def recalled(
+    indexes: Indexes, dataset: Dataset, setting: Setting, limit: int
+) -> tuple[pa.Table, list[int]]:
+    """Return the hits of the judged queries, and where those of each begin and the last ends."""
+    limited = setting.but(setting.name, limit=limit)
+    hits = indexes._recall(limited, **what_is_asked(dataset, setting))
+    counts = np.bincount(hits["query"].to_numpy(), minlength=dataset.judged.num_rows)
+    return hits, [0, *np.cumsum(counts).tolist()]
 
 
 def _own_documents(dataset: Dataset) -> set[str]:
@@ -385,17 +392,14 @@ def what_is_asked(dataset: Dataset, setting: Setting) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if "text" in setting.arms:
         asked["text"] = judged["text"].to_pylist()
-    if "vectors" in setting.arms:
-        asked["vectors"] = judged[VECTOR]
-    _, more = columns_as_arms(dataset.corpus, setting.more_arms)
-    if more:
-        own = {VECTOR: asked["vectors"]} if "vectors" in asked else {}
-        for arm in more:
-            if arm.column not in judged.column_names:
-                wish = f"a column {arm.column!r}, as in the corpus"
-                raise error(OptionError, f"{dataset.name} queries", wish, judged.column_names)
-            own[arm.column] = judged[arm.column]
-        asked["vectors"] = own
+    more = [arm.column for arm in columns_as_arms(dataset.corpus, setting.more_arms)[1]]
+    vectors = [VECTOR, *more] if "vectors" in setting.arms else more
+    for name in vectors:
+        if name not in judged.column_names:
+            wish = f"a column {name!r}, as in the corpus"
+            raise error(OptionError, f"{dataset.name} queries", wish, judged.column_names)
+    if vectors:
+        asked["vectors"] = {name: judged[name] for name in vectors} if more else judged[VECTOR]
     if dataset.has_cells:
         asked["scope"] = judged[CELL].to_pylist()
     return asked

@@ -198,7 +198,8 @@ def tune(
         return max(seen, key=lambda pair: pair[1])[0]
 
     how: dict[str, Any] = {} if analyzer is None else {"analyzer": analyzer}
-    arms = [replace(read_setting(name), **how) for name in ("bm25", "dense")]
+    names = ("bm25", "dense") if dataset.has_vectors else ("bm25",)
+    arms = [replace(read_setting(name), **how) for name in names]
     lexical = best_of(_constants(arms[0]))
     winner = lexical
     if dataset.has_vectors:
@@ -206,8 +207,6 @@ def tune(
         base = base.but(base.name, bm25=lexical.options["bm25"])
         fused = best_of(_all_fusions(base))
         winner = best_of(_constants(fused))
-    else:
-        arms.pop()
     named = read_measures(measures, first=[chosen_by])
     settings = {one.name: one for one in (*arms, lexical, winner)}
     odd = dataset.split("odd")
