@@ -21,11 +21,7 @@ PYTHON = {
     "cli": (6_576, 25),
     "distributed": (4_738, 10),
     "embed": (2_527, 10),
-<<<<<<< HEAD
-    "evaluate": (3_064, 8),
-=======
-    "evaluate": (2_984, 8),
->>>>>>> learnt
+    "evaluate": (2_992, 8),
     "folders": (1_140, 5),
     "graph": (654, 2),
     "hits": (3_503, 13),
@@ -42,15 +38,9 @@ PYTHON = {
     "table": (3_582, 13),
     "text": (804, 3),
 }
-<<<<<<< HEAD
-TESTS = (125_210, 602)
+TESTS = (125_200, 602)
 CSRC = (44_669, 374)
 DEVICE_HALF = 10_381  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
-=======
-TESTS = (125_082, 602)
-CSRC = (44_670, 374)
-DEVICE_HALF = 10_382  # csrc/kernels/cuda, csrc/device, and the engine's files of a device
->>>>>>> learnt
 
 
 def sizes(files: Iterator[Path]) -> tuple[int, int]:
