@@ -48,7 +48,7 @@ function(hyrecall_plant name file sources right wrong)
   add_dependencies(hyrecall_native_tests hyrecall_broken_${name})
 endfunction()
 
-# Broken objects come first, so the linker takes their copies of inline functions. One plane of vectors shows a bug that
+# All files that have an inline function are built anew: the linker takes one copy for all, a true one if there is one. One plane of vectors shows a bug that
 # all of them have.
 set(hopper_scans scan_sm90_int8)
 set(generic_scans scan_int8)
@@ -57,17 +57,17 @@ hyrecall_plant(threshold_above_its_bound kernels/cuda/select.cu select
   "score_of_key(pivot_) - double{bound_.constant}" "score_of_key(pivot_) + double{bound_.constant}")
 hyrecall_plant(lower_score_is_the_score kernels/int8_bound.hpp "${scans}"
   "return fmaf(-row_residual, per_residual, score);" "return score + 0.0f * row_residual * per_residual;")
-hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select"
+hyrecall_plant(cut_not_lowered kernels/int8_bound.hpp "queries;select;max_sim"
   "static_cast<double>(threshold) - static_cast<double>(bound.constant)" "static_cast<double>(threshold)")
 hyrecall_plant(mask_skipped kernels/cuda/candidates.cuh "${scans}"
   "if (visit_.tile_class != TileClass::kFull) {" "if (false) {")
 hyrecall_plant(first_mask_skipped kernels/cuda/candidates.cuh "${scans}"
   "is_read && mask.test(row);" "is_read;")
-hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh queries
+hyrecall_plant(classified_by_first_group kernels/cuda/visits.cuh "queries;max_sim"
   "i < n_groups && (all || !any)" "i < 1")
-hyrecall_plant(visits_of_the_first_panel kernels/cuda/visit_lists.cuh queries
+hyrecall_plant(visits_of_the_first_panel kernels/cuda/visit_lists.cuh "queries;max_sim"
   "before * cohort.n_panels + own] = listed" "before * cohort.n_panels + 0 * own] = listed")
-hyrecall_plant(scores_not_cleared kernels/cuda/visit_lists.cuh queries
+hyrecall_plant(scores_not_cleared kernels/cuda/visit_lists.cuh "queries;max_sim"
   "if (is == TileClass::kEmpty) cleared = panel;" "")
 hyrecall_plant(masks_of_the_last_visit kernels/cuda/scan.cuh "${generic_scans}"
   "if (i % n_chunks == 0) {" "if (i == 0) {")

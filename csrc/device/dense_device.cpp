@@ -15,7 +15,7 @@ namespace {
 // Candidates of all queries of a piece whose last search had too little room.
 constexpr std::size_t kRepairCandidates = std::size_t{1} << 24;
 constexpr std::size_t kRepairGrowth = 8;
-// Of a pass of queries of many vectors, which has a place of 12 bytes a row in scope and query.
+// Of a pass of queries of many vectors, which has 12 bytes for each place of a query.
 constexpr std::size_t kManyScores = std::size_t{1} << 25;
 
 class Searcher {
@@ -31,7 +31,7 @@ class Searcher {
     Piece const all = Piece::all(batch_);
     std::size_t most = kMostTogether;
     if (!batch_.vector_begins.empty())
-      most = std::clamp<std::size_t>(kManyScores / sizes_.most_rows(), 1, most);
+      most = std::clamp<std::size_t>(kManyScores / sizes_.most_places(), 1, most);
     if (all.queries.size() <= most) {
       if (!all.queries.empty()) run_piece(all);
       return;

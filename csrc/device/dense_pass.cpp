@@ -103,11 +103,8 @@ ScopeSizes::ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows) : batc
     }
     rows_.push_back(std::max<std::size_t>(rows, 1));
     tiles_.push_back(tiles);
+    most_tiles_ = std::max(most_tiles_, tiles);
   }
-}
-
-std::size_t ScopeSizes::most_rows() const {
-  return rows_.empty() ? 1 : *std::max_element(rows_.begin(), rows_.end());
 }
 
 Pass::Pass(DeviceTable const& table, DenseSearch const& batch, Piece const& piece,

@@ -31,7 +31,8 @@ class ScopeSizes {
   ScopeSizes(DenseSearch const& batch, std::uint32_t tile_rows);
 
   std::size_t rows(std::uint32_t query) const { return rows_[scope_of(query)]; }  // at least 1
-  std::size_t most_rows() const;                                                  // likewise
+  // Of the scope with the most tiles: each row of these has a place, in scope or not.
+  std::size_t most_places() const { return most_tiles_ * kTileRows; }
   std::size_t tiles(std::uint32_t query) const { return tiles_[scope_of(query)]; }
 
  private:
@@ -42,6 +43,7 @@ class ScopeSizes {
   DenseSearch const& batch_;
   std::vector<std::size_t> rows_;   // [scope]
   std::vector<std::size_t> tiles_;  // [scope]
+  std::size_t most_tiles_ = 1;
 };
 
 // The table, the batch and the piece must outlive it.

@@ -26,7 +26,7 @@ std::vector<cuda::ColumnParams> dense_params(std::span<ColumnArrays const> colum
                                              std::size_t n_rows) {
   std::vector<cuda::ColumnParams> out;
   for (ColumnArrays const& one : columns) {
-    std::size_t const most = max_device_dim(one.type);
+    std::size_t const most = max_device_dim(one.type, !one.begins.empty());
     if (one.dim > most) {
       throw Error(ErrorCode::kOption, "device",
                   "expected vectors of at most " + std::to_string(most) + " dimensions on cuda:" +

@@ -30,10 +30,10 @@ struct ColumnArrays {
   SparseArrays const* sparse = nullptr;  // instead: the rows are sparse
 };
 
-// Up to here the first pass's error is bounded.
-constexpr std::size_t max_device_dim(RowType type) {
-  return max_first_pass_dim(type == RowType::kBFloat16 ? FirstPassPlane::kBFloat16
-                                                       : FirstPassPlane::kInt8);
+// Up to here the first pass's error is bounded. Of many vectors it reads the int8 plane alone.
+constexpr std::size_t max_device_dim(RowType type, bool has_many = false) {
+  bool const reads_rows = type == RowType::kBFloat16 && !has_many;
+  return max_first_pass_dim(reads_rows ? FirstPassPlane::kBFloat16 : FirstPassPlane::kInt8);
 }
 
 // All constructors throw kDeviceUnavailable or kDeviceMemory, naming cuda:N; nothing is left

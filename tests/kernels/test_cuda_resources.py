@@ -58,7 +58,7 @@ def kernels_in_sources() -> set[str]:
     for path in SOURCES.glob("*.cu*"):
         code = re.sub(r"//.*", "", path.read_text())
         for declaration in re.findall(r"__global__\b([^;{]*)", code):
-            called = re.search(r"(\w+)\s*\(", ATTRIBUTE.sub("", declaration))
+            called = re.search(r"(\w+)(?:<[\w:]+>)?\s*\(", ATTRIBUTE.sub("", declaration))
             assert called is not None, declaration
             found.add(called[1])
     return found

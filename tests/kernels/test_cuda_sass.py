@@ -85,7 +85,7 @@ def test_kernels_of_a_sequence_wait_for_those_before_them(code: Code) -> None:
     waiting = {key for key, counts in code.items() if "ACQBULK" in counts}
     assert {name.partition("<")[0] for name, _ in waiting} == begun
     assert {architecture for _, architecture in waiting} == {"sm_90a"}
-    assert len(begun) == 13
+    assert len(begun) == 16
     for key in waiting:
         assert (code[key]["PREEXIT"], code[key]["ACQBULK"]) == (1, 1)
 

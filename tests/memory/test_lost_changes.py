@@ -500,6 +500,8 @@ def backup(folder: Path, memory: MemorySync) -> Path:
     copy = folder.with_name("backup")
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(SOCKET))
     memory.remember("note 3", id="n3", user_id=USER)
+    # SQLite maps its shared memory: who reads while a copy empties the file dies of SIGBUS.
+    assert memory.wait_until_ready(60)
     return copy
 
 

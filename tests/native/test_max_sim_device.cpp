@@ -1,6 +1,7 @@
 // Rows of many vectors on the emulated device, against a full sort of scores by their definition.
 #include <utility>
 
+#include "device/dense_pass.hpp"
 #include "native/dense_cases.hpp"
 #include "native/emulated.hpp"
 #include "native/planted.hpp"
@@ -234,6 +235,18 @@ TEST(device_finds_rows_of_many_vectors_as_a_full_sort) {
   }
   Rng rng(11);
   check_many(rng, {RowType::kFloat32, 5, {60}, 2, 2, 140, 3});  // two CTAs share each query
+}
+
+// A pass is as large as its places: a scope of scattered cells has few rows in many tiles.
+TEST(device_pass_of_many_vectors_is_as_large_as_the_tiles_of_a_scope) {
+  WorldBatch batch;
+  batch.see({});
+  device::DenseSearch const nothing = batch.search();
+  CHECK_EQ(device::ScopeSizes(nothing, kTileRows).most_places(), kTileRows);
+  batch.see({{0, 100}});
+  batch.see({{5, 6}, {200, 201}, {210, 212}, {2 * kTileRows, 2 * kTileRows + 1}});
+  device::DenseSearch const search = batch.search();
+  CHECK_EQ(device::ScopeSizes(search, kTileRows).most_places(), 3 * kTileRows);
 }
 
 TEST(device_planted_bugs_in_rows_of_many_vectors_are_caught) {

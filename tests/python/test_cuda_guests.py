@@ -101,6 +101,15 @@ def test_every_option_of_a_recall_takes_a_tensor_on_the_device(machine: Any) -> 
     assert outcome(index, vectors=mixed) == outcome(index, vectors={"near": near, "far": far})
 
 
+def test_tensors_of_many_vectors_come_through_the_host(machine: Any) -> None:
+    schema = hr.Schema(key="id", cell="user", vector=hr.MaxSim("tokens"))
+    rows = {"tokens": [matrix(at, 1 + at % 3) for at in range(30)]}
+    index = hr.Index.build(documents(30), schema, vectors=rows, device="cuda:0")
+    asked = matrix(40, 5)
+    assert outcome(index, vectors=[DeviceTensor(machine, asked)]) == outcome(index, vectors=[asked])
+    assert fault(index, DeviceTensor(machine, asked)) == fault(index, asked)  # alone: no batch
+
+
 def test_the_search_waits_for_the_tensors_own_stream(machine: Any, index: hr.Index) -> None:
     values = matrix(10, 4)
     guest = DeviceTensor(machine, values)

@@ -271,13 +271,19 @@ def test_the_longest_vectors_find_what_the_cpu_finds(cuda: str, dtype: str, dim:
     assert expected.recall(**asked)[0][0].key == 0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("dtype", "has_many"), [("float32", False), ("float16", False), ("bfloat16", True)]
+)
 @pytest.mark.usefixtures("eager")
 def test_longer_vectors_are_refused_by_a_device_and_left_on_the_cpu_by_auto(
-    cuda: str, dtype: str
+    cuda: str, dtype: str, has_many: bool
 ) -> None:
     given = wide(INT8_DIM + 1, dtype)
-    build = partial(hr.Index.build, given["table"], SCHEMA, vectors=given["vectors"])
+    schema, vectors = SCHEMA, given["vectors"]
+    if has_many:  # whose int8 plane is read, whatever their type
+        schema = hr.Schema(key="id", cell=None, vector=hr.MaxSim("v"))
+        vectors = {"v": vectors["v"][:, None]}
+    build = partial(hr.Index.build, given["table"], schema, vectors=vectors)
     with pytest.raises(hr.OptionError) as caught:
         build(device=cuda)
     assert str(caught.value) == (

@@ -230,10 +230,11 @@ def _prepared(setting: Setting, features: Sequence[str], dataset: Dataset) -> Se
     weighed = dict.fromkeys((*features, *_weights(recipe)), 1.0)
     read = Linear(weighed).features if weighed else ()
     named = [one.of for one in read if one.kind in ("value", "age", "shared")]
-    columns = dict.fromkeys((*setting.attributes, *(one.column for one in weigh), *named))
-    columns.pop("id", None)  # every index has the key column
+    columns = (*setting.attributes, *(one.column for one in weigh), *named)
+    # Every index has the key column.
+    attributes = dict.fromkeys(one for one in columns if one is not None and one != "id")
     made = setting.but(setting.name, recipe=recipe.replace(with_threads=None))
-    return replace(made, attributes=tuple(filter(None, columns)))
+    return replace(made, attributes=tuple(attributes))
 
 
 def _with_faint_arms(recipe: Recipe, texts: Iterable[str]) -> Recipe:

@@ -88,8 +88,8 @@ def read_vectors(
     guests: dict[str, _core.Guest] = {}
     if snapshot.device is not None and may_stay:
         folder, ordinal = snapshot.device
-        for arm, (value, _) in given.items():
-            guest = take_guest(value, folder=folder, ordinal=ordinal, dim=facts.dims[arm])
+        for arm in [one for one in given if one in facts.schema.one_vector_arms]:
+            guest = take_guest(given[arm][0], folder=folder, ordinal=ordinal, dim=facts.dims[arm])
             if guest is not None:
                 guests[arm] = guest
     arms = [arm for arm in given if arm not in guests]

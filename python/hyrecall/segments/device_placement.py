@@ -31,13 +31,13 @@ _RATE_ROUNDS = 6
 
 def choose_device(device: str, facts: IndexFacts, state: State) -> tuple[str, IndexFacts, State]:
     """Return the device of an index, its facts, and its first state there."""
-    # Only for "auto" is there a choice. If it takes a device, the facts have the rates by which
-    # each batch of texts is sent to the device or to the CPU.
+    # Only "auto" chooses; on a device its facts have the rates that send texts there or not.
     if device != "auto":
         return device, facts, place(device, state, None)
     columns = [column for segment in state.segments for column in segment.dense.values()]
     is_small = sum(column.nbytes for column in columns) < AUTO_BYTES
-    is_wide = any(column.dim > _core.device.MAX_DIMS[column.dtype] for column in columns)
+    most = _core.device.MAX_DIMS  # of many vectors a row as of float32: int8 codes are read
+    is_wide = any(one.dim > most[one.dtype if one.begins is None else "float32"] for one in columns)
     devices = cuda_report().devices
     if is_small or is_wide or not devices or devices[0].problem:
         return "cpu", facts, _without_guests(state)

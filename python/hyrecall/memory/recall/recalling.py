@@ -314,10 +314,10 @@ def matches_of(
     for at, part in zip(places, parts, strict=True):
         row = ranked.rows[at]
         fields.append({
-            "episode": episodes[row], "score": ranked.scores[at], "rerank_score": reranked[at],
+            "episode": episodes[row], "score": ranked.scores[at],
             "vector_score": ranked.vector_scores[at], "bm25_score": ranked.bm25_scores[at],
-            "parts": part, "is_fill": ranked.fills[at], "is_exact": ranked.exact[at],
-            "valid_to": ends.get(row),
+            "rerank_score": reranked[at], "parts": part, "is_fill": ranked.fills[at],
+            "is_exact": ranked.exact[at], "valid_to": ends.get(row),
         })  # fmt: skip
     origins = [{"_origin": one} for one in Origin.of_places(ranked.ranked, places, asked)]
     matches = construct_all(EpisodeMatch, fields, origins)
