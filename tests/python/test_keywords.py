@@ -57,7 +57,7 @@ REPLIES = {
     ),
     *("Candidates", "Around", "EmbedFault", "Comparison", "Run"),
     *(
-        "Learnt",
+        *("Learnt", "LearntConfidence", "Calibration"),
         "Scores",
         "Study",
         "Tuned",

@@ -15,6 +15,7 @@ import pytest
 
 import hyrecall as hr
 from hyrecall import arms, recipes
+from hyrecall.recipe import Coefficients
 from seams import (
     Dense,
     EdgeLexical,
@@ -342,6 +343,7 @@ OTHER = {
     "semantic": "opt-in", "budget_mmr": hr.MMR(0.375),
     "tables": Tables("shelf", ("a", "b")), "exact": True,
     "with_threads": WithThreads(hr.Around(thread=0.5)),
+    "confidence": Coefficients(query={"base": -1.0}, hit={"base": -3.0, "words": 4.0}),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from hyrecall.distributed import Placement
 from hyrecall.embed import EmbedBy
 from hyrecall.errors import OptionError
 from hyrecall.evaluate import Setting
-from hyrecall.recipe import Dense, Fill, Lexical, Tables, TieBreak
+from hyrecall.recipe import Coefficients, Dense, Fill, Lexical, Tables, TieBreak
 from seams import Schema, ServiceOptions, ShardOpening, Text, Vector, age_seconds, convert_field
 
 # ---- the schema ----
@@ -204,6 +204,7 @@ OPTIONS: tuple[Any, ...] = (
     hr.SessionSignals("graph", hops=2),
     Lexical(stopwords=["the"], weight=2),  # type: ignore[arg-type]
     Dense(min_score=0),
+    Coefficients(query={"base": 1, "names": 2}, hit={"base": 2}),
     TieBreak("day", prefer=["a"]),  # type: ignore[arg-type]
     Tables("table", ["facts"]),  # type: ignore[arg-type]
     Fill("day"),
